@@ -1,0 +1,72 @@
+# make run         the examples: a real exported model, then two small networks
+# make test        every quick test, doctests and the docs' examples included
+# make exhaustive  the proofs by exhaustion: minutes to hours
+# make bench       side by side with NumPy
+# make lint        ruff, mypy --strict, clang-format, the compiler's warnings as errors
+# make clean       remove what all of these made
+#
+# Each makes what it needs in .venv, once. A machine needs make, Python 3.11 or later and a C++20 compiler;
+# cmake, ninja and the rest come from the Python package index. ARGS goes to pytest: make test ARGS='-k prelu'.
+
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+endif
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CORE := $(wildcard core/*.cpp core/*.h core/*.def core/kernels/*.cpp core/kernels/*.h core/kernels/*.def)
+FORMATTED := $(filter %.cpp %.h,$(CORE))
+
+.PHONY: run test exhaustive bench lint clean FORCE
+.DELETE_ON_ERROR:
+
+run: $(VENV)/installed
+	$(BIN)/python examples/run_exported_model.py
+	$(BIN)/python examples/build_models.py build/models
+	$(BIN)/halfulp run build/models/super_resolution.onnx
+	$(BIN)/halfulp run build/models/transformer_block.onnx
+
+test: $(VENV)/test
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 $(ARGS)
+
+# -s: these runs report their progress.
+exhaustive: $(VENV)/test
+	$(BIN)/python -m pytest -m exhaustive -s $(ARGS)
+
+bench: $(VENV)/installed
+	$(BIN)/python benchmarks/pow.py $(ARGS)
+
+lint: $(VENV)/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
+	$(BIN)/cmake -S . -B build/lint -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DHALFULP_WERROR=ON --log-level=WARNING
+	$(BIN)/cmake --build build/lint
+
+clean:
+	rm -rf $(VENV) build
+
+# The package, editable: a change of a .py file needs no new install, a change of what is compiled or packaged does.
+$(VENV)/installed: $(VENV)/build-tools $(VENV)/file-list pyproject.toml CMakeLists.txt $(CORE)
+	$(PIP) --no-build-isolation --editable .
+	touch $@
+
+# Built without isolation, so that the build folder stays valid and a second build compiles only what changed.
+$(VENV)/build-tools: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found; set PYTHON" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+	touch $@
+
+# A new or removed module changes the list, and so installs again.
+$(VENV)/file-list: FORCE | $(VENV)/build-tools
+	@find src -name '*.py' | sort > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(VENV)/test $(VENV)/lint: $(VENV)/installed
+	$(PIP) 'halfulp[$(@F)]'
+	touch $@

@@ -1,0 +1,142 @@
+"""Build two small networks of the kinds that Pow and PRelu live in, with seeded random weights.
+
+super_resolution.onnx    an FSRCNN-like network: convolutions, PRelu per channel, DepthToSpace; twice the size
+transformer_block.onnx   one block as PyTorch exports it: LayerNorm by Pow(x, 2), GELU by Pow(x, 3)
+
+Usage: python examples/build_models.py [FOLDER]        (default: build/models)
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Graph:
+    """Collects nodes and weights, so that a network reads from its input to its output."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+
+    def weight(self, name: str, value: ArrayLike) -> str:
+        self.weights.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def normal(self, name: str, *shape: int, fan_in: int = 1) -> str:
+        return self.weight(name, self.random.standard_normal(shape, np.float32) / np.float32(fan_in) ** 0.5)
+
+    def node(self, op_type: str, *inputs: str, output: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op_type, list(inputs), [output], name=output, **attributes))
+        return output
+
+    def model(
+        self, name: str, opset: int, x: tuple[str, list[int | str]], y: list[int | str]
+    ) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            name,
+            [helper.make_tensor_value_info(x[0], TensorProto.FLOAT, x[1])],
+            [helper.make_tensor_value_info(self.nodes[-1].output[0], TensorProto.FLOAT, y)],
+            self.weights,
+        )
+        opsets = [helper.make_opsetid("", opset)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="halfulp examples")
+        model.ir_version = helper.find_min_ir_version_for(opsets)
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+
+def super_resolution(seed: int = 1) -> onnx.ModelProto:
+    """Return a network that doubles the sides of a one-channel image; PRelu-16, a slope per channel."""
+    g = Graph(seed)
+
+    def conv(x: str, name: str, channels: tuple[int, int], size: int) -> str:
+        inner, outer = channels
+        w = g.normal(f"{name}.weight", outer, inner, size, size, fan_in=inner * size * size)
+        return g.node("Conv", x, w, output=name, pads=[size // 2] * 4)
+
+    def prelu(x: str, name: str, channels: int) -> str:
+        # ONNX broadcasts a slope from the last axis: per channel means shape (C, 1, 1).
+        slope = g.weight(f"{name}.slope", g.random.uniform(0.05, 0.4, (channels, 1, 1)))
+        return g.node("PRelu", x, slope, output=name)
+
+    x = prelu(conv("image", "extract", (1, 16), 5), "extract_prelu", 16)
+    x = prelu(conv(x, "shrink", (16, 8), 1), "shrink_prelu", 8)
+    for i in range(2):
+        x = prelu(conv(x, f"map{i}", (8, 8), 3), f"map{i}_prelu", 8)
+    x = prelu(conv(x, "expand", (8, 16), 1), "expand_prelu", 16)
+    x = conv(x, "pixels", (16, 4), 3)
+    g.node("DepthToSpace", x, output="enlarged", blocksize=2, mode="CRD")
+    return g.model("super_resolution", 16, ("image", ["N", 1, 24, 24]), ["N", 1, 48, 48])
+
+
+def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.ModelProto:
+    """Return a pre-norm transformer block; Pow-15 with constant exponents 2 and 3, as exporters write it."""
+    g = Graph(seed)
+    for name, value in {"two": 2.0, "three": 3.0, "half": 0.5, "one": 1.0, "epsilon": 1e-5}.items():
+        g.weight(name, value)
+    g.weight("gelu_cubic", 0.044715)
+    g.weight("gelu_scale", (2 / np.pi) ** 0.5)
+    g.weight("attention_scale", (width // heads) ** -0.5)
+    g.weights.append(numpy_helper.from_array(np.array([0, 0, heads, width // heads]), "split_shape"))
+    g.weights.append(numpy_helper.from_array(np.array([0, 0, width]), "merge_shape"))
+
+    def layer_norm(x: str, name: str) -> str:
+        mean = g.node("ReduceMean", x, output=f"{name}.mean", axes=[-1], keepdims=1)
+        centred = g.node("Sub", x, mean, output=f"{name}.centred")
+        square = g.node("Pow", centred, "two", output=f"{name}.square")
+        variance = g.node("ReduceMean", square, output=f"{name}.variance", axes=[-1], keepdims=1)
+        shifted = g.node("Add", variance, "epsilon", output=f"{name}.shifted")
+        deviation = g.node("Sqrt", shifted, output=f"{name}.deviation")
+        normal = g.node("Div", centred, deviation, output=f"{name}.normal")
+        scaled = g.node("Mul", normal, g.normal(f"{name}.scale", width), output=f"{name}.scaled")
+        return g.node("Add", scaled, g.normal(f"{name}.bias", width), output=name)
+
+    def linear(x: str, name: str, inner: int, outer: int) -> str:
+        return g.node("MatMul", x, g.normal(f"{name}.weight", inner, outer, fan_in=inner), output=name)
+
+    def split(x: str, name: str, perm: list[int]) -> str:
+        split = g.node("Reshape", linear(x, name, width, width), "split_shape", output=f"{name}.split")
+        return g.node("Transpose", split, output=f"{name}.heads", perm=perm)
+
+    def attention(x: str) -> str:
+        q, v = split(x, "query", [0, 2, 1, 3]), split(x, "value", [0, 2, 1, 3])
+        scores = g.node("MatMul", q, split(x, "key", [0, 2, 3, 1]), output="scores")
+        scaled = g.node("Mul", scores, "attention_scale", output="scores.scaled")
+        mixed = g.node("MatMul", g.node("Softmax", scaled, output="attention", axis=-1), v, output="mixed")
+        back = g.node("Transpose", mixed, output="mixed.back", perm=[0, 2, 1, 3])
+        return linear(g.node("Reshape", back, "merge_shape", output="merged"), "attended", width, width)
+
+    def gelu(x: str) -> str:
+        """0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"""
+        cubed = g.node("Mul", g.node("Pow", x, "three", output="cube"), "gelu_cubic", output="cubic")
+        inner = g.node("Mul", g.node("Add", x, cubed, output="inner"), "gelu_scale", output="inner.scaled")
+        gate = g.node("Add", g.node("Tanh", inner, output="tanh"), "one", output="gate")
+        return g.node("Mul", g.node("Mul", x, "half", output="halved"), gate, output="gelu")
+
+    x = g.node("Add", "tokens", attention(layer_norm("tokens", "norm1")), output="residual")
+    hidden = gelu(linear(layer_norm(x, "norm2"), "widen", width, 4 * width))
+    g.node("Add", x, linear(hidden, "narrow", 4 * width, width), output="block")
+    shape: list[int | str] = ["N", "length", width]
+    return g.model("transformer_block", 17, ("tokens", shape), shape)
+
+
+def main(folder: Path) -> None:
+    """Write both models into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for build in (super_resolution, transformer_block):
+        path = folder / f"{build.__name__}.onnx"
+        onnx.save(build(), path)
+        print(f"built {path} ({path.stat().st_size:,} bytes)")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/models"))
