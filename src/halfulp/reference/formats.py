@@ -82,16 +82,15 @@ class FloatFormat:
         elif value == 0 and not result.inexact and not self.zero:
             return self.nan  # ml_dtypes converts an exact zero so
         else:
-            magnitude = self._encode_magnitude(abs(value), result.inexact)
+            magnitude = self._encode_magnitude(*mantissa_exponent(value), result.inexact)
         if magnitude == self.nan or not gmpy2.is_signed(value):
             return magnitude
         return magnitude | self.sign_bit if magnitude or self.minus_zero else 0
 
-    def _encode_magnitude(self, value: mpfr, inexact: bool) -> int:
-        mantissa, exponent = (int(part) for part in value.as_mantissa_exp())
+    def _encode_magnitude(self, mantissa: int, exponent: int, inexact: bool) -> int:
         if mantissa == 0:  # zero, or a result below the range of MPFR and so of every type
             return 0
-        top = exponent + mantissa.bit_length()  # the value lies in [2^(top-1), 2^top)
+        top = exponent + mantissa.bit_length()  # the magnitude lies in [2^(top-1), 2^top)
         last = max(top - self.digits, self.quantum)  # exponent of the last place in the target
         scaled = round_half_even(mantissa, exponent - last, inexact)
         if not self.zero:
@@ -103,6 +102,12 @@ class FloatFormat:
     def _limit(self, code: int) -> int:
         """Replace a code beyond the largest finite one by the type's overflow."""
         return code if code <= self.largest else self.overflow
+
+
+def mantissa_exponent(value: mpfr) -> tuple[int, int]:
+    """The magnitude as mantissa * 2^exponent. (abs and trunc would round to the current context.)"""
+    mantissa, exponent = value.as_mantissa_exp()
+    return abs(int(mantissa)), int(exponent)
 
 
 def round_half_even(mantissa: int, shift: int, inexact: bool) -> int:
@@ -168,7 +173,9 @@ class IntFormat:
             return self.largest
         if value <= self.least:
             return self.least
-        return int(gmpy2.mpz(gmpy2.trunc(value)))
+        mantissa, exponent = mantissa_exponent(value)
+        magnitude = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
+        return -magnitude if value < 0 else magnitude
 
 
 Format = FloatFormat | IntFormat
