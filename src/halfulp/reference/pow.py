@@ -42,7 +42,12 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
     >>> pow(np.array([3, 2, 0], np.int8), np.array([5, -1, -1], np.int64))
     array([-13,   0, 127], dtype=int8)
     """
-    x = native(x)
+    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
+        return broadcast_pow(native(x), y, directml, scale_bias)
+
+
+def broadcast_pow(x: Array, y: Any, directml: bool, scale_bias: ScaleBias | None) -> Array:
+    """One computation for each distinct pair, and its result everywhere the pair stands."""
     target = format_of(x.dtype)
     bases, base_at = distinct(x)
     if isinstance(y, (int, float)) and not isinstance(y, np.generic):
@@ -53,7 +58,6 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
         integral = isinstance(format_of(y.dtype), IntFormat)
         exponents = list(decode_integers(exponent_codes) if integral else decode(exponent_codes))
 
-    # One computation for each distinct pair.
     pairs = np.asarray(base_at * len(exponents) + exponent_at)
     distinct_pairs, pair_at = np.unique(pairs, return_inverse=True)
     base_values = list(decode_integers(bases) if isinstance(target, IntFormat) else decode(bases))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import gmpy2  # type: ignore[import-untyped]
 import numpy as np
-from gmpy2 import mpfr  # type: ignore[import-untyped]
+from gmpy2 import mpfr
 
 from halfulp.reference.formats import (
     TOWARD_ZERO,
     Array,
     FloatFormat,
+    Format,
     IntFormat,
     decode,
     decode_integers,
@@ -37,7 +39,12 @@ def prelu(x: Any, slope: Any) -> Array:
     if x.dtype != slope.dtype:
         raise TypeError(f"x is {x.dtype.name}, slope is {slope.dtype.name}")
     target = format_of(x.dtype)
-    x, slope = np.broadcast_arrays(x, slope)
+    with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
+        return broadcast_prelu(*np.broadcast_arrays(x, slope), target)
+
+
+def broadcast_prelu(x: Array, slope: Array, target: Format) -> Array:
+    """Copy x, then compute the products where x is below zero."""
     result = x.flatten()
     bases, factors = result.copy(), slope.flatten()
     if isinstance(target, FloatFormat):
