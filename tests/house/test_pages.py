@@ -1,0 +1,105 @@
+"""The pages that people read first: their examples run, their commands exist, their links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks of a page in one language."""
+    return [text for kind, text in FENCE.findall(page.read_text()) if kind == language]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the command lines of a page, as words, comments dropped."""
+    lines = "".join(blocks(page, "console")).splitlines()
+    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+
+
+@page
+def test_python_examples_give_what_the_page_shows(page: Path) -> None:
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    source = "\n".join(blocks(page, "pycon"))
+    test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+@page
+def test_links_and_paths_exist(page: Path) -> None:
+    text = page.read_text()
+    prose = FENCE.sub("", text)
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in link]
+    missing = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
+    # `core/loop.h` in backticks is a promise too.
+    named = re.findall(r"`([\w.-]+/[\w./-]*)`", prose)
+    missing += [n for n in named if n.split("/")[0] in TOP_FOLDERS and not (ROOT / n).exists()]
+    assert not missing
+
+
+TOP_FOLDERS = {"core", "src", "tests", "tools", "data", "benchmarks", "examples", "docs"}
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@page
+def test_make_targets_exist(page: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in commands(page):
+        if words[0] == "make":
+            assert next(word for word in words[1:] if "=" not in word) in targets
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that the pages' commands name."""
+    folder = tmp_path_factory.mktemp("pages")
+    build = [sys.executable, ROOT / "examples/build_models.py", folder / "build/models"]
+    subprocess.run(build, check=True)
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])
+    graph = helper.make_graph([helper.make_node("Pow", ["x", "x"], ["y"])], "model", [x], [y])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), folder / "model.onnx")
+    np.save(folder / "x.npy", np.linspace(0, 3, 7, dtype=np.float32))
+    np.save(folder / "y.npy", np.linspace(3, 0, 7, dtype=np.float32))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(w, id=" ".join(w)) for path in PAGES for w in commands(path) if w[0] == "halfulp"],
+)
+def test_commands_run(words: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    if "-o" in words:
+        assert (folder / words[words.index("-o") + 1]).exists()
