@@ -39,8 +39,9 @@ def prelu(x: Any, slope: Any) -> Array:
     if x.dtype != slope.dtype:
         raise TypeError(f"x is {x.dtype.name}, slope is {slope.dtype.name}")
     target = format_of(x.dtype)
+    x, slope = np.broadcast_arrays(x, slope)
     with gmpy2.context(TOWARD_ZERO):  # not the caller's precision and exponent range
-        return broadcast_prelu(*np.broadcast_arrays(x, slope), target)
+        return broadcast_prelu(x, slope, target)
 
 
 def broadcast_prelu(x: Array, slope: Array, target: Format) -> Array:
