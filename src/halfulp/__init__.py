@@ -1,0 +1,1 @@
+"""Correctly rounded power and PReLU operators of ONNX, OpenVINO and DirectML."""

@@ -1,0 +1,142 @@
+"""The errors of halfulp and their one formatter.
+
+Every error says in its first line what is wrong and which rule says so; indented lines below show
+the operands, what was expected and what was got. ``str(error)`` is that whole text, so that the
+command line prints the same words as a traceback does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# These two get a line each; everything else that an error shows shares one line.
+_OWN_LINE = ("expected", "got")
+
+
+def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
+    """Return the text of an error: one line of what, then the operands, expected and got.
+
+    Example:
+        >>> print(format_error("SpecError onnx.PRelu-9.C2", "slope must be smaller",
+        ...                    {"X": "float32[2]", "slope": "float32[5]", "got": 5}))
+        SpecError onnx.PRelu-9.C2: slope must be smaller
+          X: float32[2]   slope: float32[5]
+          got: 5
+    """
+    lines = [f"{title}: {message}"]
+    operands = [f"{name}: {value}" for name, value in shown.items() if name not in _OWN_LINE]
+    if operands:
+        lines.append("  " + "   ".join(operands))
+    lines += [f"  {name}: {shown[name]}" for name in _OWN_LINE if name in shown]
+    return "\n".join(lines)
+
+
+class HalfulpError(ValueError):
+    """The root of every error that halfulp raises on purpose.
+
+    Args:
+        message: what is wrong, in one line.
+        **shown: what to show below it: operands by name, then ``expected`` and ``got``.
+
+    Example:
+        >>> raise HalfulpError("a dim must be an integer >= 0", got=-1)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: a dim must be an integer >= 0
+          got: -1
+    """
+
+    def __init__(self, message: str, **shown: object) -> None:
+        self.message = message
+        self.shown = shown
+        super().__init__(format_error(self._title(), message, shown))
+
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions pickle as type(*args), which would format the text twice. Errors cross process
+        # boundaries under multiprocessing and Dask.
+        state = {name: value for name, value in vars(self).items() if not name.startswith("__")}
+        return _rebuild, (type(self), self.args, state)
+
+
+class SpecError(HalfulpError):
+    """What a document does not allow, with the clause that says so.
+
+    Args:
+        clause: the full id of the clause, such as ``"onnx.PRelu-9.C2"``.
+        message: what is wrong, in one line.
+        **shown: operands by name, then ``expected`` and ``got``.
+
+    Example:
+        >>> error = SpecError("onnx.PRelu-9.C2", "slope must be unidirectionally broadcastable to X",
+        ...                   X="float32[2, 3, 4]", slope="float32[5]")
+        >>> print(error)
+        SpecError onnx.PRelu-9.C2: slope must be unidirectionally broadcastable to X
+          X: float32[2, 3, 4]   slope: float32[5]
+        >>> error.clause
+        'onnx.PRelu-9.C2'
+    """
+
+    def __init__(self, clause: str, message: str, **shown: object) -> None:
+        self.clause = clause
+        super().__init__(message, **shown)
+
+    def _title(self) -> str:
+        return f"SpecError {self.clause}"
+
+
+class ModelError(HalfulpError):
+    """A model that is broken, unsafe or contradicts itself, naming the file and the node.
+
+    Args:
+        message: what is wrong, in one line.
+        file: the model's file, or what stands for it (``"<bytes>"``).
+        node: the node's name, or how to find it.
+        clause: the full id of the clause that the node breaks, where there is one.
+        **shown: operands by name, then ``expected`` and ``got``.
+
+    Example:
+        >>> print(ModelError("Y has no initializer", file="net.onnx", node="pow_3"))
+        ModelError net.onnx, node pow_3: Y has no initializer
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        node: str | None = None,
+        clause: str | None = None,
+        **shown: object,
+    ) -> None:
+        self.file = file
+        self.node = node
+        self.clause = clause
+        super().__init__(message, **shown)
+
+    def _title(self) -> str:
+        where = [self.file, f"node {self.node}" if self.node is not None else None, self.clause]
+        named = ", ".join(part for part in where if part is not None)
+        return f"ModelError {named}" if named else "ModelError"
+
+
+class UnsupportedError(HalfulpError):
+    """An operator, version or type that halfulp does not do.
+
+    Example:
+        >>> print(UnsupportedError("no operator onnx.Sqrt", expected="onnx.Pow or onnx.PRelu"))
+        UnsupportedError: no operator onnx.Sqrt
+          expected: onnx.Pow or onnx.PRelu
+    """
+
+
+def _rebuild(
+    kind: type[HalfulpError], args: tuple[object, ...], state: dict[str, object]
+) -> HalfulpError:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(state)
+    return error

@@ -1,0 +1,285 @@
+"""The broadcasting rules: none, legacy axis, per channel, unidirectional, NumPy's.
+
+A rule is two pure functions of the shapes of X and Y and the attributes:
+
+* ``infer`` gives the output's shape, or raises Mismatch. Dims may be symbols or unknown, and so may
+  the ranks; the answer is then the most precise one that holds whatever they turn out to be.
+* ``arrange`` gives, for shapes that ``infer`` has accepted and that are all known, the shape that Y
+  must be viewed in so that NumPy's broadcasting of X and Y does what the rule says.
+
+Messages name the operands {x} and {y}; the row fills in its own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from halfulp.specs.tensor import Dim, Shape
+
+Attributes = Mapping[str, Any]
+StaticShape = tuple[int, ...]
+
+
+class Mismatch(Exception):
+    """Shapes that a rule refuses: which check failed, and the message."""
+
+    def __init__(self, check: str, message: str) -> None:
+        super().__init__(message)
+        self.check = check
+        self.message = message
+
+
+def _as_it_is(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
+    return y
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A broadcasting rule: its name, what it says in a sentence, and its two functions."""
+
+    name: str
+    text: str
+    infer: Callable[[Shape, Shape, Attributes], Shape]
+    arrange: Callable[[StaticShape, StaticShape, Attributes], StaticShape] = _as_it_is
+
+
+def _differ(a: Dim, b: Dim) -> bool:
+    """Whether two dims cannot be equal; symbols and unknown dims always can."""
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def _known(a: Dim, b: Dim) -> Dim:
+    """The dim of a, and where that is unknown, of b: for dims that must be equal."""
+    return b if a is None else a
+
+
+# --- none: the shapes are equal -----------------------------------------------------------------
+
+
+def _infer_none(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if x is None or y is None:
+        return y if x is None else x
+    if len(x) != len(y) or any(map(_differ, x, y)):
+        raise Mismatch("equal shapes", "{x} and {y} must have the same shape")
+    return tuple(map(_known, x, y))
+
+
+NONE = Rule("none", "The shapes of {x} and {y} are equal.", _infer_none)
+
+
+# --- numpy: multidirectional --------------------------------------------------------------------
+
+
+def _numpy_dim(a: Dim, b: Dim) -> Dim:
+    if _differ(a, b) and 1 not in (a, b):
+        raise Mismatch("shape", "{x} and {y} must be broadcastable to one shape")
+    if a == 1:
+        return b
+    if b == 1:
+        return a
+    # A known size that is not 1 wins: the other dim is equal to it or 1.
+    if isinstance(a, int):
+        return a
+    if isinstance(b, int):
+        return b
+    return a if a == b else None
+
+
+def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if x is None or y is None:
+        # A scalar leaves the other operand's shape as it is; both shapes here may be unknown.
+        return None
+    rank = max(len(x), len(y))
+    padded_x = (1,) * (rank - len(x)) + x
+    padded_y = (1,) * (rank - len(y)) + y
+    return tuple(map(_numpy_dim, padded_x, padded_y))
+
+
+NUMPY = Rule(
+    "numpy",
+    "Multidirectional, as NumPy does it: shapes are aligned at their last dims, a missing dim counts"
+    " as 1, and a dim of 1 of either operand is repeated to the size of the other.",
+    _infer_numpy,
+)
+
+
+# --- unidirectional: Y is broadcast to X --------------------------------------------------------
+
+_NOT_UNIDIRECTIONAL = Mismatch("shape", "{y} must be unidirectionally broadcastable to {x}")
+
+
+def _infer_unidirectional(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if x is None or y is None:
+        return x
+    lead = len(x) - len(y)
+    if lead < 0 or any(b != 1 and _differ(a, b) for a, b in zip(x[lead:], y, strict=True)):
+        raise Mismatch(_NOT_UNIDIRECTIONAL.check, _NOT_UNIDIRECTIONAL.message)
+    # A size of Y that is not 1 is X's size too.
+    fills = (b if isinstance(b, int) and b != 1 else None for b in y)
+    return x[:lead] + tuple(map(_known, x[lead:], fills))
+
+
+UNIDIRECTIONAL = Rule(
+    "unidirectional",
+    "{y} is broadcast to {x}'s shape: shapes are aligned at their last dims, a dim of 1 of {y} is"
+    " repeated, and {x} is never enlarged.",
+    _infer_unidirectional,
+)
+
+
+# --- shared or per channel: PRelu before 7 ------------------------------------------------------
+
+
+def _one_element(y: Shape) -> bool | None:
+    """Whether a tensor of this shape has one element; None where that is not known."""
+    if y is None:
+        return None
+    if any(isinstance(dim, int) and dim != 1 for dim in y):
+        return False
+    return True if all(dim == 1 for dim in y) else None
+
+
+def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    one = _one_element(y)
+    if x is None or y is None or one:
+        return x
+    if len(y) != 1:
+        # With two symbols or more the tensor may still turn out to have one element.
+        return _infer_unidirectional(x, y, attributes) if one is False else x
+    if one is False and (len(x) < 2 or _differ(x[1], y[0])):
+        raise Mismatch("shape", "{y} must have one element, or one for each channel (dim 1) of {x}")
+    if one is False and x[1] is None:
+        return (x[0], y[0], *x[2:])
+    return x
+
+
+def _channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
+    return y + (1,) * (len(x) - 2)
+
+
+def _arrange_shared_or_channel(
+    x: StaticShape, y: StaticShape, attributes: Attributes
+) -> StaticShape:
+    if _one_element(y):
+        return ()
+    return _channel(x, y, attributes) if len(y) == 1 else y
+
+
+SHARED_OR_CHANNEL = Rule(
+    "shared or per channel",
+    "A {y} of one element is shared; a 1-d {y} has one element for each channel, dim 1 of {x}; a {y}"
+    " of higher rank is broadcast unidirectionally to {x}.",
+    _infer_shared_or_channel,
+    _arrange_shared_or_channel,
+)
+
+
+# --- channel or numpy: OpenVINO's PReLU ---------------------------------------------------------
+
+
+def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if y is not None and len(y) == 0:
+        raise Mismatch("rank", "{y} must have rank 1 or more")
+    if x is None or y is None:
+        return x
+    if len(y) != 1 or len(x) < 2 or _differ(x[1], y[0]):
+        return _infer_unidirectional(x, y, attributes)
+    per_channel = (x[0], _known(x[1], y[0]), *x[2:])
+    if x[1] is not None and x[1] == y[0]:
+        return per_channel
+    try:
+        by_numpy = _infer_unidirectional(x, y, attributes)
+    except Mismatch:
+        return per_channel
+    # It may be either: what both agree on holds.
+    assert by_numpy is not None
+    return tuple(a if a == b else None for a, b in zip(per_channel, by_numpy, strict=True))
+
+
+def _arrange_channel_or_numpy(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
+    per_channel = len(y) == 1 and len(x) >= 2 and x[1] == y[0]
+    return _channel(x, y, attributes) if per_channel else y
+
+
+CHANNEL_OR_NUMPY = Rule(
+    "per channel, else numpy",
+    "A 1-d {y} whose dim equals dim 1 of {x} is applied per channel; any other {y} is broadcast by"
+    " NumPy's rules to {x}'s shape, which the output keeps.",
+    _infer_channel_or_numpy,
+    _arrange_channel_or_numpy,
+)
+
+
+# --- legacy axis: Pow before 7 ------------------------------------------------------------------
+
+
+def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if not attributes.get("broadcast", 0):
+        if x is not None and y is not None and (len(x) != len(y) or any(map(_differ, x, y))):
+            raise Mismatch(
+                "equal shapes", "{x} and {y} must have the same shape unless broadcast is 1"
+            )
+        return _infer_none(x, y, attributes)
+    if x is None or y is None:
+        return x
+    if len(y) > len(x):
+        raise Mismatch("shape", "the rank of {y} must not exceed the rank of {x}")
+    if _one_element(y) is not False:
+        # A Y that may have one element fits anywhere, and says nothing about X.
+        return x
+    start = _start(x, y, attributes)
+    pairs = list(zip(x[start : start + len(y)], y, strict=True))
+    if any(b == 1 and _differ(a, b) for a, b in pairs):
+        raise Mismatch("1-dim expansion", "a dim of 1 inside {y} does not expand")
+    if any(_differ(a, b) for a, b in pairs):
+        raise Mismatch("shape", "the shape of {y} must be a contiguous subset of the shape of {x}")
+    return x[:start] + tuple(_known(a, b) for a, b in pairs) + x[start + len(y) :]
+
+
+def _start(x: tuple[Dim, ...], y: tuple[Dim, ...], attributes: Attributes) -> int:
+    """The dim of X at which Y's shape starts."""
+    axis = attributes.get("axis")
+    if axis is None:
+        return len(x) - len(y)
+    if not -len(x) <= axis < len(x):
+        raise Mismatch("attribute axis", "axis must be a dim of {x}")
+    start = int(axis) % len(x)
+    if start + len(y) > len(x):
+        raise Mismatch("attribute axis", "the shape of {y}, starting at axis, must end within {x}")
+    return start
+
+
+def _arrange_legacy_axis(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
+    if not attributes.get("broadcast", 0):
+        return y
+    if _one_element(y):
+        return ()
+    return y + (1,) * (len(x) - len(y) - _start(x, y, attributes))
+
+
+LEGACY_AXIS = Rule(
+    "legacy axis",
+    "With broadcast=1, {y} has one element, or a shape that is a contiguous subset of {x}'s, from dim"
+    " axis on, or at the end where axis is not set; without it the shapes are equal.",
+    _infer_legacy_axis,
+    _arrange_legacy_axis,
+)
+
+
+# --- auto_broadcast: OpenVINO's Power -----------------------------------------------------------
+
+
+def _infer_auto(x: Shape, y: Shape, attributes: Attributes) -> Shape:
+    if attributes.get("auto_broadcast", "numpy") == "numpy":
+        return _infer_numpy(x, y, attributes)
+    return _infer_none(x, y, attributes)
+
+
+AUTO = Rule(
+    "auto_broadcast",
+    "auto_broadcast says which: numpy (the default) broadcasts both ways by NumPy's rules; with none"
+    " the shapes are equal.",
+    _infer_auto,
+)

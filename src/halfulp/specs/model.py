@@ -1,0 +1,412 @@
+"""What a row is: OpVersion and its parts, and the checks that every row answers to.
+
+A row says everything in data: ports, types, attributes, the broadcasting rule, limits, clauses.
+The checks here are the same for all rows. Each check has a name, and the clause that lists the name
+under ``enforces`` is the one that a failed check cites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from halfulp.errors import SpecError, UnsupportedError
+from halfulp.specs.attributes import CHECKERS, BadValue, ScaleBias
+from halfulp.specs.broadcast import Mismatch, Rule
+from halfulp.specs.tensor import Shape, TensorType, tensor_type
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto
+
+Kernel = Literal["pow", "pow_directml", "prelu"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output: its name, its type variable, and what the document says of it."""
+
+    name: str
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute: its name and type in the document, default, allowed values and text.
+
+    A default of None with ``required`` false means "not set".
+    """
+
+    name: str
+    type: str
+    text: str
+    default: Any = None
+    required: bool = False
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A numbered rule of the document, and the checks that enforce it (none: the arithmetic does)."""
+
+    id: str
+    text: str
+    enforces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unspecified:
+    """What the document leaves open, our choice, and the rule of the numeric contract it follows."""
+
+    question: str
+    choice: str
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on tensors: the least and the greatest rank, and the most elements; sizes are >= 1."""
+
+    ranks: tuple[int, int]
+    elements: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example of the document: types and shapes, and values where it gives them."""
+
+    name: str
+    inputs: tuple[TensorType, ...]
+    output: TensorType
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: tuple[Any, ...] = ()
+    result: Any = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call needs to know: made once for given types, shapes and attributes.
+
+    Attributes:
+        output: the output's type and shape.
+        y_shape: the shape to view Y in, so that NumPy's broadcasting of X and Y gives the output.
+        exponent: the constant exponent of an operator that has no exponent tensor.
+        scale_bias: DirectML's ScaleBias, where one is given.
+    """
+
+    output: TensorType
+    y_shape: tuple[int, ...]
+    exponent: float | None = None
+    scale_bias: ScaleBias | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpVersion:
+    """One version of one operator, as its document has it. ``print`` shows it as a page.
+
+    Attributes:
+        id: such as ``"onnx.Pow-13"``.
+        standard, name, version: its parts, as in the document.
+        summary: what the operator does.
+        inputs, outputs: the ports.
+        attributes: the attributes.
+        type_variables: for each type variable the names of the types it allows.
+        broadcasting: the rule that fits the operands' shapes together.
+        clauses: the document's rules, numbered C1, C2, ...
+        unspecified: what it leaves open, with our choice.
+        since_version, support_level, function, shape_inference: as the document says; None where
+            that standard has no such thing.
+        source: the public address of the document.
+        kernel: which arithmetic computes it.
+        limits: bounds on ranks and sizes, where there are any.
+        body: the function body in ONNX's text format, where the operator is a function.
+        examples: the document's own examples.
+
+    Example:
+        >>> from halfulp.specs import find
+        >>> op = find("onnx.Pow-13")
+        >>> op.infer(("float32", (2, "N", None)), ("int32", (3,)))
+        TensorType(type='float32', shape=(2, 'N', 3))
+    """
+
+    id: str
+    standard: str
+    name: str
+    version: str
+    summary: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    attributes: tuple[Attribute, ...]
+    type_variables: Mapping[str, tuple[str, ...]]
+    broadcasting: Rule
+    clauses: tuple[Clause, ...]
+    unspecified: tuple[Unspecified, ...]
+    since_version: str
+    source: str
+    kernel: Kernel
+    support_level: str | None = None
+    function: bool | None = None
+    shape_inference: bool | None = None
+    limits: Limits | None = None
+    body: str | None = None
+    examples: tuple[Example, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type_variables", MappingProxyType(dict(self.type_variables)))
+
+    # --- the face -------------------------------------------------------------------------------
+
+    def infer(self, *inputs: Any, **attributes: Any) -> TensorType:
+        """Return the output's type and shape from those of the inputs.
+
+        Args:
+            *inputs: for each input a pair (type, shape) or an array. A dim may be a symbol (a str)
+                or unknown (None); a shape of None has unknown rank.
+            **attributes: as in a call.
+
+        Raises:
+            SpecError: the document does not allow them, whatever the unknown dims turn out to be.
+
+        Example:
+            >>> from halfulp.specs import find
+            >>> find("onnx.Pow-1").infer(("float32", (2, 3, 4)), ("float32", (3,)), axis=1, broadcast=1)
+            TensorType(type='float32', shape=(2, 3, 4))
+        """
+        operands = tuple(map(tensor_type, inputs))
+        return self._check(operands, self.check_attributes(attributes))
+
+    def plan(
+        self, x: TensorType, y: TensorType | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Plan:
+        """Return the plan of a call with these operands; all dims must be known.
+
+        Args:
+            x: the first input.
+            y: the second input; None for an operator of one input.
+            attributes: by name, as in a call.
+
+        Raises:
+            SpecError: the document does not allow them.
+
+        Example:
+            >>> from halfulp.specs import TensorType, find
+            >>> x, y = TensorType("float32", (2, 3, 4)), TensorType("float32", (3,))
+            >>> find("onnx.Pow-1").plan(x, y, {"axis": 1, "broadcast": 1}).y_shape
+            (3, 1)
+        """
+        values = self.check_attributes(attributes or {})
+        operands = (x,) if y is None else (x, y)
+        output = self._check(operands, values)
+        y_shape = () if y is None else self.broadcasting.arrange(_static(x), _static(y), values)
+        return Plan(output, y_shape, values.get("Exponent"), values.get("ScaleBias"))
+
+    def function_body(self) -> FunctionProto:
+        """Return the body of an operator that is a function; needs the onnx package.
+
+        Raises:
+            UnsupportedError: the document defines no body.
+
+        Example:
+            >>> from halfulp.specs import find
+            >>> [node.op_type for node in find("onnx.PRelu-16").function_body().node]
+            ['Constant', 'CastLike', 'Less', 'Mul', 'Where']
+        """
+        if self.body is None:
+            raise UnsupportedError(f"{self.id} has no function body: its document defines none")
+        import onnx.parser  # lazily: the rows must load without it
+
+        return onnx.parser.parse_function(self.body)
+
+    # --- for the layers above -------------------------------------------------------------------
+
+    def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes with defaults filled in and values in their one form.
+
+        Raises:
+            SpecError: an attribute is unknown, missing, of a wrong type or of a wrong value.
+
+        Example:
+            >>> from halfulp.specs import find
+            >>> find("onnx.Pow-1").check_attributes({"broadcast": 1})
+            {'axis': None, 'broadcast': 1}
+        """
+        known = {attribute.name for attribute in self.attributes}
+        for name in attributes:
+            if name not in known:
+                raise self.error(
+                    "unknown attribute",
+                    f"no attribute {name}",
+                    expected=", ".join(a.name for a in self.attributes) or "no attributes",
+                    got=name,
+                )
+        return {a.name: self._attribute_value(a, attributes) for a in self.attributes}
+
+    def error(self, check: str, message: str, **shown: object) -> SpecError:
+        """Return the SpecError of a failed check, citing the clause that enforces it.
+
+        Checks: ``inputs``, ``output``, ``shape``, ``equal shapes``, ``1-dim expansion``, ``rank``,
+        ``size``, ``unknown attribute``, ``attribute NAME``, ``type VARIABLE``.
+
+        Example:
+            >>> from halfulp.specs import find
+            >>> print(find("onnx.PRelu-9").error("output", "Y must have X's type", got="int8"))
+            SpecError onnx.PRelu-9.C6: Y must have X's type
+              got: int8
+        """
+        return SpecError(f"{self.id}.{self.clause(check).id}", message, **shown)
+
+    def clause(self, check: str) -> Clause:
+        """Return the clause that a check enforces.
+
+        Example:
+            >>> from halfulp.specs import find
+            >>> find("onnx.PRelu-9").clause("shape").id
+            'C2'
+        """
+        return next(clause for clause in self.clauses if check in clause.enforces)
+
+    # --- the checks -----------------------------------------------------------------------------
+
+    def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
+        if len(operands) != len(self.inputs):
+            raise self.error(
+                "inputs",
+                f"{self.name} takes {_count(len(self.inputs), 'input')}",
+                expected=", ".join(port.name for port in self.inputs),
+                got=_count(len(operands), "input"),
+            )
+        bound = self._bind_types(operands)
+        if self.limits is not None:
+            self._check_limits(self.limits, operands)
+        shape = operands[0].shape
+        if len(operands) == 2:
+            shape = self._infer_shape(operands, values)
+        return TensorType(bound[self.outputs[0].type], shape)
+
+    def _bind_types(self, operands: tuple[TensorType, ...]) -> dict[str, str]:
+        bound: dict[str, str] = {}
+        for port, operand in zip(self.inputs, operands, strict=True):
+            allowed = self.type_variables[port.type]
+            if operand.type not in allowed:
+                raise self.error(
+                    f"type {port.type}",
+                    f"{port.name} must have a type that {port.type} allows",
+                    **self._shown(operands),
+                    expected=", ".join(allowed),
+                    got=operand.type,
+                )
+            if bound.setdefault(port.type, operand.type) != operand.type:
+                raise self.error(
+                    f"type {port.type}",
+                    f"{' and '.join(p.name for p in self.inputs if p.type == port.type)}"
+                    " must have the same type",
+                    **self._shown(operands),
+                )
+        return bound
+
+    def _check_limits(self, limits: Limits, operands: tuple[TensorType, ...]) -> None:
+        least, most = limits.ranks
+        for port, operand in zip(self.inputs, operands, strict=True):
+            if operand.shape is None:
+                continue
+            rank = len(operand.shape)
+            if not least <= rank <= most:
+                raise self.error(
+                    "rank",
+                    f"{port.name} has an unsupported number of dimensions",
+                    **self._shown(operands),
+                    expected=f"{least}" if least == most else f"{least} to {most}",
+                    got=rank,
+                )
+            sizes = [dim for dim in operand.shape if isinstance(dim, int)]
+            if 0 in sizes:
+                raise self.error(
+                    "size",
+                    f"no size of {port.name} may be 0",
+                    **self._shown(operands),
+                )
+            if prod(sizes) > limits.elements:
+                raise self.error(
+                    "size",
+                    f"{port.name} has too many elements",
+                    **self._shown(operands),
+                    expected=f"at most {limits.elements}",
+                    got=prod(sizes),
+                )
+
+    def _infer_shape(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Shape:
+        x, y = operands
+        try:
+            return self.broadcasting.infer(x.shape, y.shape, values)
+        except Mismatch as mismatch:
+            given = {a.name: values[a.name] for a in self.attributes if values[a.name] != a.default}
+            raise self.error(
+                mismatch.check,
+                mismatch.message.format(x=self.inputs[0].name, y=self.inputs[1].name),
+                **self._shown(operands),
+                **given,
+            ) from None
+
+    def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
+        check = f"attribute {attribute.name}"
+        if attribute.name not in given:
+            if attribute.required:
+                raise self.error(check, f"{attribute.name} is required", expected=attribute.type)
+            return attribute.default
+        value = given[attribute.name]
+        if value is None and attribute.default is None and not attribute.required:
+            return None
+        try:
+            value = CHECKERS[attribute.type](value)
+        except BadValue as bad:
+            raise self.error(
+                check,
+                f"{attribute.name} has a value of the wrong type",
+                expected=str(bad),
+                got=repr(value)[:80],
+            ) from None
+        if attribute.values and value not in attribute.values:
+            raise self.error(
+                check,
+                f"{attribute.name} has a value that is not allowed",
+                expected=" or ".join(map(repr, attribute.values)),
+                got=repr(value)[:80],
+            )
+        return value
+
+    def _shown(self, operands: tuple[TensorType, ...]) -> dict[str, TensorType]:
+        return {port.name: operand for port, operand in zip(self.inputs, operands, strict=False)}
+
+    # --- how a row shows itself -----------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<{self.id}>"
+
+    def __str__(self) -> str:
+        from halfulp.specs import render  # here, because render knows what a row is
+
+        return render.text(render.page(self))
+
+    def _repr_html_(self) -> str:
+        from halfulp.specs import render
+
+        return render.html(render.page(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from halfulp.specs.resolve import find
+
+        return find, (self.id,)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _static(operand: TensorType) -> tuple[int, ...]:
+    """Return a shape that must be known in full, which is a promise of the caller."""
+    if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
+        raise ValueError(f"a plan needs known dims, got {operand}")
+    return operand.shape  # type: ignore[return-value]

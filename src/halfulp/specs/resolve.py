@@ -1,0 +1,93 @@
+"""From an id, or a standard, an operator and the version asked for, to the row in force."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from halfulp.errors import UnsupportedError
+from halfulp.specs import directml, onnx, openvino
+from halfulp.specs.model import OpVersion
+
+_ROWS: dict[str, OpVersion] = {
+    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)
+}
+
+_ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>\d+(?:_\d+)?)")
+
+
+def ids() -> tuple[str, ...]:
+    """Return the id of every operator version, in the order of the rows.
+
+    Example:
+        >>> ids()[:3]
+        ('onnx.Pow-1', 'onnx.Pow-7', 'onnx.Pow-12')
+    """
+    return tuple(_ROWS)
+
+
+def find(id: str) -> OpVersion:
+    """Return the row of an id; a version between two rows gives the one in force then.
+
+    Raises:
+        UnsupportedError: there is no such operator, or no version of it as early as that.
+
+    Example:
+        >>> find("onnx.Pow-14")
+        <onnx.Pow-13>
+        >>> find("onnx.Pov-13")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.UnsupportedError: UnsupportedError: no operator version onnx.Pov-13
+          expected: onnx.Pow-13, or another id that halfulp.ops() lists
+    """
+    if id in _ROWS:
+        return _ROWS[id]
+    match = _ID.fullmatch(id)
+    if match is None or not _versions(match["standard"], match["name"]):
+        close = difflib.get_close_matches(id, _ROWS, n=1)
+        expected = f"{close[0]}, or another id" if close else "an id"
+        raise UnsupportedError(
+            f"no operator version {id}", expected=f"{expected} that halfulp.ops() lists"
+        )
+    return in_force(match["standard"], match["name"], match["version"])
+
+
+def in_force(standard: str, name: str, version: int | str) -> OpVersion:
+    """Return the newest row of an operator that is not newer than the version asked for.
+
+    Args:
+        standard: ``"onnx"``, ``"openvino"`` or ``"directml"``.
+        name: the operator's name in the document.
+        version: an ONNX opset, an OpenVINO opset, or a DirectML feature level such as ``"2_0"``.
+
+    Raises:
+        UnsupportedError: there is no such operator, or no version of it as early as that.
+
+    Example:
+        >>> in_force("onnx", "Pow", 14), in_force("directml", "ELEMENT_WISE_POW", "2_0")
+        (<onnx.Pow-13>, <directml.ELEMENT_WISE_POW-1_0>)
+    """
+    rows = _versions(standard, name)
+    if not rows:
+        raise UnsupportedError(f"no operator {standard}.{name}")
+    asked = _order(str(version))
+    in_time = [row for row in rows if _order(row.version) <= asked]
+    if not in_time:
+        raise UnsupportedError(
+            f"{standard}.{name} has no version {version}", expected=f"{rows[0].version} or later"
+        )
+    return in_time[-1]
+
+
+def _versions(standard: str, name: str) -> list[OpVersion]:
+    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
+    return sorted(rows, key=lambda row: _order(row.version))
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """The parts of a version as numbers, so that 10 comes after 9 and 5_1 after 5_0."""
+    try:
+        return tuple(map(int, version.split("_")))
+    except ValueError:
+        raise UnsupportedError(f"no version {version!r}", expected="such as 13 or 3_0") from None

@@ -1,0 +1,137 @@
+"""The element types: one table, a row per type, with its name in each standard.
+
+Everything that needs a fact about a type reads it here. ``ml_dtypes`` supplies the types that
+NumPy lacks; this is the only module that imports it for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from halfulp.errors import UnsupportedError
+
+Kind = Literal["float", "int", "uint"]
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One element type, and what each standard calls it (None: the standard lacks it).
+
+    Attributes:
+        name: the name of the NumPy or ml_dtypes dtype.
+        dtype: the NumPy dtype, in native byte order.
+        kind: ``"float"``, ``"int"`` (signed) or ``"uint"``.
+        bits: the bits that a value has; int4, uint4 and float4 fill a byte in memory all the same.
+        onnx: the name inside ``tensor(...)``.
+        onnx_enum: the number in ``onnx.TensorProto.DataType``.
+        openvino: the name that OpenVINO prints and that ``element_type`` holds in an IR file.
+        directml: the name after ``DML_TENSOR_DATA_TYPE_``.
+
+    Example:
+        >>> element_type("bfloat16").onnx_enum
+        16
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    kind: Kind
+    bits: int
+    onnx: str | None
+    onnx_enum: int | None
+    openvino: str | None
+    directml: str | None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _row(
+    scalar: Any,
+    kind: Kind,
+    bits: int,
+    onnx: str | None = None,
+    onnx_enum: int | None = None,
+    openvino: str | None = None,
+    directml: str | None = None,
+) -> ElementType:
+    dtype = np.dtype(scalar)
+    return ElementType(dtype.name, dtype, kind, bits, onnx, onnx_enum, openvino, directml)
+
+
+# fmt: off
+_ROWS = (
+    #     dtype                         kind     bits  onnx               enum  openvino   directml
+    _row(np.float64,                   "float", 64, "double",          11,   "f64",     "FLOAT64"),
+    _row(np.float32,                   "float", 32, "float",           1,    "f32",     "FLOAT32"),
+    _row(np.float16,                   "float", 16, "float16",         10,   "f16",     "FLOAT16"),
+    _row(ml_dtypes.bfloat16,           "float", 16, "bfloat16",        16,   "bf16",    None),
+    _row(ml_dtypes.float8_e3m4,        "float", 8,  None,              None, None,      None),
+    _row(ml_dtypes.float8_e4m3,        "float", 8,  None,              None, None,      None),
+    _row(ml_dtypes.float8_e4m3b11fnuz, "float", 8,  None,              None, None,      None),
+    _row(ml_dtypes.float8_e4m3fn,      "float", 8,  "float8e4m3fn",    17,   "f8e4m3",  None),
+    _row(ml_dtypes.float8_e4m3fnuz,    "float", 8,  "float8e4m3fnuz",  18,   None,      None),
+    _row(ml_dtypes.float8_e5m2,        "float", 8,  "float8e5m2",      19,   "f8e5m2",  None),
+    _row(ml_dtypes.float8_e5m2fnuz,    "float", 8,  "float8e5m2fnuz",  20,   None,      None),
+    _row(ml_dtypes.float8_e8m0fnu,     "float", 8,  "float8e8m0",      24,   "f8e8m0",  None),
+    _row(ml_dtypes.float4_e2m1fn,      "float", 4,  "float4e2m1",      23,   "f4e2m1",  None),
+    _row(np.int8,                      "int",   8,  "int8",            3,    "i8",      "INT8"),
+    _row(np.int16,                     "int",   16, "int16",           5,    "i16",     "INT16"),
+    _row(np.int32,                     "int",   32, "int32",           6,    "i32",     "INT32"),
+    _row(np.int64,                     "int",   64, "int64",           7,    "i64",     "INT64"),
+    _row(np.uint8,                     "uint",  8,  "uint8",           2,    "u8",      "UINT8"),
+    _row(np.uint16,                    "uint",  16, "uint16",          4,    "u16",     "UINT16"),
+    _row(np.uint32,                    "uint",  32, "uint32",          12,   "u32",     "UINT32"),
+    _row(np.uint64,                    "uint",  64, "uint64",          13,   "u64",     "UINT64"),
+    _row(ml_dtypes.int4,               "int",   4,  "int4",            22,   "i4",      "INT4"),
+    _row(ml_dtypes.uint4,              "uint",  4,  "uint4",           21,   "u4",      "UINT4"),
+)
+# fmt: on
+
+TYPES: dict[str, ElementType] = {row.name: row for row in _ROWS}
+
+FLOATS = tuple(row.name for row in _ROWS if row.kind == "float")
+INTEGERS = tuple(row.name for row in _ROWS if row.kind != "float")
+
+
+def element_type(dtype: Any) -> ElementType:
+    """Return the row of a dtype, given as a dtype (of either byte order), a scalar type or a name.
+
+    Raises:
+        UnsupportedError: the table has no such type.
+
+    Example:
+        >>> element_type(np.dtype(">f4")).openvino
+        'f32'
+        >>> element_type("complex64")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.UnsupportedError: UnsupportedError: no element type complex64
+    """
+    if isinstance(dtype, ElementType):
+        return dtype
+    name = type_name(dtype)
+    try:
+        return TYPES[name]
+    except KeyError:
+        raise UnsupportedError(f"no element type {name}") from None
+
+
+def type_name(dtype: Any) -> str:
+    """Return the name of a dtype, whether or not the table has it.
+
+    Example:
+        >>> type_name(np.dtype(">f4")), type_name(bool), type_name("bfloat16")
+        ('float32', 'bool', 'bfloat16')
+    """
+    if isinstance(dtype, ElementType):
+        return dtype.name
+    if isinstance(dtype, str) and dtype in TYPES:  # ml_dtypes' names are not NumPy's
+        return dtype
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:
+        return str(dtype)
