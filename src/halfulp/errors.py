@@ -133,9 +133,7 @@ class UnsupportedError(HalfulpError):
     """
 
 
-def _rebuild(
-    kind: type[HalfulpError], args: tuple[object, ...], state: dict[str, object]
-) -> HalfulpError:
+def _rebuild(kind: type[HalfulpError], args: tuple[object, ...], state: dict[str, object]) -> HalfulpError:
     error = kind.__new__(kind)
     error.args = args
     vars(error).update(state)

@@ -159,9 +159,7 @@ def _channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticSh
     return y + (1,) * (len(x) - 2)
 
 
-def _arrange_shared_or_channel(
-    x: StaticShape, y: StaticShape, attributes: Attributes
-) -> StaticShape:
+def _arrange_shared_or_channel(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticShape:
     if _one_element(y):
         return ()
     return _channel(x, y, attributes) if len(y) == 1 else y
@@ -218,9 +216,7 @@ CHANNEL_OR_NUMPY = Rule(
 def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if not attributes.get("broadcast", 0):
         if x is not None and y is not None and (len(x) != len(y) or any(map(_differ, x, y))):
-            raise Mismatch(
-                "equal shapes", "{x} and {y} must have the same shape unless broadcast is 1"
-            )
+            raise Mismatch("equal shapes", "{x} and {y} must have the same shape unless broadcast is 1")
         return _infer_none(x, y, attributes)
     if x is None or y is None:
         return x

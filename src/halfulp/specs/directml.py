@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from halfulp.specs import broadcast, silence
-from halfulp.specs.model import Attribute, Clause, Limits, OpVersion, Port, Unspecified
+from halfulp.specs.model import OpVersion
+from halfulp.specs.parts import Attribute, Clause, Limits, Port, Unspecified
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
 _MOST_ELEMENTS = 2**32 - 1
@@ -26,9 +27,7 @@ _SCALE_BIAS = Attribute(
     "An optional scale and bias to apply to the input: g(x) = x * scale + bias is applied to each input"
     " element before the operator.",
 )
-_EXPONENT = Attribute(
-    "Exponent", "FLOAT", "The exponent that all inputs will be raised to.", required=True
-)
+_EXPONENT = Attribute("Exponent", "FLOAT", "The exponent that all inputs will be raised to.", required=True)
 
 _NEGATIVE_BASE = Unspecified(
     "How far the NaN for a negative base reaches.",
@@ -47,10 +46,18 @@ _SCALE_BIAS_INTEGER = Unspecified(
     "x * scale + bias with one rounding to float64; its power is truncated toward zero and saturated.",
     "N6",
 )
+_SPECIAL_VALUES = Unspecified(
+    silence.SPECIAL_VALUES.question,
+    "As pow of IEEE 754-2019 9.2.1, where the document's NaN for a negative base does not come first:"
+    " x^0 = 1 and 1^y = 1 even for a NaN.",
+    "N1",
+)
 _EXPONENT_ROUNDING = Unspecified(
     "An Exponent or a ScaleBias that is not a float32 value.",
     "It is rounded once to float32, to nearest; a finite number that would overflow is an error.",
 )
+_POW_FLOAT = (silence.ROUNDING, _SPECIAL_VALUES, silence.NAN, silence.ENVIRONMENT)
+_POW_ANY = (*_POW_FLOAT[:-1], silence.INTEGER_OVERFLOW, silence.INTEGER_BASE, silence.ENVIRONMENT)
 _BROADCASTING = Unspecified(
     "Operands of differing sizes that a stride of 0 would fit together.",
     "An error, as Sizes must be equal; give an array that is broadcast already.",
@@ -87,7 +94,7 @@ _CONSTANT_POW_UNSPECIFIED = (
     _NEGATIVE_BASE,
     _SCALE_BIAS_ROUNDING,
     _EXPONENT_ROUNDING,
-    *silence.POW_FLOAT,
+    *_POW_FLOAT,
 )
 _INPUT = Port("InputTensor", "DataType", "The input tensor to read from.")
 _OUTPUT = Port("OutputTensor", "DataType", "The output tensor to write the results to.")
@@ -115,9 +122,7 @@ _POW_C1_C2 = (
 _POW_C4_C10 = (
     Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
     Clause("C5", _SIZES, ("size",)),
-    Clause(
-        "C6", "The inputs are InputTensor and ExponentTensor, required, in this order.", ("inputs",)
-    ),
+    Clause("C6", "The inputs are InputTensor and ExponentTensor, required, in this order.", ("inputs",)),
     Clause(
         "C7",
         "ScaleBias may be given: g(x) = x * scale + bias is applied to each element of InputTensor first.",
@@ -184,9 +189,7 @@ _RELU_CLAUSES = (
     ),
     Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
     Clause("C5", _SIZES, ("size",)),
-    Clause(
-        "C6", "The inputs are InputTensor and SlopeTensor, required, in this order.", ("inputs",)
-    ),
+    Clause("C6", "The inputs are InputTensor and SlopeTensor, required, in this order.", ("inputs",)),
     Clause("C7", "There are no attributes.", ("unknown attribute",)),
     Clause("C8", _IN_PLACE),
 )
@@ -279,7 +282,7 @@ ROWS = (
             _SCALE_BIAS_ROUNDING,
             _SCALE_BIAS_INTEGER,
             _EXPONENT_ROUNDING,
-            *silence.POW_ANY,
+            *_POW_ANY,
         ),
         source=_URL.format("element_wise_pow"),
         kernel="pow_directml",

@@ -1,4 +1,4 @@
-"""What a row is: OpVersion and its parts, and the checks that every row answers to.
+"""What a row is, OpVersion, and the checks that every row answers to.
 
 A row says everything in data: ports, types, attributes, the broadcasting rule, limits, clauses.
 The checks here are the same for all rows. Each check has a name, and the clause that lists the name
@@ -8,99 +8,21 @@ under ``enforces`` is the one that a failed check cites.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from halfulp.errors import SpecError, UnsupportedError
-from halfulp.specs.attributes import CHECKERS, BadValue, ScaleBias
+from halfulp.specs.attributes import CHECKERS, BadValue
 from halfulp.specs.broadcast import Mismatch, Rule
+from halfulp.specs.parts import Attribute, Clause, Example, Limits, Plan, Port, Unspecified
 from halfulp.specs.tensor import Shape, TensorType, tensor_type
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
 
 Kernel = Literal["pow", "pow_directml", "prelu"]
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or an output: its name, its type variable, and what the document says of it."""
-
-    name: str
-    type: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """An attribute: its name and type in the document, default, allowed values and text.
-
-    A default of None with ``required`` false means "not set".
-    """
-
-    name: str
-    type: str
-    text: str
-    default: Any = None
-    required: bool = False
-    values: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class Clause:
-    """A numbered rule of the document, and the checks that enforce it (none: the arithmetic does)."""
-
-    id: str
-    text: str
-    enforces: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Unspecified:
-    """What the document leaves open, our choice, and the rule of the numeric contract it follows."""
-
-    question: str
-    choice: str
-    rule: str | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds on tensors: the least and the greatest rank, and the most elements; sizes are >= 1."""
-
-    ranks: tuple[int, int]
-    elements: int
-
-
-@dataclass(frozen=True)
-class Example:
-    """An example of the document: types and shapes, and values where it gives them."""
-
-    name: str
-    inputs: tuple[TensorType, ...]
-    output: TensorType
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    values: tuple[Any, ...] = ()
-    result: Any = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a call needs to know: made once for given types, shapes and attributes.
-
-    Attributes:
-        output: the output's type and shape.
-        y_shape: the shape to view Y in, so that NumPy's broadcasting of X and Y gives the output.
-        exponent: the constant exponent of an operator that has no exponent tensor.
-        scale_bias: DirectML's ScaleBias, where one is given.
-    """
-
-    output: TensorType
-    y_shape: tuple[int, ...]
-    exponent: float | None = None
-    scale_bias: ScaleBias | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -386,14 +308,14 @@ class OpVersion:
         return f"<{self.id}>"
 
     def __str__(self) -> str:
-        from halfulp.specs import render  # here, because render knows what a row is
+        from halfulp.specs import page, render  # here, because these know what a row is
 
-        return render.text(render.page(self))
+        return render.text(page.page(self))
 
     def _repr_html_(self) -> str:
-        from halfulp.specs import render
+        from halfulp.specs import page, render
 
-        return render.html(render.page(self))
+        return render.html(page.page(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         from halfulp.specs.resolve import find

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from halfulp.specs import broadcast, silence
-from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified
+from halfulp.specs.model import OpVersion
+from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
 from halfulp.specs.tensor import TensorType
 
 _POW_URL = "https://onnx.ai/onnx/operators/onnx__Pow.html#l-onnx-op-pow-{}"
@@ -29,9 +30,7 @@ _POW_1_SUMMARY = (
     f"{_POW_SUMMARY} If necessary the right-hand-side argument will be broadcasted to match the shape"
     " of left-hand-side argument: see attributes broadcast and axis."
 )
-_POW_7_SUMMARY = (
-    f"{_POW_SUMMARY} This operator supports multidirectional (i.e., Numpy-style) broadcasting."
-)
+_POW_7_SUMMARY = f"{_POW_SUMMARY} This operator supports multidirectional (i.e., Numpy-style) broadcasting."
 
 _POW_1_INPUTS = (
     Port("X", "T", "Input tensor of any shape, base of the exponent."),
@@ -227,10 +226,9 @@ _PRELU_1_UNSPECIFIED = (
         "It holds a value for each channel, dim 1 of X; any other size is an error. An X of rank 1 has"
         " no channels.",
     ),
-    Unspecified(
-        "A slope of rank 2 or more.", "It is broadcast unidirectionally to X, as PRelu-7 does it."
-    ),
+    Unspecified("A slope of rank 2 or more.", "It is broadcast unidirectionally to X, as PRelu-7 does it."),
     Unspecified("The rank of a slope of one element.", "Any."),
+    Unspecified("The shape of Y.", "X's shape."),
     *silence.PRELU_FLOAT,
 )
 _HIGHER_RANK = Unspecified(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from halfulp.specs import broadcast, silence
-from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified
+from halfulp.specs.model import OpVersion
+from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
 from halfulp.specs.tensor import TensorType
 from halfulp.types import FLOATS, TYPES
 
-_URL = (
-    "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
-)
+_URL = "https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/{}"
 
 
 def _f32(*shape: int) -> TensorType:
@@ -148,9 +147,7 @@ ROWS = (
         examples=(
             Example("1D input tensor data", (_f32(128), _f32(1)), _f32(128)),
             Example("2D input tensor data", (_f32(20, 128), _f32(128)), _f32(20, 128)),
-            Example(
-                "4D input tensor data", (_f32(1, 20, 128, 128), _f32(20)), _f32(1, 20, 128, 128)
-            ),
+            Example("4D input tensor data", (_f32(1, 20, 128, 128), _f32(20)), _f32(1, 20, 128, 128)),
         ),
         source=_URL.format("activation/prelu-1.html"),
         kernel="prelu",

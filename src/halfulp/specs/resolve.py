@@ -9,9 +9,7 @@ from halfulp.errors import UnsupportedError
 from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import OpVersion
 
-_ROWS: dict[str, OpVersion] = {
-    row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)
-}
+_ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
 
 _ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>\d+(?:_\d+)?)")
 
@@ -47,9 +45,7 @@ def find(id: str) -> OpVersion:
     if match is None or not _versions(match["standard"], match["name"]):
         close = difflib.get_close_matches(id, _ROWS, n=1)
         expected = f"{close[0]}, or another id" if close else "an id"
-        raise UnsupportedError(
-            f"no operator version {id}", expected=f"{expected} that halfulp.ops() lists"
-        )
+        raise UnsupportedError(f"no operator version {id}", expected=f"{expected} that halfulp.ops() lists")
     return in_force(match["standard"], match["name"], match["version"])
 
 

@@ -63,9 +63,7 @@ def tensor_type(operand: Any) -> TensorType:
     elif isinstance(operand, tuple | list) and len(operand) == 2:
         dtype, shape = operand
     else:
-        raise HalfulpError(
-            "an operand must be an array or a pair (type, shape)", got=repr(operand)[:80]
-        )
+        raise HalfulpError("an operand must be an array or a pair (type, shape)", got=repr(operand)[:80])
     return TensorType(type_name(dtype), None if shape is None else _dims(shape))
 
 

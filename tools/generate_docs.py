@@ -1,0 +1,128 @@
+"""Write docs/operators/, a page per operator version, and the matrix in README.md, from the rows.
+
+    python tools/generate_docs.py            write them
+    python tools/generate_docs.py --check    say which are out of date, and exit 1 if any is
+
+Pages follow from the rows alone, so that two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from halfulp.specs import OpVersion, find, ids, render
+from halfulp.specs.difference import difference
+from halfulp.specs.matrix import LEGEND, matrix
+from halfulp.specs.page import STANDARDS, Section, Table, page
+
+ROOT = Path(__file__).resolve().parents[1]
+OPERATORS = Path("docs/operators")
+README = Path("README.md")
+BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
+MADE_BY = "<!-- Made by tools/generate_docs.py from the rows in src/halfulp/specs/: change those. -->"
+
+
+def predecessor(op: OpVersion) -> OpVersion | None:
+    """Return the version before this one; None for the first."""
+    of_operator = [id for id in ids() if id.rpartition("-")[0] == op.id.rpartition("-")[0]]
+    number = of_operator.index(op.id)
+    return find(of_operator[number - 1]) if number else None
+
+
+def operator_page(op: OpVersion) -> str:
+    """Return the page of an operator version as Markdown."""
+    parts = [MADE_BY, render.markdown(page(op))]
+    if (older := predecessor(op)) is not None:
+        changes = difference(op, older)
+        parts.append(f"## What changed since [{older.id}]({older.id}.md)")
+        parts += [_subsection(section) for section in changes.sections]
+    parts.append("[All operator versions](index.md) · [The numeric contract](../numerics.md)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _subsection(section: Section) -> str:
+    return "\n\n".join([f"### {section.heading}", *map(render.markdown_block, section.blocks)])
+
+
+def index_page() -> str:
+    """Return the list of all operator versions, with the matrix of their types."""
+    parts = [MADE_BY, "# Operator versions"]
+    for standard, name in STANDARDS.items():
+        ops = [find(id) for id in ids() if find(id).standard == standard]
+        rows = tuple((f"[{op.id}]({op.id}.md)", op.since_version, op.broadcasting.name) for op in ops)
+        table = Table(("operator version", "since", "broadcasting"), rows)
+        parts += [f"## {name}", _unescaped(table)]
+    parts += ["## Types", matrix_text("")]
+    return "\n\n".join(parts) + "\n"
+
+
+def matrix_text(folder: str) -> str:
+    """Return the version x type matrix as Markdown, its ids linked to the pages in a folder."""
+    table = matrix()
+    header = tuple(cell.replace(", ", "<br>") for cell in table.header)
+    rows = tuple((f"[{id}]({folder}{id}.md)", *cells) for id, *cells in table.rows)
+    return f"{_unescaped(Table(header, rows))}\n\n{LEGEND}"
+
+
+def _unescaped(table: Table) -> str:
+    """Return a table as Markdown whose cells are Markdown already."""
+    lines = ["| " + " | ".join(row) + " |" for row in (table.header, *table.rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(table.header), *lines[1:]])
+
+
+def readme(text: str) -> str:
+    """Return README.md's text with the matrix between its two markers; unchanged without them."""
+    if BEGIN not in text or END not in text:
+        return text
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    return f"{before}{BEGIN}\n{matrix_text(f'{OPERATORS.as_posix()}/')}\n{END}{after}"
+
+
+def generate(root: Path = ROOT) -> dict[Path, str]:
+    """Return every file that follows from the rows: its path below the root, and its text."""
+    files = {OPERATORS / f"{id}.md": operator_page(find(id)) for id in ids()}
+    files[OPERATORS / "index.md"] = index_page()
+    if (root / README).exists():
+        files[README] = readme((root / README).read_text(encoding="utf-8"))
+    return files
+
+
+def out_of_date(root: Path = ROOT) -> list[Path]:
+    """Return the files below the root that differ from what the rows say, stray pages included."""
+    files = generate(root)
+    stray = {path.relative_to(root) for path in (root / OPERATORS).glob("*")} - files.keys()
+    return sorted(
+        stray
+        | {
+            path
+            for path, text in files.items()
+            if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
+        }
+    )
+
+
+def main() -> int:
+    """Write the files, or with --check only say which are out of date."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
+    if parser.parse_args().check:
+        stale = out_of_date()
+        for path in stale:
+            print(f"{path} is out of date: run python tools/generate_docs.py", file=sys.stderr)
+        return 1 if stale else 0
+    (ROOT / OPERATORS).mkdir(parents=True, exist_ok=True)
+    files = generate()
+    for path in out_of_date():
+        if path in files:
+            (ROOT / path).write_text(files[path], encoding="utf-8", newline="\n")
+        else:
+            (ROOT / path).unlink()
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
