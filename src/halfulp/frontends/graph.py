@@ -1,0 +1,176 @@
+"""The neutral graph: what every front end makes of its file, and what the runtime walks.
+
+It holds names, types, shapes, constants and nodes, and nothing of a particular format except each
+node's ``source``, for those who must hand the node on to that format's own library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from halfulp.specs.tensor import Shape, format_shape
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """Return the element type's name as graphs spell it: the dtype's, and ``string`` for text.
+
+    Example:
+        >>> type_name(np.dtype("float32")), type_name(np.dtype("<U3")), type_name(np.dtype(object))
+        ('float32', 'string', 'string')
+    """
+    return "string" if dtype.kind in "OUST" else dtype.name
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a file declares about one named value.
+
+    ``type`` is an element type's name, or None where nothing is declared; ``shape`` is None where
+    the rank is unknown; ``kind`` is ``tensor``, ``sparse_tensor``, ``sequence``, ``map`` or
+    ``optional``.
+
+    Example:
+        >>> print(Value("X", "float32", (2, "N", None)))
+        float32[2, N, ?]
+    """
+
+    name: str
+    type: str | None = None
+    shape: Shape = None
+    kind: str = "tensor"
+
+    def fits(self, array: Array) -> bool:
+        """Tell whether an array has this type, rank, and the dims that are numbers."""
+        if self.type is not None and type_name(array.dtype) != self.type:
+            return False
+        return self.shape is None or (
+            array.ndim == len(self.shape)
+            and all(
+                size == dim for size, dim in zip(array.shape, self.shape, strict=True) if isinstance(dim, int)
+            )
+        )
+
+    def __str__(self) -> str:
+        if self.kind != "tensor":
+            return self.kind
+        return describe(self.type, self.shape)
+
+
+def describe(element_type: str | None, shape: Shape) -> str:
+    """Return a type and shape as errors and tables show them.
+
+    Example:
+        >>> describe("float32", (2, 3)), describe(None, None), describe("int64", ())
+        ('float32[2, 3]', '?', 'int64[]')
+    """
+    if shape is None:
+        return element_type or "?"
+    return f"{element_type or '?'}{format_shape(shape)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One use of an operator.
+
+    Attributes:
+        label: how messages name the node: its name, or its place in the file.
+        standard: ``onnx``, ``openvino`` or ``directml``.
+        domain: the operator's domain, empty for the standard's own operators.
+        type: the operator's name as the file spells it.
+        version: the version in force: since-version, opset or feature level, as the rows spell it.
+        opset: the version that the file asks for.
+        inputs, outputs: names; an empty name is an optional one that is absent.
+        attributes: by name; a subgraph is a :class:`Graph`.
+        function: the body, where the file itself defines the operator.
+        source: the format's own object for this node, for handing on to its library.
+    """
+
+    label: str
+    standard: str
+    domain: str
+    type: str
+    version: str
+    opset: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    function: Graph | None = None
+    source: Any = None
+
+    @property
+    def operator(self) -> str:
+        """The operator version's id, such as ``onnx.Pow-13``."""
+        return f"{self.domain or self.standard}.{self.type}-{self.version}"
+
+    @property
+    def subgraphs(self) -> Iterator[Graph]:
+        """The graphs among the attributes: the branches of an If, the body of a Loop."""
+        for value in self.attributes.values():
+            if isinstance(value, Graph):
+                yield value
+            elif isinstance(value, list):
+                yield from (item for item in value if isinstance(item, Graph))
+
+    @property
+    def reads(self) -> set[str]:
+        """Every name that the node needs, those captured by its subgraphs included."""
+        names = set(self.inputs)
+        for graph in self.subgraphs:
+            names |= graph.captures
+        names.discard("")
+        return names
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """Nodes in the order of their evaluation, with what they read and declare.
+
+    Attributes:
+        inputs, outputs: in the file's order.
+        constants: arrays by name; an input of the same name has this default.
+        nodes: in topological order.
+        declared: what the file says about any value's type and shape, by name.
+        captures: names that the graph reads from the graphs around it.
+        dead_after: for each node, the names that nothing reads after it.
+    """
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    constants: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+    declared: Mapping[str, Value]
+    captures: frozenset[str] = frozenset()
+    dead_after: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        own = {value.name for value in self.inputs} | set(self.constants)
+        for node in self.nodes:
+            own.update(node.outputs)
+        last_reader: dict[str, int] = {}
+        for index, node in enumerate(self.nodes):
+            # A value that nobody reads dies with the node that made it.
+            for name in (*node.reads, *node.outputs):
+                last_reader[name] = index
+        results = {value.name for value in self.outputs}
+        self.captures = frozenset((set(last_reader) | results) - own - {""})
+        dead: list[list[str]] = [[] for _ in self.nodes]
+        for name, index in last_reader.items():
+            if name and name in own and name not in results:
+                dead[index].append(name)
+        self.dead_after = tuple(tuple(names) for names in dead)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A graph and the file it came from, as messages name it."""
+
+    file: str
+    graph: Graph
