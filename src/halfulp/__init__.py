@@ -1,1 +1,45 @@
-"""Correctly rounded power and PReLU operators of ONNX, OpenVINO and DirectML."""
+"""Correctly rounded power and PReLU operators of ONNX, OpenVINO and DirectML.
+
+Example:
+    >>> import halfulp as hu
+    >>> import numpy as np
+    >>> hu.pow(np.array([1.5, 2, 3], np.float16), 2)
+    array([2.25, 4.  , 9.  ], dtype=float16)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from halfulp.apply import Operator, op, ops, pow, prelu
+from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from halfulp.runtime.run import run
+
+    __version__: str
+
+__all__ = [
+    "HalfulpError",
+    "ModelError",
+    "Operator",
+    "SpecError",
+    "UnsupportedError",
+    "__version__",
+    "op",
+    "ops",
+    "pow",
+    "prelu",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # What reads models needs the onnx package, which is not imported before it is asked for.
+    if name == "run":
+        from halfulp.runtime.run import run
+
+        return run
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("halfulp")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

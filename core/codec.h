@@ -1,0 +1,117 @@
+// Between the encodings of the element types and double, and from exact values to encodings. Branch-free
+// where the hot loops use it.
+#pragma once
+
+#include "element.h"
+
+namespace halfulp::HALFULP_ISA {
+
+static constexpr uint64_t double_sign = uint64_t{1} << 63;
+static constexpr double round_magic = 0x1.8p52;  // x + round_magic - round_magic: x to an integer, |x| < 2^51
+
+static inline uint64_t bits_of(double value) { return __builtin_bit_cast(uint64_t, value); }
+static inline double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+// 2^exponent for a normal double.
+static inline double power_of_two(int64_t exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
+
+// The value of an element of any type but the 64-bit integers, exactly.
+template <Element element>
+static inline double decode(Storage<element> stored) {
+    constexpr ElementRow type = row(element);
+    if constexpr (element == Element::float64) {
+        return double_of(stored);
+    } else if constexpr (element == Element::float32) {
+        return __builtin_bit_cast(float, stored);
+    } else if constexpr (!type.is_float) {
+        return static_cast<double>(stored);
+    } else {
+        constexpr uint64_t magnitude_mask = (type.sign() ? type.sign() : uint64_t{1} << type.bits) - 1;
+        uint64_t magnitude = stored & magnitude_mask;
+        // The exponent field of a double, subnormals included, then the difference of the biases.
+        double value = double_of(magnitude << (52 - type.fraction_bits())) * power_of_two(1023 - type.bias);
+        if constexpr (!type.has_zero()) value = double_of((magnitude + 1023 - type.bias) << 52);
+        if constexpr (type.has_infinity()) value = magnitude == type.overflow ? __builtin_inf() : value;
+        if constexpr (type.nan != type.sign())
+            value = magnitude > (type.has_infinity() ? type.overflow : type.largest) ? __builtin_nan("") : value;
+        value = (stored & type.sign()) != 0 ? -value : value;
+        if constexpr (!type.has_minus_zero() && type.has_zero())
+            value = stored == type.nan ? __builtin_nan("") : value;
+        return value;
+    }
+}
+
+// The result of rounding a magnitude to the grid of a type, before it is packed.
+struct Rounded {
+    uint64_t encoding;  // not yet compared with the greatest finite one
+    double rest;        // how far from the grid the magnitude was, in units of its spacing: 1/2 is a tie
+};
+
+// Rounds a magnitude >= 0 to nearest, ties to even, for any type but float64. The magnitude is scaled so that
+// the last bit of the result counts one; adding 2^52 then rounds it, once, at the right place for
+// subnormals too.
+template <Element element>
+static inline Rounded round_magnitude(double magnitude) {
+    constexpr ElementRow type = row(element);
+    double limited = magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude
+                                                                            : power_of_two(type.greatest_exponent() + 2);
+    double floor = power_of_two(type.least_exponent());
+    uint64_t exponent = bits_of(limited > floor ? limited : floor) >> 52;
+    double scale = double_of((static_cast<uint64_t>(type.fraction_bits() + 2046) - exponent) << 52);
+    double scaled = limited * scale;
+    double shifted = scaled + 0x1p52;
+    uint64_t integer = bits_of(shifted) & ((uint64_t{1} << 52) - 1);
+    uint64_t binade = exponent - static_cast<uint64_t>(type.least_exponent() + 1023);
+    double rest = scaled - (shifted - 0x1p52);
+    uint64_t encoding = (binade << type.fraction_bits()) + integer;
+    if constexpr (!type.has_zero()) encoding = encoding == 0 ? 0 : encoding - 1;
+    return {encoding, rest < 0 ? -rest : rest};
+}
+
+// A double to nearest, ties to even; infinities and overflow as elements.def says, NaN to the canonical NaN.
+template <Element element>
+static inline Storage<element> encode(double value) {
+    constexpr ElementRow type = row(element);
+    if constexpr (element == Element::float64) {
+        return value != value ? type.nan : bits_of(value);
+    } else if constexpr (element == Element::float32) {
+        return value != value ? static_cast<uint32_t>(type.nan)
+                              : __builtin_bit_cast(uint32_t, static_cast<float>(value));
+    } else {
+        uint64_t negative = bits_of(value) >> 63;
+        uint64_t encoding = round_magnitude<element>(value < 0 ? -value : value).encoding;
+        encoding = encoding > type.largest ? type.overflow : encoding;
+        encoding = value != value ? type.nan : encoding;
+        if constexpr (!type.has_zero()) {
+            encoding = value == 0 || value < 0 ? type.nan : encoding;
+        } else {
+            bool keeps_sign = (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0);
+            encoding |= value == value && keeps_sign ? negative * type.sign() : 0;
+        }
+        return static_cast<Storage<element>>(encoding);
+    }
+}
+
+// A value significand * 2^(exponent - 63), the significand's top bit set, plus less than one unit of its last bit
+// where `sticky`: rounded once to a floating type.
+static inline uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent, bool sticky) {
+    int position = exponent > type.least_exponent() ? exponent : type.least_exponent();
+    int dropped = 63 - type.fraction_bits() + (position - exponent);
+    uint64_t integer = 0;
+    bool up = false;
+    if (dropped < 64) {
+        integer = significand >> dropped;
+        uint64_t rest = significand & ((uint64_t{1} << dropped) - 1), half = uint64_t{1} << (dropped - 1);
+        up = rest > half || (rest == half && (sticky || (integer & 1)));
+    } else if (dropped == 64) {
+        up = significand > uint64_t{1} << 63 || sticky;
+    }
+    if (position > type.greatest_exponent() + 1) position = type.greatest_exponent() + 1;
+    uint64_t binade = static_cast<uint64_t>(position - type.least_exponent());
+    uint64_t encoding = (binade << type.fraction_bits()) + integer + up;
+    if (!type.has_zero()) encoding -= encoding != 0;
+    if (encoding > type.largest) encoding = type.overflow;
+    if (negative && (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0)) encoding |= type.sign();
+    return encoding;
+}
+
+}  // namespace halfulp::HALFULP_ISA

@@ -1,0 +1,11 @@
+// The kernels of the best instruction set that the processor has, or of the one that HALFULP_ISA names.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace halfulp {
+
+// Throws std::runtime_error where HALFULP_ISA names none that this processor has.
+const Kernels& chosen_kernels();
+
+}  // namespace halfulp

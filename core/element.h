@@ -1,0 +1,63 @@
+// The element types as data: the rows of elements.def, and the names for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace halfulp {
+
+enum class Element : int {
+#define HALFULP_FLOAT(name, ...) name,
+#define HALFULP_INT(name, ...) name,
+#include "elements.def"
+#undef HALFULP_FLOAT
+#undef HALFULP_INT
+    count
+};
+
+inline constexpr int element_count = static_cast<int>(Element::count);
+
+struct ElementRow {
+    const char* name;
+    int size;            // bytes in memory
+    bool is_float;
+    bool is_signed;
+    int bits;       // of the encoding; integer arithmetic wraps to them
+    int precision;  // floats, from here on: see elements.def
+    int bias;
+    uint64_t largest, overflow, nan;
+
+    // float8_e8m0fnu: powers of two and a NaN; neither zero nor sign nor subnormals.
+    constexpr bool has_zero() const { return precision > 1; }
+    constexpr uint64_t sign() const { return has_zero() ? uint64_t{1} << (bits - 1) : 0; }
+    // The fnuz types keep their only NaN where a minus zero would stand.
+    constexpr bool has_minus_zero() const { return has_zero() && (bits == 4 || nan != sign()); }
+    constexpr bool has_infinity() const { return overflow != nan && overflow != largest; }
+    constexpr int fraction_bits() const { return precision - 1; }
+    constexpr int least_exponent() const { return has_zero() ? 1 - bias : -bias; }
+    constexpr int greatest_exponent() const { return static_cast<int>(largest >> fraction_bits()) - bias; }
+};
+
+inline constexpr ElementRow element_rows[] = {
+#define HALFULP_FLOAT(name, storage, bits, precision, bias, largest, overflow, nan) \
+    {#name, sizeof(storage), true, true, bits, precision, bias, largest, overflow, nan},
+#define HALFULP_INT(name, storage, bits) \
+    {#name, sizeof(storage), false, std::is_signed_v<storage>, bits, 0, 0, 0, 0, 0},
+#include "elements.def"
+#undef HALFULP_FLOAT
+#undef HALFULP_INT
+};
+
+constexpr const ElementRow& row(Element element) { return element_rows[static_cast<int>(element)]; }
+
+// Storage<Element::float16> is uint16_t.
+template <Element> struct StorageOf;
+#define HALFULP_FLOAT(name, storage, ...) template <> struct StorageOf<Element::name> { using type = storage; };
+#define HALFULP_INT(name, storage, ...) template <> struct StorageOf<Element::name> { using type = storage; };
+#include "elements.def"
+#undef HALFULP_FLOAT
+#undef HALFULP_INT
+template <Element element> using Storage = typename StorageOf<element>::type;
+
+}  // namespace halfulp

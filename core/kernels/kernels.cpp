@@ -1,0 +1,188 @@
+// Compiled once for each instruction set, with HALFULP_ISA naming it: decodes tiles, runs the kernels, and
+// makes the table that dispatch.cpp chooses from. Everything here is static or in the namespace of the
+// instruction set, so that the linker cannot mix code of different sets.
+#include "kernels.h"
+
+#include "pow_int.h"
+#include "pow_tile.h"
+#include "prelu.h"
+
+namespace halfulp::HALFULP_ISA {
+
+namespace {
+
+// Calls f with the element type as a constant.
+template <typename F>
+void with_element(Element element, F f) {
+    switch (element) {
+#define HALFULP_FLOAT(name, ...) \
+    case Element::name: return f(std::integral_constant<Element, Element::name>{});
+#define HALFULP_INT(name, ...) \
+    case Element::name: return f(std::integral_constant<Element, Element::name>{});
+#include "../elements.def"
+#undef HALFULP_FLOAT
+#undef HALFULP_INT
+        case Element::count: break;
+    }
+}
+
+template <Element type>
+const Storage<type>* as(const void* data) {
+    return static_cast<const Storage<type>*>(data);
+}
+
+// An integer as a double for a base of at most 24 bits. Beyond 2^53 any exponent sends such a base to zero or
+// infinity or is one of its fixed points, so that only the parity and the sign count: an odd one becomes the
+// greatest odd double.
+template <typename Integer>
+double exponent_of(Integer value) {
+    constexpr double greatest_odd = 0x1p53 - 1;
+    double nearest = static_cast<double>(value);
+    bool far = nearest > greatest_odd || nearest < -greatest_odd;
+    return far && (value & 1) != 0 ? (nearest < 0 ? -greatest_odd : greatest_odd) : nearest;
+}
+
+void decode_exponents(Element type, const void* y, double* high, int n) {
+    with_element(type, [&](auto element) {
+        const auto* stored = as<element>(y);
+        if constexpr (!row(element).is_float && row(element).bits == 64) {
+            for (int i = 0; i < n; ++i) high[i] = exponent_of(stored[i]);
+        } else {
+            for (int i = 0; i < n; ++i) high[i] = decode<element>(stored[i]);
+        }
+    });
+}
+
+// Returns whether the lows are in use.
+bool decode_exponents_exactly(Element type, const void* y, double* high, double* low, int n) {
+    if (type != Element::int64 && type != Element::uint64) {
+        decode_exponents(type, y, high, n);
+        return false;
+    }
+    const auto split_all = [&](const auto* stored) {
+        for (int i = 0; i < n; ++i) {
+            high[i] = static_cast<double>(stored[i]);
+            low[i] = static_cast<double>(static_cast<int64_t>(
+                static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
+        }
+    };
+    if (type == Element::int64) split_all(as<Element::int64>(y));
+    else split_all(as<Element::uint64>(y));
+    return true;
+}
+
+// x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
+// double is to odd, which leaves the rounding to float right.
+float scale_to_float(double x, float scale, float bias) {
+    double product = x * scale;
+    DoubleDouble sum = two_sum(product, bias);
+    uint64_t bits = bits_of(sum.high);
+    bool inexact = sum.low > 0 || sum.low < 0;
+    uint64_t toward = (sum.low > 0) == (sum.high > 0) ? 1 : ~uint64_t{0};
+    return static_cast<float>(double_of(inexact && (bits & 1) == 0 ? bits + toward : bits));
+}
+
+template <Element type>
+void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, Storage<type>* out, int n) {
+    alignas(64) double x_values[tile_size], high[tile_size], low[tile_size];
+    const Storage<type>* stored = as<type>(x);
+    for (int i = 0; i < n; ++i) x_values[i] = decode<type>(stored[i]);
+    if (options.scale_bias)
+        for (int i = 0; i < n; ++i) x_values[i] = scale_to_float(x_values[i], options.scale, options.bias);
+    if constexpr (type == Element::float64) {
+        bool has_low = decode_exponents_exactly(y_type, y, high, low, n);
+        pow_tile<type>(options, x_values, {high, has_low ? low : nullptr}, out, n);
+    } else {
+        decode_exponents(y_type, y, high, n);
+        pow_tile<type>(options, x_values, {high, nullptr}, out, n);
+    }
+}
+
+// The low bits of a word as an element: of a 4-bit type the sign extended.
+template <Element type>
+Storage<type> narrow(uint64_t word) {
+    constexpr int spare = 8 * sizeof(Storage<type>) - row(type).bits;
+    return static_cast<Storage<type>>(static_cast<Storage<type>>(word << spare) >> spare);
+}
+
+template <Element type, Element y_type>
+void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n) {
+    constexpr IntegerRange range = IntegerRange::of(row(type));
+    using Wide = std::conditional_t<row(type).is_signed, int64_t, uint64_t>;
+    using WideExponent = std::conditional_t<row(y_type).is_float, double,
+                                            std::conditional_t<row(y_type).is_signed, int64_t, uint64_t>>;
+    const Storage<type>* base = as<type>(x);
+    const Storage<y_type>* stored = as<y_type>(y);
+    const auto exponent = [&](int i) -> WideExponent {
+        if constexpr (row(y_type).is_float) return decode<y_type>(stored[i]);
+        else return stored[i];
+    };
+    if (row(y_type).is_float || options.scale_bias) {
+        for (int i = 0; i < n; ++i) {
+            Operand operand = Operand::of(static_cast<Wide>(base[i]));
+            if (options.scale_bias) operand = Operand::of(__builtin_fma(static_cast<double>(base[i]), options.scale, options.bias));
+            out[i] = narrow<type>(pow_trunc(range, operand, Operand::of(exponent(i)), options.domain_error));
+        }
+        return;
+    }
+    if constexpr (!row(y_type).is_float) {
+        using Word = std::conditional_t<sizeof(*base) == 8, uint64_t, uint32_t>;
+        using Unsigned = std::conditional_t<sizeof(*stored) == 8, uint64_t, uint32_t>;
+        alignas(64) Word squares[tile_size], powers[tile_size];
+        alignas(64) Unsigned exponents[tile_size] = {};
+        int negative[tile_size + 1], negative_count = 0;
+        for (int i = 0; i < n; ++i) {
+            squares[i] = static_cast<Word>(base[i]);
+            exponents[i] = stored[i] < 0 ? 0 : static_cast<Unsigned>(stored[i]);
+        }
+        if constexpr (row(y_type).is_signed) {
+            bool any = false;
+            for (int i = 0; i < n; ++i) any |= stored[i] < 0;
+            if (any) {
+                for (int i = 0; i < n; ++i) {
+                    negative[negative_count] = i;
+                    negative_count += stored[i] < 0;
+                }
+            }
+        }
+        pow_wrap(squares, exponents, powers, n);
+        for (int j = 0; j < negative_count; ++j) {
+            int i = negative[j];
+            powers[i] = static_cast<Word>(pow_trunc(range, Operand::of(static_cast<Wide>(base[i])),
+                                                    Operand::of(static_cast<WideExponent>(stored[i])), options.domain_error));
+        }
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);
+    }
+}
+
+void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
+    with_element(type, [&](auto element) {
+        auto* results = static_cast<Storage<element>*>(out);
+        if constexpr (row(element).is_float) {
+            pow_of_float<element>(options, y_type, x, y, results, n);
+        } else {
+            with_element(y_type, [&](auto y_element) { pow_of_int<element, y_element>(options, x, y, results, n); });
+        }
+    });
+}
+
+void prelu_tile(Element type, const void* x, const void* slope, void* out, int n) {
+    with_element(type, [&](auto element) {
+        const auto* xs = as<element>(x);
+        const auto* slopes = as<element>(slope);
+        auto* results = static_cast<Storage<element>*>(out);
+        for (int i = 0; i < n; ++i) results[i] = prelu<element>(xs[i], slopes[i]);
+    });
+}
+
+uint64_t count_undecided() { return undecided.load(std::memory_order_relaxed); }
+
+constexpr const char* name_of_set(const char* name) { return name; }
+
+}  // namespace
+
+#define HALFULP_TEXT(name) #name
+#define HALFULP_TEXT_OF(name) HALFULP_TEXT(name)
+extern const Kernels kernels = {name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, prelu_tile, count_undecided};
+
+}  // namespace halfulp::HALFULP_ISA

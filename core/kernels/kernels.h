@@ -1,0 +1,29 @@
+// The arithmetic of one instruction set: what kernels.cpp, compiled once for each, offers to the loop.
+#pragma once
+
+#include "../element.h"
+
+namespace halfulp {
+
+// The most elements that a tile function takes at a time.
+inline constexpr int tile_size = 256;
+
+struct PowOptions {
+    bool domain_error = false;  // a base below zero with an exponent that is infinite or not integral: NaN
+    bool scale_bias = false;    // the base is x * scale + bias, rounded once
+    float scale = 1, bias = 0;
+};
+
+// Operands are contiguous, aligned and in the machine's byte order; `out` may be an operand.
+struct Kernels {
+    const char* name;
+    void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
+    void (*prelu)(Element type, const void* x, const void* slope, void* out, int n);
+    uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h
+};
+
+namespace scalar { extern const Kernels kernels; }
+namespace avx2 { extern const Kernels kernels; }
+namespace avx512 { extern const Kernels kernels; }
+
+}  // namespace halfulp

@@ -1,0 +1,88 @@
+// Powers of an integer type.
+//
+//   pow_wrap    y an integer >= 0: the exact integer modulo 2^bits, by squaring; 0^0 = 1
+//   pow_trunc   y a float or a negative integer, or a base that is not an integer (a scaled one): the exact real
+//               value truncated toward zero and saturated; NaN gives 0, and so 0 to a negative power the maximum
+//   guarantee   exact; where x^y is no power with an integral exponent, a first value with relative error below
+//               fast_error (pow_float.h) decides unless an integer lies within that error, else pow_exact.h
+#pragma once
+
+#include <bit>
+
+#include "kernels.h"
+#include "pow_tile.h"
+
+namespace halfulp::HALFULP_ISA {
+
+// out = x^y modulo 2^(bits of Word), y >= 0. As many squarings as the greatest exponent of the tile has bits.
+template <typename Word, typename Exponent>
+static void pow_wrap(Word* x, const Exponent* y, Word* out, int n) {
+    Exponent all = 0;
+    for (int i = 0; i < n; ++i) {
+        all |= y[i];
+        out[i] = 1;
+    }
+    for (int bit = 0, bits = std::bit_width(all); bit < bits; ++bit) {
+        for (int i = 0; i < n; ++i) {
+            Word factor = (y[i] >> bit & 1) != 0 ? x[i] : Word{1};
+            out[i] *= factor;
+            x[i] *= x[i];
+        }
+    }
+}
+
+// An integer type's bounds, as 64-bit patterns and magnitudes.
+struct IntegerRange {
+    bool is_signed;
+    int bits;
+    static constexpr IntegerRange of(const ElementRow& type) { return {type.is_signed, type.bits}; }
+    uint64_t greatest() const { return ~uint64_t{0} >> (64 - bits + is_signed); }
+    // -magnitude or magnitude, saturated.
+    uint64_t saturate(bool negative, uint64_t magnitude) const {
+        if (!negative) return magnitude < greatest() ? magnitude : greatest();
+        uint64_t least = is_signed ? greatest() + 1 : 0;
+        return -(magnitude < least ? magnitude : least);
+    }
+};
+
+// A base or exponent of any type: the exact value, and the nearest double.
+struct Operand {
+    double nearest;
+    Dyadic magnitude;  // where finite
+    bool odd;
+
+    // A minus zero, which a scaled base can be, counts as zero.
+    static Operand of(double value) { return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), is_odd(value)}; }
+    static Operand of(int64_t value) {
+        uint64_t bits = static_cast<uint64_t>(value);
+        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits), (bits & 1) != 0};
+    }
+    static Operand of(uint64_t value) { return {static_cast<double>(value), dyadic_of_integer(value), (value & 1) != 0}; }
+
+    bool negative() const { return nearest < 0; }
+    bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
+};
+
+static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error) {
+    bool integral = is_integral(y.nearest);
+    if (is_special(x.nearest, y.nearest) || y.nearest == 0) {
+        double special = pow_special(x.nearest, y.nearest, integral, y.odd, domain_error);
+        if (special != special) return 0;
+        return range.saturate(special < 0, absolute(special) > 1 ? ~uint64_t{0} : static_cast<uint64_t>(absolute(special)));
+    }
+    if (x.negative() && !integral) return 0;
+    bool negative = x.negative() && y.odd;
+    if (x.is_one()) return range.saturate(negative, 1);
+
+    bool grows = (x.magnitude.exponent + std::bit_width(x.magnitude.significand) > 0) != y.negative();  // |x|^y >= 1
+    if (!grows) return 0;
+    double t = y.nearest * log2_fast(absolute(x.nearest));
+    if (t > 80) return range.saturate(negative, ~uint64_t{0});
+    double power = exp2_fast(t), low = power * (1 - fast_error), high = power * (1 + fast_error);
+    // Above 2^40 the error is too near one; and a value near an integer, as exact powers are, is not decided.
+    if (high < 0x1p40 && static_cast<int64_t>(low) == static_cast<int64_t>(high))
+        return range.saturate(negative, static_cast<uint64_t>(low));
+    return range.saturate(negative, pow_floor(x.magnitude, y.negative(), y.magnitude));
+}
+
+}  // namespace halfulp::HALFULP_ISA

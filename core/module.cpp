@@ -1,0 +1,169 @@
+// The extension module halfulp._core: what Python sees of the core.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <numpy/arrayobject.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "dispatch.h"
+#include "loop.h"
+#include "threads.h"
+
+namespace nb = nanobind;
+
+namespace halfulp {
+
+namespace {
+
+enum class Kernel : int { pow, pow_domain_error, prelu };
+
+// NumPy's type number -> element; filled by register_type, because ml_dtypes' numbers are known at run time only.
+constexpr int type_numbers = 1024;
+signed char element_of_number[type_numbers];
+
+void register_type(int number, const std::string& name) {
+    if (number < 0 || number >= type_numbers) throw std::invalid_argument("type number out of range");
+    for (int i = 0; i < element_count; ++i) {
+        if (name != element_rows[i].name) continue;
+        element_of_number[number] = static_cast<signed char>(i);
+        return;
+    }
+    throw std::invalid_argument("no element type " + name);
+}
+
+// The element type of an array, or Element::count.
+Element element_of(PyArrayObject* array) {
+    int number = PyArray_TYPE(array);
+    if (number < 0 || number >= type_numbers || element_of_number[number] < 0) return Element::count;
+    return static_cast<Element>(element_of_number[number]);
+}
+
+PyArrayObject* as_array(nb::handle object) {
+    return PyArray_CheckExact(object.ptr()) ? reinterpret_cast<PyArrayObject*>(object.ptr()) : nullptr;
+}
+
+// NumPy's broadcasting. Returns whether the shapes allow it.
+bool broadcast(PyArrayObject* x, PyArrayObject* y, Shape& shape) {
+    int x_dims = PyArray_NDIM(x), y_dims = PyArray_NDIM(y);
+    shape.dims = x_dims > y_dims ? x_dims : y_dims;
+    for (int i = 0; i < shape.dims; ++i) {
+        int xi = i - (shape.dims - x_dims), yi = i - (shape.dims - y_dims);
+        npy_intp from_x = xi >= 0 ? PyArray_DIM(x, xi) : 1, from_y = yi >= 0 ? PyArray_DIM(y, yi) : 1;
+        if (from_x != from_y && from_x != 1 && from_y != 1) return false;
+        shape.extent[i] = from_x == 1 ? from_y : from_x;
+    }
+    return true;
+}
+
+bool has_shape(PyArrayObject* array, const Shape& shape) {
+    if (PyArray_NDIM(array) != shape.dims) return false;
+    for (int i = 0; i < shape.dims; ++i)
+        if (PyArray_DIM(array, i) != shape.extent[i]) return false;
+    return true;
+}
+
+View view_of(PyArrayObject* array, const Shape& shape) {
+    View view;
+    view.data = PyArray_BYTES(array);
+    view.item_size = static_cast<int>(PyArray_ITEMSIZE(array));
+    view.swapped = PyArray_ISBYTESWAPPED(array);
+    int missing = shape.dims - PyArray_NDIM(array);
+    for (int i = 0; i < shape.dims; ++i)
+        view.strides[i] = i < missing || PyArray_DIM(array, i - missing) == 1 ? 0 : PyArray_STRIDE(array, i - missing);
+    return view;
+}
+
+// A new array of x's type in native byte order: laid out as the operand that has the result's shape.
+nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
+    PyArray_Descr* type = PyArray_DESCR(x);
+    if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);
+    else Py_INCREF(type);
+    PyArrayObject* like = has_shape(x, shape) ? x : has_shape(y, shape) ? y : nullptr;
+    PyObject* result;
+    if (like) {
+        result = PyArray_NewLikeArray(like, NPY_KEEPORDER, type, 0);
+    } else {
+        npy_intp dims[max_dims];
+        for (int i = 0; i < shape.dims; ++i) dims[i] = shape.extent[i];
+        result = PyArray_Empty(shape.dims, dims, type, 0);
+    }
+    if (result == nullptr) throw nb::python_error();
+    return nb::steal(result);
+}
+
+double nanoseconds_per_element(Kernel kernel, Element type) {
+    if (kernel == Kernel::prelu) return 0.2;
+    return type == Element::float64 ? 8 : 1.5;
+}
+
+// x and y, exact ndarrays of types that were registered, to out or a new array; None where they are
+// anything else or don't fit, so that the caller can say why.
+nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object, nb::handle scale_bias) {
+    Kernel kernel = static_cast<Kernel>(kernel_number);
+    PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
+    if (x == nullptr || y == nullptr) return nb::none();
+    Element type = element_of(x), y_type = element_of(y);
+    Shape shape;
+    if (type == Element::count || y_type == Element::count || !broadcast(x, y, shape)) return nb::none();
+    if (kernel == Kernel::prelu && (type != y_type || !has_shape(x, shape))) return nb::none();
+
+    nb::object out = nb::borrow(out_object);
+    if (out.is_none()) out = new_result(x, y, shape);
+    PyArrayObject* target = as_array(out);
+    if (target == nullptr || element_of(target) != type || !has_shape(target, shape) || !PyArray_ISWRITEABLE(target))
+        return nb::none();
+
+    PowOptions options;
+    options.domain_error = kernel == Kernel::pow_domain_error;
+    if (!scale_bias.is_none()) {
+        options.scale_bias = true;
+        options.scale = nb::cast<float>(scale_bias[0]);
+        options.bias = nb::cast<float>(scale_bias[1]);
+    }
+    const Kernels& kernels = chosen_kernels();
+    TileFunction tile;
+    if (kernel == Kernel::prelu) {
+        tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type, a, b, to, n); };
+    } else {
+        tile = [&](const void* a, const void* b, void* to, int n) { kernels.pow(options, type, y_type, a, b, to, n); };
+    }
+
+    const View views[] = {view_of(x, shape), view_of(y, shape), view_of(target, shape)};
+    constexpr npy_intp short_enough = 2048;  // elements: not worth giving up the interpreter for
+    if (PyArray_SIZE(target) <= short_enough) {
+        run_loop(shape, views[0], views[1], views[2], tile, {0, [] { return false; }});
+        return out;
+    }
+    bool finished;
+    {
+        nb::gil_scoped_release release;
+        const auto interrupted = [] {
+            nb::gil_scoped_acquire acquire;
+            return PyErr_CheckSignals() != 0;
+        };
+        finished = run_loop(shape, views[0], views[1], views[2], tile, {nanoseconds_per_element(kernel, type), interrupted});
+    }
+    if (!finished) throw nb::python_error();
+    return out;
+}
+
+}  // namespace
+
+}  // namespace halfulp
+
+NB_MODULE(_core, m) {
+    using namespace halfulp;
+    if (_import_array() < 0) throw nb::python_error();
+    for (signed char& element : element_of_number) element = -1;
+    chosen_kernels();  // an impossible HALFULP_ISA is an error at import
+    m.attr("POW") = static_cast<int>(Kernel::pow);
+    m.attr("POW_DOMAIN_ERROR") = static_cast<int>(Kernel::pow_domain_error);
+    m.attr("PRELU") = static_cast<int>(Kernel::prelu);
+    m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
+    m.def("apply", &apply, nb::arg("kernel"), nb::arg("x"), nb::arg("y"), nb::arg("out").none(), nb::arg("scale_bias").none());
+    m.def("instruction_set", [] { return std::string(chosen_kernels().name); });
+    m.def("thread_count", &thread_count);
+    m.def("undecided", [] { return chosen_kernels().undecided(); });
+}

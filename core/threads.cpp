@@ -1,0 +1,133 @@
+#include "threads.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace halfulp {
+
+namespace {
+
+class Pool {
+public:
+    // Held by the one caller that the pool serves.
+    std::mutex in_use;
+
+    bool run(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
+             const std::function<void(ptrdiff_t)>& work) {
+        grow(threads - 1);
+        {
+            std::lock_guard lock(mutex_);
+            work_ = &work;
+            count_ = count;
+            next_.store(0, std::memory_order_relaxed);
+            stopped_.store(false, std::memory_order_relaxed);
+            wanted_ = std::min(threads - 1, workers_);
+            ++round_;
+        }
+        if (wanted_ > 0) wake_.notify_all();
+        while (take_share()) {
+            if (!keep_going()) stopped_.store(true, std::memory_order_relaxed);
+        }
+        std::unique_lock lock(mutex_);
+        wanted_ = 0;  // who has not come yet need not
+        idle_.wait(lock, [&] { return busy_ == 0; });
+        work_ = nullptr;
+        return !stopped_.load(std::memory_order_relaxed);
+    }
+
+private:
+    bool take_share() {
+        if (stopped_.load(std::memory_order_relaxed)) return false;
+        ptrdiff_t share = next_.fetch_add(1, std::memory_order_relaxed);
+        if (share >= count_) return false;
+        (*work_)(share);
+        return true;
+    }
+
+    void grow(int workers) {
+        for (; workers_ < workers; ++workers_) {
+            try {
+                std::thread([this] { serve(); }).detach();
+            } catch (const std::system_error&) {
+                return;  // no more threads to be had: fewer do the work
+            }
+        }
+    }
+
+    void serve() {
+        uint64_t seen = 0;
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            wake_.wait(lock, [&] { return round_ != seen; });
+            seen = round_;
+            if (wanted_ == 0) continue;
+            --wanted_;
+            ++busy_;
+            lock.unlock();
+            while (take_share()) {
+            }
+            lock.lock();
+            if (--busy_ == 0) idle_.notify_one();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_, idle_;
+    const std::function<void(ptrdiff_t)>* work_ = nullptr;
+    ptrdiff_t count_ = 0;
+    std::atomic<ptrdiff_t> next_{0};
+    std::atomic<bool> stopped_{false};
+    int workers_ = 0, wanted_ = 0, busy_ = 0;
+    uint64_t round_ = 0;
+};
+
+std::atomic<Pool*> the_pool{nullptr};
+
+// Never destroyed: its threads may outlive main. A forked child has none of them, so it forgets the pool and makes
+// its own.
+Pool& pool() {
+    static std::once_flag registered;
+    std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); }); });
+    Pool* current = the_pool.load();
+    if (current == nullptr) {
+        Pool* made = new Pool;
+        if (the_pool.compare_exchange_strong(current, made)) current = made;
+        else delete made;
+    }
+    return *current;
+}
+
+}  // namespace
+
+int thread_count() {
+    static const int count = [] {
+        const char* wanted = std::getenv("HALFULP_NUM_THREADS");
+        int number = wanted ? std::atoi(wanted) : 0;
+        if (number <= 0) number = static_cast<int>(std::thread::hardware_concurrency());
+        return std::clamp(number, 1, 256);
+    }();
+    return count;
+}
+
+bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
+                  const std::function<void(ptrdiff_t)>& work) {
+    if (threads > 1) {
+        Pool& shared = pool();
+        if (std::unique_lock lock(shared.in_use, std::try_to_lock); lock)
+            return shared.run(count, threads, keep_going, work);
+    }
+    for (ptrdiff_t share = 0; share < count; ++share) {
+        work(share);
+        if (share + 1 < count && !keep_going()) return false;
+    }
+    return true;
+}
+
+}  // namespace halfulp

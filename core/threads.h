@@ -1,0 +1,18 @@
+// A pool of threads that splits a loop over the cores; made at the first use, and again after a fork.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace halfulp {
+
+// HALFULP_NUM_THREADS, or how many processors this process may run on; at most 256.
+int thread_count();
+
+// Calls work(0) .. work(count - 1), each once, on the calling thread and up to threads - 1 others. keep_going is
+// asked on the calling thread between its shares; false ends the loop after the shares in progress. Returns whether all
+// was done. While another thread of the process uses the pool, the caller works alone.
+bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
+                  const std::function<void(ptrdiff_t)>& work);
+
+}  // namespace halfulp

@@ -1,0 +1,31 @@
+"""The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.apply calls it."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+POW: int
+POW_DOMAIN_ERROR: int
+PRELU: int
+
+def register_type(number: int, name: str) -> None:
+    """Make NumPy's type of this number known as the core's element type of this name."""
+
+def apply(
+    kernel: int,
+    x: object,
+    y: object,
+    out: NDArray[Any] | None,
+    scale_bias: tuple[float, float] | None,
+) -> NDArray[Any] | None:
+    """Return x kernel y in out or a new array; None where an operand is no ndarray, or does not fit."""
+
+def instruction_set() -> str:
+    """Return the name of the kernels in use: scalar, avx2 or avx512."""
+
+def thread_count() -> int:
+    """Return how many threads a long call uses."""
+
+def undecided() -> int:
+    """Return how many powers even the last phase could not decide; nothing is known that would count."""
+
