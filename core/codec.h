@@ -9,14 +9,14 @@ namespace halfulp::HALFULP_ISA {
 static constexpr uint64_t double_sign = uint64_t{1} << 63;
 static constexpr double round_magic = 0x1.8p52;  // x + round_magic - round_magic: x to an integer, |x| < 2^51
 
-static inline uint64_t bits_of(double value) { return __builtin_bit_cast(uint64_t, value); }
-static inline double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+HALFULP_INLINE uint64_t bits_of(double value) { return __builtin_bit_cast(uint64_t, value); }
+HALFULP_INLINE double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
 // 2^exponent for a normal double.
-static inline double power_of_two(int64_t exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
+HALFULP_INLINE double power_of_two(int64_t exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
 
 // The value of an element of any type but the 64-bit integers, exactly.
 template <Element element>
-static inline double decode(Storage<element> stored) {
+HALFULP_INLINE double decode(Storage<element> stored) {
     constexpr ElementRow type = row(element);
     if constexpr (element == Element::float64) {
         return double_of(stored);
@@ -50,7 +50,7 @@ struct Rounded {
 // the last bit of the result counts one; adding 2^52 then rounds it, once, at the right place for
 // subnormals too.
 template <Element element>
-static inline Rounded round_magnitude(double magnitude) {
+HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     constexpr ElementRow type = row(element);
     double limited = magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude
                                                                             : power_of_two(type.greatest_exponent() + 2);
@@ -69,7 +69,7 @@ static inline Rounded round_magnitude(double magnitude) {
 
 // A double to nearest, ties to even; infinities and overflow as elements.def says, NaN to the canonical NaN.
 template <Element element>
-static inline Storage<element> encode(double value) {
+HALFULP_INLINE Storage<element> encode(double value) {
     constexpr ElementRow type = row(element);
     if constexpr (element == Element::float64) {
         return value != value ? type.nan : bits_of(value);
@@ -93,7 +93,7 @@ static inline Storage<element> encode(double value) {
 
 // A value significand * 2^(exponent - 63), the significand's top bit set, plus less than one unit of its last bit
 // where `sticky`: rounded once to a floating type.
-static inline uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent, bool sticky) {
+HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent, bool sticky) {
     int position = exponent > type.least_exponent() ? exponent : type.least_exponent();
     int dropped = 63 - type.fraction_bits() + (position - exponent);
     uint64_t integer = 0;

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
+// For the functions that hot loops call: a loop with a call in it is no vector loop.
+#define HALFULP_INLINE [[gnu::always_inline]] static inline
+
 namespace halfulp {
 
 enum class Element : int {

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "element.h"
+
 namespace halfulp::HALFULP_ISA {
 
 // An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise.
@@ -14,7 +16,7 @@ struct DoubleDouble {
 
 // a * b + c. Fused where the instruction set has it, rounded twice where it has not: the fast phases'
 // error bounds hold for both, and their rounding test makes the results the same.
-static inline double multiply_add(double a, double b, double c) {
+HALFULP_INLINE double multiply_add(double a, double b, double c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return __builtin_fma(a, b, c);
 #else
@@ -23,13 +25,13 @@ static inline double multiply_add(double a, double b, double c) {
 }
 
 // a + b, exactly. Needs |a| >= |b| or a = 0.
-static inline DoubleDouble fast_two_sum(double a, double b) {
+HALFULP_INLINE DoubleDouble fast_two_sum(double a, double b) {
     double sum = a + b;
     return {sum, b - (sum - a)};
 }
 
 // a + b, exactly.
-static inline DoubleDouble two_sum(double a, double b) {
+HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
     double sum = a + b;
     double b_part = sum - a;
     return {sum, (a - (sum - b_part)) + (b - b_part)};
@@ -37,7 +39,7 @@ static inline DoubleDouble two_sum(double a, double b) {
 
 // a * b, exactly, unless the product's low half underflows. Without a fused multiply-add: Dekker's
 // splitting, which needs |a|, |b| < 2^995.
-static inline DoubleDouble two_product(double a, double b) {
+HALFULP_INLINE DoubleDouble two_product(double a, double b) {
     double product = a * b;
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     return {product, __builtin_fma(a, b, -product)};
@@ -51,13 +53,13 @@ static inline DoubleDouble two_product(double a, double b) {
 }
 
 // Each of these has a relative error of at most 2^-100 where the operands' lows are at most 2^-52 of their highs.
-static inline DoubleDouble multiply(DoubleDouble a, DoubleDouble b) {
+HALFULP_INLINE DoubleDouble multiply(DoubleDouble a, DoubleDouble b) {
     DoubleDouble p = two_product(a.high, b.high);
     return fast_two_sum(p.high, p.low + multiply_add(a.high, b.low, a.low * b.high));
 }
 
 // a + b for |a| >= |b|.
-static inline DoubleDouble add_smaller(DoubleDouble a, DoubleDouble b) {
+HALFULP_INLINE DoubleDouble add_smaller(DoubleDouble a, DoubleDouble b) {
     DoubleDouble s = fast_two_sum(a.high, b.high);
     return fast_two_sum(s.high, s.low + (a.low + b.low));
 }

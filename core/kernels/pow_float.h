@@ -35,7 +35,7 @@ struct Split {
     double m, e;
 };
 
-static inline Split split(double x) {
+HALFULP_INLINE Split split(double x) {
     constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52;
     uint64_t bits = bits_of(x);
     uint64_t biased = (bits - root_half + bias) >> 52;  // e + 1024
@@ -43,14 +43,23 @@ static inline Split split(double x) {
     return {double_of(bits + bias - (biased << 52)), e};
 }
 
-template <int count>
-static inline double polynomial(const double (&c)[count], double x) {
-    double sum = c[count - 1];
-    for (int i = count - 2; i >= 0; --i) sum = multiply_add(sum, x, c[i]);
-    return sum;
+// Horner's rule, by recursion rather than by a loop: what is inside a vector loop must not be one.
+template <int i, int count>
+HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
+    if constexpr (i + 1 == count) return c[i];
+    else return multiply_add(polynomial<i + 1>(c, x), x, c[i]);
 }
 
-static inline double log2_fast(double x) {
+// The same for coefficients that are pairs, after which a sum of plain doubles goes on.
+template <int i, int pairs, int count>
+HALFULP_INLINE DoubleDouble polynomial(const DoubleDouble (&c)[pairs], const double (&plain)[count], DoubleDouble x) {
+    DoubleDouble rest;
+    if constexpr (i + 1 == pairs) rest = {x.high * polynomial<0>(plain, x.high), 0};
+    else rest = multiply(x, polynomial<i + 1>(c, plain, x));
+    return add_smaller(c[i], rest);
+}
+
+HALFULP_INLINE double log2_fast(double x) {
     Split parts = split(x);
     double s = (parts.m - 1) / (parts.m + 1);
     double z = s * s, z2 = z * z, z4 = z2 * z2;
@@ -61,7 +70,7 @@ static inline double log2_fast(double x) {
 }
 
 // 2^t for |t| <= 1020.
-static inline double exp2_fast(double t) {
+HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
     double r = t - (shifted - round_magic);
     const auto& c = constants::exp2_fast;
@@ -74,7 +83,7 @@ static inline double exp2_fast(double t) {
 }
 
 // y * log2(x).
-static inline DoubleDouble log2_pair(double x, double y_high, double y_low) {
+HALFULP_INLINE DoubleDouble log2_pair(double x, double y_high, double y_low) {
     bool subnormal = x < 0x1p-1022;
     Split parts = split(subnormal ? x * 0x1p54 : x);
     double e = subnormal ? parts.e - 54 : parts.e;
@@ -88,10 +97,7 @@ static inline DoubleDouble log2_pair(double x, double y_high, double y_low) {
     DoubleDouble s = fast_two_sum(s_high, s_rest * reciprocal);
 
     DoubleDouble z = multiply(s, s);
-    constexpr int pairs = sizeof constants::log2_pair_pairs / sizeof constants::log2_pair_pairs[0];
-    double tail = z.high * polynomial(constants::log2_pair, z.high);
-    DoubleDouble sum = add_smaller(constants::log2_pair_pairs[pairs - 1], {tail, 0});
-    for (int i = pairs - 2; i >= 0; --i) sum = add_smaller(constants::log2_pair_pairs[i], multiply(z, sum));
+    DoubleDouble sum = polynomial<0>(constants::log2_pair_pairs, constants::log2_pair, z);
     DoubleDouble logarithm = multiply(s, sum);
     DoubleDouble whole = fast_two_sum(e, logarithm.high);  // e = 0 or |e| > |log2 m|
     logarithm = fast_two_sum(whole.high, whole.low + logarithm.low);
@@ -118,7 +124,7 @@ struct PairRounded {
 
 // 2^t rounded to the target's grid. With C = 2^52 times the grid's spacing, adding C rounds at that place;
 // what the addition loses is exact, so the sum's low part joins before the second, deciding addition.
-static inline PairRounded exp2_pair(DoubleDouble t, const PairTarget& target) {
+HALFULP_INLINE PairRounded exp2_pair(DoubleDouble t, const PairTarget& target) {
     bool low = t.high < target.t_low, high = t.high > target.t_high;
     double t_high = low ? target.t_low : high ? target.t_high : t.high;
     double t_low = low || high ? 0 : t.low;
@@ -126,10 +132,7 @@ static inline PairRounded exp2_pair(DoubleDouble t, const PairTarget& target) {
     double shifted = t_high + round_magic;
     double k = shifted - round_magic;
     DoubleDouble r = fast_two_sum(t_high - k, t_low);
-    constexpr int pairs = sizeof constants::exp2_pair_pairs / sizeof constants::exp2_pair_pairs[0];
-    double tail = r.high * polynomial(constants::exp2_pair, r.high);
-    DoubleDouble sum = add_smaller(constants::exp2_pair_pairs[pairs - 1], {tail, 0});
-    for (int i = pairs - 2; i >= 0; --i) sum = add_smaller(constants::exp2_pair_pairs[i], multiply(r, sum));
+    DoubleDouble sum = polynomial<0>(constants::exp2_pair_pairs, constants::exp2_pair, r);
 
     // Integers modulo 2^64 from here: unsigned shifts are what every instruction set has for 64-bit lanes.
     uint64_t k_integer = bits_of(shifted) - bits_of(round_magic);
@@ -153,7 +156,7 @@ static inline PairRounded exp2_pair(DoubleDouble t, const PairTarget& target) {
 
 // What pow returns where x is zero, infinite or NaN, or y is infinite or NaN (C23 F.10.4.4). `domain_error` is
 // the rule N9 of DirectML: a base below zero takes only finite integral exponents.
-static inline double pow_special(double x, double y, bool y_integral, bool y_odd, bool domain_error) {
+HALFULP_INLINE double pow_special(double x, double y, bool y_integral, bool y_odd, bool domain_error) {
     constexpr double infinity = __builtin_inf();
     double magnitude = x < 0 ? -x : x;
     bool x_negative = bits_of(x) >> 63;

@@ -8,25 +8,25 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static inline double absolute(double value) { return double_of(bits_of(value) & ~double_sign); }
+HALFULP_INLINE double absolute(double value) { return double_of(bits_of(value) & ~double_sign); }
 
-static inline bool is_integral(double y) {
+HALFULP_INLINE bool is_integral(double y) {
     double magnitude = absolute(y);
     return magnitude >= 0x1p52 || (magnitude + 0x1p52) - 0x1p52 == magnitude;
 }
 
-static inline bool is_odd(double y) {
+HALFULP_INLINE bool is_odd(double y) {
     double half = absolute(y) * 0.5;
     return half < 0x1p52 && (half + 0x1p52) - 0x1p52 != half && is_integral(y);
 }
 
 // Whether the phases' value has no meaning and pow_special's has.
-static inline bool is_special(double x, double y) {
+HALFULP_INLINE bool is_special(double x, double y) {
     return !(absolute(x) > 0 && absolute(x) < __builtin_inf() && absolute(y) < __builtin_inf());
 }
 
 // An exponent high + low, exactly; low is not zero only for 64-bit integers beyond 2^53.
-static inline Dyadic dyadic_of_sum(double high, double low) {
+HALFULP_INLINE Dyadic dyadic_of_sum(double high, double low) {
     if (low == 0) return dyadic_of(high);
     __int128 sum = static_cast<__int128>(high) + static_cast<__int128>(low);
     return dyadic_of_integer(static_cast<uint64_t>(sum < 0 ? -sum : sum));
@@ -41,20 +41,20 @@ struct Exponents {
 
 // A power's magnitude, already on the type's grid.
 template <Element type>
-static inline Storage<type> pack(uint64_t encoding) {
+HALFULP_INLINE Storage<type> pack(uint64_t encoding) {
     constexpr ElementRow to = row(type);
     return static_cast<Storage<type>>(encoding > to.largest ? to.overflow : encoding);
 }
 
 template <Element type>
-static inline Storage<type> pack_on_grid(double magnitude) {
+HALFULP_INLINE Storage<type> pack_on_grid(double magnitude) {
     if constexpr (type == Element::float64 || type == Element::float32) return encode<type>(magnitude);
     else return pack<type>(round_magnitude<type>(magnitude).encoding);
 }
 
 // The sign of x^y for x < 0: a minus where y is odd, NaN where y is not integral.
 template <Element type>
-static inline Storage<type> with_sign(Storage<type> magnitude, double x, bool integral, bool odd) {
+HALFULP_INLINE Storage<type> with_sign(Storage<type> magnitude, double x, bool integral, bool odd) {
     constexpr ElementRow to = row(type);
     bool negative = (bits_of(x) & double_sign) != 0;
     bool keeps_sign = (to.bits == 4 || magnitude != to.nan) && (to.has_minus_zero() || magnitude != 0);

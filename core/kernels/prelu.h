@@ -10,7 +10,7 @@
 namespace halfulp::HALFULP_ISA {
 
 template <Element type>
-static inline Storage<type> prelu(Storage<type> x, Storage<type> slope) {
+HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     constexpr ElementRow to = row(type);
     if constexpr (type == Element::float32) {
         float base = __builtin_bit_cast(float, x);
