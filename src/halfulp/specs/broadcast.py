@@ -63,7 +63,8 @@ def _infer_none(x: Shape, y: Shape, attributes: Attributes) -> Shape:
         return y if x is None else x
     if len(x) != len(y) or any(map(_differ, x, y)):
         raise Mismatch("equal shapes", "{x} and {y} must have the same shape")
-    return tuple(map(_known, x, y))
+    # Equal dims: the size says most, then a symbol.
+    return tuple(b if isinstance(b, int) else _known(a, b) for a, b in zip(x, y, strict=True))
 
 
 NONE = Rule("none", "The shapes of {x} and {y} are equal.", _infer_none)

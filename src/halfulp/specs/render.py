@@ -10,7 +10,8 @@ from halfulp.specs.page import Block, Bullets, Code, Page, Table
 
 WIDTH = 100
 _GAP = "  "
-_NARROW = 30  # no column but the last two is wider than this in text
+_NARROW = 26  # a column of a table up to this wide is never wrapped
+_LEAST = 16
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -68,10 +69,12 @@ def _text_table(table: Table, width: int) -> list[str]:
 
 def _column_widths(needed: list[int], room: int) -> list[int]:
     """Return column widths that fill the room: narrow columns as needed, wide ones share the rest."""
-    wide = [size > _NARROW for size in needed]
-    rest = room - sum(size for size, is_wide in zip(needed, wide, strict=True) if not is_wide)
-    share = max(rest // max(sum(wide), 1), _NARROW)
-    return [min(size, share) if is_wide else size for size, is_wide in zip(needed, wide, strict=True)]
+    widths = [size if size <= _NARROW else 0 for size in needed]
+    wide = sorted((n for n, size in enumerate(widths) if not size), key=lambda n: needed[n])
+    for number, column in enumerate(wide):
+        share = (room - sum(widths)) // (len(wide) - number)
+        widths[column] = min(needed[column], max(share, _LEAST))
+    return widths
 
 
 # --- Markdown ------------------------------------------------------------------------------------

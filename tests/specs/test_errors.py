@@ -1,0 +1,108 @@
+"""Everything that a document forbids: the clause that says so and the text, pinned."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from tests.specs.forbidden import FORBIDDEN
+
+from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.specs import OpVersion, TensorType, find, ids
+
+
+@pytest.mark.parametrize(
+    ("id", "operands", "attributes", "text"),
+    FORBIDDEN,
+    ids=[f"{id}.{text.partition(':')[0]}" for id, _, _, text in FORBIDDEN],
+)
+def test_what_is_forbidden(id: str, operands: list[Any], attributes: dict[str, Any], text: str) -> None:
+    op = find(id)
+    with pytest.raises(SpecError) as caught:
+        op.infer(*operands, **attributes)
+    assert str(caught.value) == f"SpecError {id}.{text}"
+    assert caught.value.clause == f"{id}.{text.partition(':')[0]}"
+    known = all(shape is not None and None not in shape for _, shape in operands)
+    if known and 1 <= len(operands) <= 2:
+        with pytest.raises(SpecError) as planned:
+            op.plan(*(TensorType(*operand) for operand in operands), attributes=attributes)
+        assert str(planned.value) == str(caught.value)
+
+
+def violation(op: OpVersion, check: str) -> tuple[list[Any], dict[str, Any]] | None:
+    """Return a call that fails just this check; None for one that no call of this row can fail."""
+    good = {"Exponent": 2.0} if "Exponent" in {a.name for a in op.attributes} else {}
+    kinds = [op.type_variables[port.type][0] for port in op.inputs]
+    x: Any = (1, 2, 3, 4)
+    operands = [(kind, x) for kind in kinds]
+    if check == "inputs":
+        return [*operands, operands[0]], good
+    if check == "unknown attribute":
+        return operands, {**good, "alpha": 1}
+    if check.startswith("attribute "):
+        return operands, {**good, check.removeprefix("attribute "): object()}
+    if check.startswith("type "):
+        wrong = [port.type == check.removeprefix("type ") for port in op.inputs]
+        return [
+            ("complex64", x) if bad else operand for bad, operand in zip(wrong, operands, strict=True)
+        ], good
+    if check == "rank":
+        return [(kind, x if op.limits is None and n == 0 else ()) for n, kind in enumerate(kinds)], good
+    if check == "size":
+        return [(kind, (1, 2, 3, 0)) for kind in kinds], good
+    if check == "1-dim expansion":
+        return [operands[0], (kinds[1], (3, 1))], {"broadcast": 1}
+    if check == "equal shapes":
+        attributes = {"auto_broadcast": "none"} if op.standard == "openvino" else {}
+        return [operands[0], (kinds[1], (1, 1, 3, 4))], attributes
+    if check == "shape" and op.broadcasting.name != "none":
+        return [operands[0], (kinds[1], (3, 5))], {"broadcast": 1} if op.id == "onnx.Pow-1" else {}
+    return None  # the output is the caller's; with equal sizes there is only one check on shapes
+
+
+@pytest.mark.parametrize(
+    ("id", "check"),
+    [(id, check) for id in ids() for clause in find(id).clauses for check in clause.enforces],
+)
+def test_every_check_of_every_row_cites_its_clause(id: str, check: str) -> None:
+    op = find(id)
+    assert isinstance(op.error(check, "no"), SpecError)
+    call = violation(op, check)
+    if call is None:
+        assert check in {"output", "shape"}
+        return
+    operands, attributes = call
+    with pytest.raises(SpecError) as caught:
+        op.infer(*operands, **attributes)
+    assert caught.value.clause == f"{id}.{op.clause(check).id}"
+
+
+# --- the errors themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (HalfulpError("no"), "HalfulpError: no"),
+        (UnsupportedError("no", got=1), "UnsupportedError: no\n  got: 1"),
+        (
+            SpecError("onnx.Pow-7.C2", "no", X="float32[2]", got="b", expected="a"),
+            "SpecError onnx.Pow-7.C2: no\n  X: float32[2]\n  expected: a\n  got: b",
+        ),
+        (ModelError("no"), "ModelError: no"),
+        (ModelError("no", file="m.onnx"), "ModelError m.onnx: no"),
+        (
+            ModelError("no", file="m.onnx", node="p", clause="onnx.Pow-7.C2", x="float32[2]"),
+            "ModelError m.onnx, node p, onnx.Pow-7.C2: no\n  x: float32[2]",
+        ),
+    ],
+)
+def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
+    assert str(error) == text
+    assert isinstance(error, HalfulpError)
+    assert isinstance(error, ValueError)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == text
+    assert vars(again) == vars(error)

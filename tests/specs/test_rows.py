@@ -1,0 +1,179 @@
+"""What holds for every row, and the forms in which a row can be had and shown."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, replace
+from html.parser import HTMLParser
+
+import pytest
+
+from halfulp.errors import UnsupportedError
+from halfulp.specs import OpVersion, find, ids, in_force, render
+from halfulp.specs.matrix import matrix
+from halfulp.specs.page import page
+from halfulp.types import TYPES
+
+every_row = pytest.mark.parametrize("op", [find(id) for id in ids()], ids=ids())
+
+
+def checks(op: OpVersion) -> set[str]:
+    """The names of every check that can fail for this row."""
+    names = {"inputs", "output", "shape", "unknown attribute"}
+    names |= {f"type {variable}" for variable in op.type_variables}
+    names |= {f"attribute {attribute.name}" for attribute in op.attributes}
+    names |= {"rank", "size"} if op.limits else set()
+    by_rule = {
+        "none": {"equal shapes"},
+        "auto_broadcast": {"equal shapes"},
+        "legacy axis": {"equal shapes", "1-dim expansion"},
+        "per channel, else numpy": {"rank"},
+    }
+    return names | (by_rule.get(op.broadcasting.name, set()) if len(op.inputs) == 2 else set())
+
+
+@every_row
+def test_clauses_are_numbered_and_every_check_has_exactly_one(op: OpVersion) -> None:
+    assert [clause.id for clause in op.clauses] == [f"C{n}" for n in range(1, len(op.clauses) + 1)]
+    enforced = [check for clause in op.clauses for check in clause.enforces]
+    assert len(enforced) == len(set(enforced))
+    assert set(enforced) == checks(op)
+
+
+@every_row
+def test_ids_ports_and_types_are_consistent(op: OpVersion) -> None:
+    assert op.id == f"{op.standard}.{op.name}-{op.version}"
+    used = {port.type for port in (*op.inputs, *op.outputs)}
+    assert used == set(op.type_variables)
+    assert all(set(types) <= set(TYPES) for types in op.type_variables.values())
+    assert op.outputs[0].type == op.inputs[0].type
+    assert op.source.startswith("https://")
+    assert op.function == (op.body is not None) or op.function is None
+    kernel = "prelu" if "relu" in op.name.lower() else "pow"
+    assert op.kernel == (f"{kernel}_directml" if (op.standard, kernel) == ("directml", "pow") else kernel)
+
+
+@every_row
+def test_silence_cites_the_contract(op: OpVersion) -> None:
+    rules = {item.rule for item in op.unspecified if item.rule}
+    integers = any(TYPES[name].kind != "float" for name in op.type_variables[op.inputs[0].type])
+    if op.kernel == "prelu":
+        expected = {"N5", "N7"}
+    else:
+        expected = {"N1", "N2", "N7"} | ({"N3", "N4"} if integers else set())
+        expected |= {"N6", "N9"} if op.standard == "directml" else set()
+    assert rules == expected
+    questions = [item.question for item in op.unspecified]
+    assert len(questions) == len(set(questions))
+
+
+@every_row
+def test_a_row_is_frozen_and_pickles_as_itself(op: OpVersion) -> None:
+    with pytest.raises(FrozenInstanceError):
+        op.id = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        op.type_variables["T"] = ()  # type: ignore[index]
+    assert pickle.loads(pickle.dumps(op)) is op
+    assert copy.deepcopy(op) is op
+    assert hash(op) == hash(find(op.id))
+
+
+def test_a_row_can_be_varied() -> None:
+    wide = replace(find("onnx.Pow-15"), type_variables={"T": tuple(TYPES), "T1": tuple(TYPES)})
+    assert wide.infer(("float8_e5m2", (2,)), ("uint4", (3, 1))) == ("float8_e5m2", (3, 2))
+
+
+@every_row
+def test_text_shows_all_that_the_row_says(op: OpVersion) -> None:
+    text = str(op)
+    squeezed = "".join(text.split())
+    for part in (op.id, op.summary, op.source, *(clause.text for clause in op.clauses)):
+        assert "".join(part.split()) in squeezed
+    for port in (*op.inputs, *op.outputs):
+        assert f" {port.name} " in text
+    for attribute in op.attributes:
+        assert attribute.name in text
+    assert repr(op) == f"<{op.id}>"
+
+
+@every_row
+def test_text_is_narrow(op: OpVersion) -> None:
+    for width in (60, 80, 100):
+        prose = render.text(page(op), width).partition("\nExamples of the document")[0]
+        assert [line for line in prose.splitlines() if len(line) > width and "https://" not in line] == []
+
+
+ELEMENTS = {"table", "thead", "tbody", "tr", "th", "td", "h3", "h4", "p", "pre", "a"}
+
+
+class Balanced(HTMLParser):
+    """Notes the elements that are open, and the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@every_row
+def test_html_is_tables_and_is_escaped(op: OpVersion) -> None:
+    parser = Balanced()
+    parser.feed(op._repr_html_())
+    assert parser.open == []
+    assert {"table", "th", "td", "h3"} <= parser.seen <= ELEMENTS
+    assert op.summary in parser.text
+
+
+def test_the_matrix_says_what_the_rows_say() -> None:
+    table = matrix()
+    column = {name: n for n, cell in enumerate(table.header) for name in cell.split(", ")}
+    assert set(TYPES) < set(column)
+    for id, *_ in table.rows:
+        op = find(id)
+        row = next(row for row in table.rows if row[0] == id)
+        for name in TYPES:
+            takes = [name in op.type_variables[port.type] for port in op.inputs]
+            assert [sign in row[column[name]] for sign in "xy"][: len(takes)] == takes
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: find("onnx.Pwo-7"),
+            (
+                "UnsupportedError: no operator version onnx.Pwo-7\n"
+                "  expected: onnx.Pow-7, or another id that halfulp.ops() lists"
+            ),
+        ),
+        (
+            lambda: find("!"),
+            "UnsupportedError: no operator version !\n  expected: an id that halfulp.ops() lists",
+        ),
+        (
+            lambda: find("onnx.Pow-0"),
+            "UnsupportedError: onnx.Pow has no version 0\n  expected: 1 or later",
+        ),
+        (lambda: in_force("onnx", "Sqrt", 7), "UnsupportedError: no operator onnx.Sqrt"),
+        (
+            lambda: in_force("onnx", "Pow", "seven"),
+            "UnsupportedError: no version 'seven'\n  expected: such as 13 or 3_0",
+        ),
+    ],
+)
+def test_what_is_not_there(call: object, text: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        call()  # type: ignore[operator]
+    assert str(caught.value) == text
