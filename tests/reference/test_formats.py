@@ -3,6 +3,7 @@
 import itertools
 from fractions import Fraction
 
+import gmpy2
 import ml_dtypes
 import numpy as np
 import pytest
@@ -180,3 +181,15 @@ def test_decode_keeps_every_bit_of_wide_integers():
     values = np.array([2**64 - 1, 2**53 + 1], np.uint64)
     assert [int(value) for value in decode(values)] == [2**64 - 1, 2**53 + 1]
     assert [Fraction(int(value)) for value in decode(np.array([-(2**63)], np.int64))] == [-(2**63)]
+
+
+@pytest.mark.parametrize("digits", [1, 2, 53])
+def test_far_below_the_least_value(digits):
+    """What is cut off below half the least value is zero, however far below; so is the half itself."""
+    row = FLOAT_FORMATS["float32"]
+    mantissa = mpfr((1 << digits) - 1)
+    for shift in (150 + digits + 1, 150 + digits, 2000, 2**29):
+        assert row.encode(Truncated(gmpy2.div_2exp(mantissa, shift), True)) == 0
+    half = gmpy2.div_2exp(mpfr(1), 150)
+    assert row.encode(Truncated(half, False)) == 0
+    assert row.encode(Truncated(half, True)) == 1

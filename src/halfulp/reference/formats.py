@@ -115,6 +115,8 @@ def round_half_even(mantissa: int, shift: int, inexact: bool) -> int:
     if shift >= 0:
         assert not inexact, "a cut value must reach below the target's last place"
         return mantissa << shift
+    if -shift > mantissa.bit_length() + 1:  # far below a half, and 1 << -shift may not fit in memory
+        return 0
     quotient, rest = mantissa >> -shift, mantissa & ((1 << -shift) - 1)
     half = 1 << (-shift - 1)
     above = rest > half or (rest == half and (inexact or quotient & 1 == 1))

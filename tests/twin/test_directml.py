@@ -1,0 +1,68 @@
+"""DirectML's rows, the core against the twin: ScaleBias (N6) and negative bases (N9)."""
+
+import functools
+
+import numpy as np
+import pytest
+from tests.twin.compare import assert_same_bits, generator
+from tests.twin.grids import Part, outer, pow_grid, random_bits, specials
+
+import halfulp as hu
+from halfulp import reference
+
+TYPES = ["float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"]
+SCALE_BIASES = [
+    (1.0, 0.0),
+    (0.1, -0.7),
+    (-2.0, 0.5),
+    (3e38, 1.0),
+    (1e-30, 1e-30),
+    (0.0, -0.0),
+    (1.0, float("nan")),
+]
+
+
+@pytest.mark.parametrize("y_name", TYPES)
+@pytest.mark.parametrize("x_name", TYPES)
+def test_pow(x_name, y_name, seed):
+    parts = pow_grid(x_name, y_name, generator(seed, x_name, y_name))
+    op = hu.op("directml.ELEMENT_WISE_POW-3_0")
+    assert_same_bits(parts, op, functools.partial(reference.pow, directml=True), seed)
+
+
+@pytest.mark.parametrize("y_name", TYPES)
+@pytest.mark.parametrize("x_name", TYPES)
+def test_scale_bias(x_name, y_name, seed):
+    rng = generator(seed, x_name, y_name)
+    op = hu.op("directml.ELEMENT_WISE_POW-3_0")
+    every = pow_grid(x_name, y_name, rng)
+    for scale_bias in [*SCALE_BIASES, (float(rng.normal()), float(rng.normal()))]:
+        parts = [Part(f"{scale_bias} {part.name}", *sample(part, rng)) for part in every]
+        assert_same_bits(
+            parts,
+            functools.partial(op, ScaleBias=scale_bias),
+            functools.partial(reference.pow, directml=True, scale_bias=scale_bias),
+            seed,
+        )
+
+
+@pytest.mark.parametrize("scale_bias", [None, *SCALE_BIASES])
+@pytest.mark.parametrize("name", ["float32", "float16"])
+def test_constant_pow(name, scale_bias, seed):
+    rng = generator(seed, name)
+    x = np.concatenate([specials(name), random_bits(name, rng, 100)])
+    op = hu.op("directml.ELEMENT_WISE_CONSTANT_POW-3_0")
+    for exponent in np.concatenate([specials("float32"), random_bits("float32", rng, 10)]):
+        part = outer(f"exponent {exponent}", x, exponent[None])
+        assert_same_bits(
+            [part],
+            lambda x, y: op(x, Exponent=float(y[0]), ScaleBias=scale_bias),
+            functools.partial(reference.pow, directml=True, scale_bias=scale_bias),
+            seed,
+        )
+
+
+def sample(part, rng):
+    """At most 60 pairs of a part."""
+    index = rng.choice(len(part.x), min(60, len(part.x)), replace=False)
+    return part.x[index], part.y[index]

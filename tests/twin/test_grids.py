@@ -1,0 +1,85 @@
+"""The grids hold what they say: right types, results at every edge, cases that are exact or ties."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.twin.compare import bits, generator
+from tests.twin.exact_cases import exact_pairs
+from tests.twin.grids import edges, pow_grid, prelu_grid, specials
+
+from halfulp import reference
+from halfulp.reference.formats import FLOAT_FORMATS, TOWARD_ZERO, decode
+from halfulp.types import TYPES
+
+FLOATS = [name for name, row in TYPES.items() if row.kind == "float"]
+
+
+@pytest.mark.parametrize("x_name", TYPES)
+def test_parts_have_the_types_asked_for(x_name):
+    for y_name in ("float64", "float8_e8m0fnu", "int64", "uint4"):
+        for part in pow_grid(x_name, y_name, generator(1, x_name, y_name)):
+            assert part.x.dtype == TYPES[x_name].dtype
+            assert part.y.dtype == TYPES[y_name].dtype
+            assert part.x.shape == part.y.shape == (len(part.x),)
+            assert len(part.x) > 10 or part.name == "exact cases and ties"
+    for part in prelu_grid(x_name, generator(1, x_name)):
+        assert part.x.dtype == part.y.dtype == TYPES[x_name].dtype
+        assert len(part.x) == len(part.y) > 10
+
+
+def test_a_seed_fixes_the_grid():
+    one, two = (pow_grid("float32", "float64", generator(7, "a")) for _ in range(2))
+    for left, right in zip(one, two, strict=True):
+        assert np.array_equal(bits(left.x), bits(right.x))
+        assert np.array_equal(bits(left.y), bits(right.y))
+    other = pow_grid("float32", "float64", generator(8, "a"))
+    assert not np.array_equal(bits(one[-1].x), bits(other[-1].x))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_specials_hold_every_end(name):
+    row = FLOAT_FORMATS[name]
+    codes = set(bits(specials(name)).tolist())
+    for magnitude in (0, 1, 1 << (row.digits - 1), row.largest, row.overflow, row.nan):
+        assert magnitude in codes
+        assert magnitude | row.sign_bit in codes
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+def test_edges_reach_both_sides(name):
+    row = FLOAT_FORMATS[name]
+    x, y = edges(name, "float64", generator(1, name), 400)
+    codes = set((bits(reference.pow(x, y)) & row.storage.type(row.sign_bit - 1)).tolist())
+    least_normal = 1 << (row.digits - 1)
+    assert {0, row.overflow} <= codes
+    assert any(0 < code < 4 for code in codes)
+    assert any(abs(code - least_normal) <= max(1, least_normal >> 2) for code in codes)
+    assert any(0 <= row.largest - code <= max(1, least_normal >> 2) for code in codes)
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3"])
+def test_exact_cases_are_exact_or_ties(name):
+    """No power has more than one digit beyond the type's, and every kind occurs."""
+    row = FLOAT_FORMATS[name]
+    x, y = exact_pairs(name, "float64", generator(1, name), 400)
+    kinds = set()
+    for base, exponent in zip(decode(x), decode(y), strict=True):
+        power = TOWARD_ZERO.pow(base, exponent)
+        assert power.rc == 0
+        mantissa, last = power.as_mantissa_exp()
+        digits = int(mantissa).bit_length()
+        zeros = (int(mantissa) & -int(mantissa)).bit_length() - 1
+        last += zeros
+        digits -= zeros
+        assert digits <= row.digits + 1
+        fractional = Fraction(*exponent.as_integer_ratio()).denominator > 1
+        if last == row.quantum - 1:
+            kinds.add("subnormal tie")
+        elif last >= row.quantum and digits == row.digits + 1:
+            kinds.add("tie")
+        elif last >= row.quantum:
+            kinds.add("fractional" if fractional else "exact")
+    assert kinds >= {"subnormal tie", "tie", "exact", "fractional"} - (
+        {"fractional"} if row.digits < 3 else set()
+    )
