@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from halfulp.apply import op
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.frontends.graph import Graph, Model, Node
 from halfulp.frontends.onnx import Source, load
@@ -164,13 +165,11 @@ class _Walk:
         return self.graph(graph, values, scope)
 
     def _ours(self, node: Node, inputs: list[Any]) -> Any:
-        import halfulp
-
-        operator = halfulp.op(node.operator)
+        operator = op(node.operator)
         if any(not isinstance(value, np.ndarray) for value in inputs):
             raise HalfulpError("an operand is missing, or not a tensor")
-        inferred = operator.infer(*inputs, **node.attributes)
-        guard_memory(inferred.shape, inputs[0].itemsize, "its output", self._file, node.label)
+        shape = operator.infer(*inputs, **node.attributes).shape
+        guard_memory(cast("tuple[int, ...]", shape), inputs[0].itemsize, "its output", self._file, node.label)
         return np.asarray(operator(*inputs, **node.attributes))
 
     def _guard_broadcast(self, node: Node, inputs: list[Any]) -> None:

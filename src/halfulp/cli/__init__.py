@@ -1,0 +1,80 @@
+"""The command line: one file per verb, and here what is common to all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from halfulp.cli.apply import apply
+from halfulp.cli.run import run
+from halfulp.cli.spec import spec
+from halfulp.errors import HalfulpError
+
+
+class _Verbs(TyperGroup):
+    """The verbs, with their errors as text on stderr and a status, never as a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None  # as a shell reports it
+        except BrokenPipeError:
+            # The reader has gone, as in `halfulp ... | head`; spare Python's own complaint at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except HalfulpError as error:
+            text = str(error)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename is not None else ""
+            text = f"HalfulpError: {where}{error.strerror or error}"
+        except MemoryError:
+            text = "HalfulpError: not enough memory"
+        typer.echo(text, err=True)
+        raise typer.Exit(2)
+
+
+app = typer.Typer(
+    name="halfulp",
+    cls=_Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(apply)
+app.command()(spec)
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        typer.echo(f"halfulp {version('halfulp')}")
+    except PackageNotFoundError:
+        typer.echo("halfulp (not installed)")
+    raise typer.Exit
+
+
+@app.callback()
+def _common(
+    wants_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Power and PReLU of ONNX, OpenVINO and DirectML, every result correctly rounded.
+
+    Exit status: 0 done, 1 a comparison found differences, 2 bad input or usage.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit with its status."""
+    app(prog_name="halfulp")

@@ -1,0 +1,132 @@
+"""``halfulp apply``: one operator on .npy files, in pieces, so that memory doesn't bound their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from halfulp.apply import Operator, pow, prelu
+from halfulp.apply import op as find_operator
+from halfulp.cli.files import NpyFile, create_npy, open_npy, replacing
+from halfulp.cli.stream import regions, window
+from halfulp.errors import HalfulpError
+from halfulp.specs.tensor import tensor_type
+from halfulp.types import element_type
+
+_PIECE = 1 << 22  # elements: some tens of MiB for the widest types
+
+
+def apply(
+    id: Annotated[str, typer.Argument(metavar="OPERATOR", help="Such as onnx.Pow-15.")],
+    files: Annotated[list[Path], typer.Argument(metavar="X.npy [Y.npy]", help="The inputs.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="Z.npy", help="Where to write.")],
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attr",
+            metavar="NAME=VALUE",
+            help="An attribute, spelled as in the document; lists and ScaleBias with commas.",
+        ),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="NAME=TYPE",
+            help="The type of an input that NumPy has no name for, such as x=bfloat16: x and y, or"
+            " the document's names. NumPy stores these types as raw bytes; so does the output.",
+        ),
+    ] = None,
+) -> None:
+    """Apply one operator to .npy files. They are memory-mapped and may be larger than memory.
+
+    Example: halfulp apply onnx.Pow-1 x.npy y.npy -o z.npy --attr broadcast=1 --attr axis=0
+    """
+    op = find_operator(id)
+    if len(files) != len(op.inputs):
+        wanted = ", ".join(port.name for port in op.inputs)
+        raise HalfulpError(f"{op.id} takes {len(op.inputs)} files", expected=wanted, got=len(files))
+    viewed_as = _types(op, types or [])
+    operands = [open_npy(file, viewed_as.get(index)) for index, file in enumerate(files)]
+    values = dict(_attribute(op, text) for text in attributes or [])
+    if not values.keys() <= {attribute.name for attribute in op.attributes}:
+        op.infer(*map(tensor_type, operands), **values)  # which says so, and by which clause
+    _stream(op, operands, values, output)
+    typer.echo(f"{op.id}: {output}")
+
+
+def _types(op: Operator, given: list[str]) -> dict[int, np.dtype[Any]]:
+    names = {port.name: index for index, port in enumerate(op.inputs)}
+    names |= dict(zip("xy", range(len(op.inputs)), strict=False))
+    found = {}
+    for text in given:
+        name, _, type_name = text.partition("=")
+        if name not in names:
+            raise HalfulpError("a type must be NAME=TYPE", expected=", ".join(names), got=text)
+        found[names[name]] = element_type(type_name).dtype
+    return found
+
+
+def _attribute(op: Operator, text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise HalfulpError("an attribute must be NAME=VALUE", got=text)
+    kinds = {attribute.name: attribute.type for attribute in op.attributes}
+    parse = _PARSERS.get(kinds.get(name, "string"), str)
+    try:
+        return name, parse(value)
+    except ValueError:
+        raise HalfulpError(f"attribute {name} must be of type {kinds[name]}", got=value) from None
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "INT": int,
+    "INTS": lambda text: [int(part) for part in text.split(",") if part],
+    "FLOAT": float,
+    "DML_SCALE_BIAS": lambda text: [float(part) for part in text.split(",")],
+}
+
+
+def _stream(op: Operator, operands: list[NpyFile], attributes: dict[str, Any], output: Path) -> None:
+    """Compute piece by piece, each mapped for as long as it takes."""
+    x, *others = map(tensor_type, operands)
+    plan = op.plan(x, others[0] if others else None, attributes)
+    shapes = [operands[0].shape, plan.y_shape][: len(operands)]
+    shape = np.broadcast_shapes(*shapes)
+    evaluate = _evaluator(op, attributes)
+    with replacing(output) as temporary:
+        try:
+            result = create_npy(temporary, element_type(plan.output.type).dtype, shape)
+        except OSError as error:
+            raise HalfulpError(f"{output}: can't be written: {error.strerror}") from None
+        for region in _tracked(list(regions(shape, _PIECE))):
+            windows = [window(file, own, region) for file, own in zip(operands, shapes, strict=True)]
+            evaluate(*windows, out=window(result, shape, region, "r+"))
+
+
+def _evaluator(op: Operator, attributes: dict[str, Any]) -> Callable[..., Any]:
+    """Return what computes one piece.
+
+    A piece of the operands may mean something else to the operator's own broadcasting rule than the
+    whole did. The plan has applied that rule; what is left is NumPy's.
+    """
+    if op.kernel == "pow":
+        return pow
+    if op.kernel == "prelu":
+        return prelu
+    return lambda *operands, out: op(*operands, out=out, **attributes)
+
+
+def _tracked(pieces: list[tuple[slice, ...]]) -> Iterator[tuple[slice, ...]]:
+    terminal = Console(stderr=True)
+    if len(pieces) < 2 or not terminal.is_terminal:
+        yield from pieces
+        return
+    with Progress(console=terminal, transient=True) as progress:
+        yield from progress.track(pieces, description="applying")
