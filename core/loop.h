@@ -10,6 +10,8 @@ namespace halfulp {
 
 // As many as NumPy has.
 inline constexpr int max_dims = 64;
+// A tile is a box of neighbouring elements that spans at most this many axes.
+inline constexpr int max_tile_axes = 4;
 
 struct View {
     char* data = nullptr;
@@ -23,18 +25,38 @@ struct Shape {
     ptrdiff_t extent[max_dims] = {};
 };
 
+enum Role { role_x, role_y, role_out, role_count };
+
 // Called for each tile: n elements of x and y, contiguous and in native order, to out.
 using TileFunction = std::function<void(const void* x, const void* y, void* out, int n)>;
 
-struct LoopOptions {
-    double nanoseconds_per_element;   // about: decides whether more than one thread pays
-    std::function<bool()> interrupted;  // asked now and then by the calling thread; true ends the loop early
-};
+// out[i] = f(x[i], y[i]) for every index of a shape, cut into shares that may run in any order on any threads.
+// `out` may be the very same view as an input, but may not overlap one otherwise.
+class Loop {
+public:
+    Loop(const Shape& shape, const View& x, const View& y, const View& out);
 
-// out[i] = f(x[i], y[i]) for every index of the shape. `out` may be the very same view as an input, but may not
-// overlap one otherwise. Runs in the default floating-point environment and restores the caller's.
-// Returns false where it was interrupted.
-bool run_loop(const Shape& shape, const View& x, const View& y, const View& out, const TileFunction& f,
-              const LoopOptions& options);
+    // 0 where there are no elements.
+    ptrdiff_t share_count() const;
+
+    // Runs in the default floating-point environment and restores the caller's.
+    void run_share(ptrdiff_t share, const TileFunction& f) const;
+
+private:
+    friend class Walker;
+
+    void simplify();
+    void drop_axis(int axis);
+    int fastest_axis(const View& view) const;
+    void choose_tile();
+
+    Shape shape_;
+    View views_[role_count];
+    int tile_axes_ = 0;
+    int tile_axis_[max_tile_axes];       // which axes the box spans, the output's fastest last
+    ptrdiff_t tile_extent_[max_dims];    // 1 on the other axes
+    ptrdiff_t tiles_along_[max_dims];
+    ptrdiff_t tile_count_ = 1;
+};
 
 }  // namespace halfulp

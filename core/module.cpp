@@ -4,6 +4,7 @@
 
 #include <numpy/arrayobject.h>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 
@@ -131,19 +132,27 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
 
     const View views[] = {view_of(x, shape), view_of(y, shape), view_of(target, shape)};
-    constexpr npy_intp short_enough = 2048;  // elements: not worth giving up the interpreter for
-    if (PyArray_SIZE(target) <= short_enough) {
-        run_loop(shape, views[0], views[1], views[2], tile, {0, [] { return false; }});
+    const Loop loop(shape, views[0], views[1], views[2]);
+    if (loop.share_count() <= 1) {  // at most some ten thousand elements: not worth giving up the interpreter for
+        if (loop.share_count() == 1) loop.run_share(0, tile);
         return out;
     }
     bool finished;
     {
         nb::gil_scoped_release release;
-        const auto interrupted = [] {
-            nb::gil_scoped_acquire acquire;
-            return PyErr_CheckSignals() != 0;
-        };
-        finished = run_loop(shape, views[0], views[1], views[2], tile, {nanoseconds_per_element(kernel, type), interrupted});
+        double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
+        constexpr double worthwhile = 60000;  // nanoseconds; waking a thread takes several thousand
+        auto last_asked = std::chrono::steady_clock::now();
+        finished = parallel_for(
+            loop.share_count(), work < worthwhile ? 1 : thread_count(),
+            [&] {
+                auto now = std::chrono::steady_clock::now();
+                if (now - last_asked < std::chrono::milliseconds(30)) return true;
+                last_asked = now;
+                nb::gil_scoped_acquire acquire;
+                return PyErr_CheckSignals() == 0;
+            },
+            [&](ptrdiff_t share) { loop.run_share(share, tile); });
     }
     if (!finished) throw nb::python_error();
     return out;
