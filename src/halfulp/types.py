@@ -93,6 +93,9 @@ _ROWS = (
 
 TYPES: dict[str, ElementType] = {row.name: row for row in _ROWS}
 
+# dtype.name builds a string each time; a look-up keeps calls on small arrays short.
+_NAMES = {row.dtype: row.name for row in _ROWS}
+
 FLOATS = tuple(row.name for row in _ROWS if row.kind == "float")
 INTEGERS = tuple(row.name for row in _ROWS if row.kind != "float")
 
@@ -127,6 +130,8 @@ def type_name(dtype: Any) -> str:
         >>> type_name(np.dtype(">f4")), type_name(bool), type_name("bfloat16")
         ('float32', 'bool', 'bfloat16')
     """
+    if isinstance(dtype, np.dtype) and dtype in _NAMES:
+        return _NAMES[dtype]
     if isinstance(dtype, ElementType):
         return dtype.name
     if isinstance(dtype, str) and dtype in TYPES:  # ml_dtypes' names are not NumPy's

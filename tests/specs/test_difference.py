@@ -62,6 +62,7 @@ def test_what_single_steps_changed() -> None:
     )
     prelu_6 = items("onnx.PRelu-6", "onnx.PRelu-1")
     assert prelu_6["Added"] == ("Shape inference.",)
+    assert items("onnx.PRelu-1", "onnx.PRelu-6")["Removed"] == ("Shape inference.",)
     assert prelu_6["Removed"] == (
         "Attribute consumed_inputs (INTS, optional): legacy optimization attribute.",
     )

@@ -287,6 +287,12 @@ def test_an_operator_of_one_input_keeps_its_shape() -> None:
     assert plan.scale_bias == (2.0, 1.0)
 
 
+def test_the_most_elements_that_directml_takes() -> None:
+    op = find("directml.ELEMENT_WISE_POW-3_0")
+    x = TensorType("float32", (2**16 - 1, 2**16 + 1))  # 2^32 - 1 elements
+    assert op.plan(x, x).output == x
+
+
 def test_a_plan_needs_known_dims() -> None:
     with pytest.raises(ValueError, match=r"a plan needs known dims, got float32\[N\]"):
         find("onnx.Pow-7").plan(TensorType("float32", ("N",)), TensorType("float32", ("N",)))

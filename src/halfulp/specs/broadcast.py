@@ -185,9 +185,9 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
         return x
     if len(y) != 1 or len(x) < 2 or _differ(x[1], y[0]):
         return _infer_unidirectional(x, y, attributes)
-    per_channel = (x[0], _known(x[1], y[0]), *x[2:])
     if x[1] is not None and x[1] == y[0]:
-        return per_channel
+        return x
+    per_channel = (x[0], _known(x[1], y[0]), *x[2:])
     try:
         by_numpy = _infer_unidirectional(x, y, attributes)
     except Mismatch:

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from halfulp.errors import HalfulpError
 from halfulp.types import type_name
 
@@ -52,12 +54,13 @@ def tensor_type(operand: Any) -> TensorType:
         HalfulpError: it is neither, or a dim is neither an integer >= 0, a symbol nor None.
 
     Example:
-        >>> import numpy as np
         >>> tensor_type(("float32", [2, "N"]))
         TensorType(type='float32', shape=(2, 'N'))
         >>> tensor_type(np.zeros((2, 3), ">i4"))
         TensorType(type='int32', shape=(2, 3))
     """
+    if type(operand) is np.ndarray:  # the way of every call: its shape needs no checks
+        return TensorType(type_name(operand.dtype), operand.shape)
     if hasattr(operand, "dtype") and hasattr(operand, "shape"):
         dtype, shape = operand.dtype, operand.shape
     elif isinstance(operand, tuple | list) and len(operand) == 2:
