@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.frontends.graph import Array, type_name
+from halfulp.frontends.graph import Array, printable, type_name
 from halfulp.runtime.report import NodeRun, Report, show
 
 _MOST_ROWS = 60
@@ -36,7 +36,7 @@ def nodes(report: Report) -> Table:
         label = f"{row.label}, {row.calls} times" if row.calls > 1 else row.label
         cells = [label, row.operator, "\n".join(row.inputs), "\n".join(row.outputs)]
         cells += [f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.0%}", row.engine]
-        table.add_row(*map(escape, cells))
+        table.add_row(*map(_cell, cells))
     return table
 
 
@@ -70,8 +70,12 @@ def values(title: str, named: Mapping[str, Any]) -> Table:
     for column in ("least", "greatest", "NaN", "inf"):
         table.add_column(column, justify="right")
     for name, value in named.items():
-        table.add_row(*map(escape, (name, show(value), *_range(value))))
+        table.add_row(*map(_cell, (name, show(value), *_range(value))))
     return table
+
+
+def _cell(text: str) -> str:
+    return escape("\n".join(map(printable, text.split("\n"))))
 
 
 def _range(value: Any) -> tuple[str, ...]:

@@ -28,6 +28,17 @@ def type_name(dtype: np.dtype[Any]) -> str:
     return "string" if dtype.kind in "OUST" else dtype.name
 
 
+def printable(text: str) -> str:
+    """Return a text from a file in one line that does a terminal no harm.
+
+    Example:
+        >>> printable("a\\nb\\x1b[2J"), printable("x" * 100)[-5:]
+        ('a?b?[2J', 'xx...')
+    """
+    cut = text if len(text) <= 80 else f"{text[:77]}..."
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """What a file declares about one named value.

@@ -11,8 +11,13 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.frontends.graph import Graph, Model, Node, Value, describe, type_name
-from halfulp.frontends.onnx_nodes import attribute_value, check_node, schema_in_force
+from halfulp.frontends.graph import Graph, Model, Node, Value, describe, printable, type_name
+from halfulp.frontends.onnx_nodes import (
+    attribute_value,
+    check_node,
+    plain_domain,
+    schema_in_force,
+)
 from halfulp.frontends.onnx_tensors import TensorReader, declared
 
 # A function may call another twice, that one a third twice: a small file can stand for more nodes
@@ -72,7 +77,9 @@ class _Builder:
         if not proto.HasField("graph"):
             self._fail("has no graph")
         for function in proto.functions:
-            key = (_domain(function.domain), function.name, function.overload)
+            self._text(function.domain, function.name, function.overload, *function.attribute)
+            self._text(*function.input, *function.output)
+            key = (plain_domain(function.domain), function.name, function.overload)
             if key in self._functions:
                 self._fail(f"defines the function {function.name!r} twice")
             self._functions[key] = function
@@ -84,7 +91,8 @@ class _Builder:
     def _opsets(self, imports: Iterable[onnx.OperatorSetIdProto], whose: str) -> dict[str, int]:
         opsets: dict[str, int] = {}
         for entry in imports:
-            domain, version = _domain(entry.domain), entry.version
+            self._text(entry.domain)
+            domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 self._fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
             newest = onnx.defs.onnx_opset_version() if domain == "" else version
@@ -106,6 +114,8 @@ class _Builder:
     ) -> Graph:
         """Build a graph or subgraph; ``binding`` holds the attributes of the function around it."""
         inside = where and f" of {where}"
+        self._text(proto.name, *(tensor.name for tensor in proto.initializer))
+        self._text(*(sparse.values.name for sparse in proto.sparse_initializer))
         inputs = tuple(self._declared(info) for info in proto.input)
         self._distinct((value.name for value in inputs), f"input{inside}")
         constants = {}
@@ -146,6 +156,8 @@ class _Builder:
     ) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, checking that names are defined, once, in order."""
         protos = list(protos)
+        for proto in protos:
+            self._text(proto.name, proto.domain, proto.op_type, proto.overload, *proto.input, *proto.output)
         makers: dict[str, int] = {}
         for index, proto in enumerate(protos):
             for name in filter(None, proto.output):
@@ -189,7 +201,7 @@ class _Builder:
         binding: Mapping[str, AttributeProto],
         label: str,
     ) -> Node:
-        domain = _domain(proto.domain)
+        domain = plain_domain(proto.domain)
         bound = self._bound(proto, binding, label)
         function = self._functions.get((domain, proto.op_type, proto.overload))
         opset = opsets.get(domain, 1 if function is not None else None)
@@ -215,7 +227,7 @@ class _Builder:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:
                 self._unknown(domain, proto.op_type, opset, label)
-            check_node(proto, bound, opsets, self._proto.ir_version, self._file, label)
+            check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, label)
             version = str(schema.since_version)
         source = NodeProto(
             name=proto.name,
@@ -245,6 +257,7 @@ class _Builder:
         """Return the node's attributes with references to the function's own replaced."""
         bound = []
         for attribute in proto.attribute:
+            self._text(attribute.name, attribute.ref_attr_name)
             if not attribute.ref_attr_name:
                 bound.append(attribute)
             elif attribute.ref_attr_name in binding:
@@ -261,7 +274,7 @@ class _Builder:
     ) -> Graph:
         """Return the function's body with this call's attributes; equal calls share one body."""
         name = function.name
-        identity = (_domain(function.domain), name, function.overload)
+        identity = (plain_domain(function.domain), name, function.overload)
         if identity in self._calling:
             self._fail(f"the function {name!r} calls itself", node=label)
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
@@ -287,7 +300,7 @@ class _Builder:
         scope = _Scope()
         scope.names.update(function.input)
         with self._deeper(label):
-            nodes = self._body(function.node, opsets, scope, binding, name)
+            nodes = self._body(function.node, opsets, scope, binding, printable(name))
         for output in function.output:
             if output not in scope:
                 self._fail(f"output {output!r} of the function {name!r} is made by no node")
@@ -326,7 +339,14 @@ class _Builder:
             expected="the operators of ONNX, or a function in the model",
         )
 
+    def _text(self, *names: object) -> None:
+        """Refuse names that are not UTF-8, which protobuf hands out as bytes."""
+        for name in names:
+            if isinstance(name, bytes):
+                self._fail("a name is not UTF-8", got=repr(name)[:80])
+
     def _declared(self, info: onnx.ValueInfoProto) -> Value:
+        self._text(info.name)
         return declared(info, self._file)
 
     def _distinct(self, names: Iterable[str], what: str) -> None:
@@ -340,10 +360,6 @@ class _Builder:
         raise ModelError(message, file=self._file, node=node, **shown)
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _label(proto: NodeProto, index: int, where: str) -> str:
-    name = f"{proto.name!r}" if proto.name else f"#{index}"
-    return f"{where and where + '.'}{name} ({proto.op_type})"
+    name = f"'{printable(proto.name)}'" if proto.name else f"#{index}"
+    return f"{where and where + '.'}{name} ({printable(proto.op_type)})"

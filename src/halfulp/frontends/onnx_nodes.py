@@ -10,10 +10,16 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError
+from halfulp.frontends.graph import printable
 from halfulp.frontends.onnx_tensors import TensorReader
 
 _SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}
+
+
+def plain_domain(domain: str) -> str:
+    """Return a domain's one name: ``ai.onnx`` is the empty one."""
+    return "" if domain == "ai.onnx" else domain
 
 
 @lru_cache(maxsize=4096)
@@ -69,6 +75,7 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
 
 def check_node(
     proto: NodeProto,
+    domain: str,
     attributes: Iterable[AttributeProto],
     opsets: Mapping[str, int],
     ir_version: int,
@@ -87,7 +94,7 @@ def check_node(
     """
     bare = NodeProto(
         name=proto.name,
-        domain=proto.domain,
+        domain=domain,
         op_type=proto.op_type,
         input=proto.input,
         output=proto.output,
@@ -109,7 +116,7 @@ def check_node(
     try:
         onnx.checker.check_node(bare, context)
     except onnx.checker.ValidationError as error:
-        message = str(error).strip().splitlines()[0].rstrip(".")
+        message = printable(str(error).strip().splitlines()[0].rstrip("."))
         raise ModelError(message, file=file, node=label) from None
 
 

@@ -85,7 +85,11 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
         if dim.dim_value < 0:
             raise ModelError(f"{name!r} has a negative dim", file=file, got=dim.dim_value)
         return int(dim.dim_value)
-    return dim.dim_param or None
+    symbol: object = dim.dim_param
+    # protobuf makes bytes of a text that is not UTF-8
+    if not (isinstance(symbol, str) and symbol.isprintable()):
+        raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
+    return symbol or None
 
 
 class TensorReader:
@@ -176,6 +180,8 @@ class TensorReader:
         what: str,
     ) -> Array:
         entries = {entry.key: entry.value for entry in tensor.external_data}
+        if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
+            self._fail(f"{what} has external data whose place is not UTF-8")
         if tensor.data_type == TensorProto.STRING:
             self._fail(f"{what} stores strings as external data")
         path = self._inside(entries.get("location", ""), what)

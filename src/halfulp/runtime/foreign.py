@@ -15,7 +15,7 @@ from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.frontends.graph import Node, type_name
+from halfulp.frontends.graph import Node, printable, type_name
 from halfulp.runtime.helpers import broadcast_legacy
 
 # The evaluator knows the versions of opset 7 and later of these, which lack axis and broadcast.
@@ -110,6 +110,5 @@ def _kind(value: Any) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """Return the error's first line, cut to what a person reads."""
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return first if len(first) <= 200 else f"{first[:200]}..."
+    """Return the error's first line."""
+    return printable((str(error).strip() or type(error).__name__).splitlines()[0])
