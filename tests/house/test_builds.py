@@ -21,9 +21,11 @@ AARCH64 = [
 
 
 def run(*command: str | Path) -> str:
-    """Run a command and return what it prints; where it fails, fail with that."""
+    """Run a command and return what it prints; where it fails, fail with what matters of that."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout
+    if done.returncode != 0:
+        told = re.findall(r"(?:.*\n)?.*(?:differs|error).*", done.stdout) or done.stdout.splitlines()
+        pytest.fail("\n".join([f"{command} exited {done.returncode}", *told[-30:]]), pytrace=False)
     return done.stdout
 
 
@@ -45,10 +47,13 @@ def core_check(folder: Path, *options: str) -> Path:
 
 def test_aarch64_gives_the_same_bits(tmp_path: Path) -> None:
     compiler, qemu = tool("aarch64-linux-gnu-g++"), tool("qemu-aarch64")
-    here = run(core_check(tmp_path / "here"))
-    there = run(qemu, core_check(tmp_path / "there", f"-DCMAKE_CXX_COMPILER={compiler}", *AARCH64))
-    assert here == there
-    assert here.strip()
+    # Each line is a digest of many results of one kernel and types. Here it also compares instruction sets.
+    here = run(core_check(tmp_path / "here")).splitlines()
+    there = run(
+        qemu, core_check(tmp_path / "there", f"-DCMAKE_CXX_COMPILER={compiler}", *AARCH64)
+    ).splitlines()
+    assert len(here) == len(there) > 500
+    assert not [lines for lines in zip(here, there, strict=True) if lines[0] != lines[1]]
 
 
 def test_instruction_sets_share_no_function() -> None:

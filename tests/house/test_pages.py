@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import re
 import shlex
 import subprocess
@@ -27,7 +28,9 @@ def blocks(page: Path, language: str) -> list[str]:
 def commands(page: Path) -> list[list[str]]:
     """Return the command lines of a page, as words, comments dropped."""
     lines = "".join(blocks(page, "console")).splitlines()
-    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    found = [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    # NAME=value before a command sets its environment.
+    return [list(itertools.dropwhile(lambda word: "=" in word, words)) for words in found]
 
 
 @page
