@@ -1,0 +1,99 @@
+"""The independent computation itself, held against the exact twin; quick, and part of the ordinary tests."""
+
+import numpy as np
+import pytest
+from tests.exhaustive.pow16 import TYPE_NAMES, Counts, row
+from tests.twin.exact_cases import exact_pairs
+
+from halfulp import reference
+from halfulp.types import TYPES
+
+# Zeros, infinities, NaNs, the ends of the ranges, 1 and its neighbours, small integers, squares.
+BASES = {
+    "float16": [
+        0,
+        1,
+        2,
+        3,
+        0x3FF,
+        0x400,
+        0x3BFF,
+        0x3C00,
+        0x3C01,
+        0x4000,
+        0x4200,
+        0x4880,
+        0x7BFF,
+        0x7C00,
+        0x7E00,
+    ],
+    "bfloat16": [
+        0,
+        1,
+        2,
+        3,
+        0x7F,
+        0x80,
+        0x3F7F,
+        0x3F80,
+        0x3F81,
+        0x4000,
+        0x4040,
+        0x4110,
+        0x7F7F,
+        0x7F80,
+        0x7FC0,
+    ],
+}
+
+
+def twin(name: str, base: int, exponents: np.ndarray) -> np.ndarray:
+    dtype = TYPES[name].dtype
+    return reference.pow(np.array([base], np.uint16).view(dtype), exponents.view(dtype)).view(np.uint16)
+
+
+@pytest.mark.parametrize("name", TYPE_NAMES)
+def test_special_bases_to_every_seventh_power(name):
+    exponents = np.arange(0, 65536, 7, dtype=np.uint16)
+    for base in BASES[name]:
+        for signed in (base, base | 0x8000):
+            results = row(name, signed, Counts.zero()).results
+            np.testing.assert_array_equal(results[exponents], twin(name, signed, exponents), hex(signed))
+
+
+@pytest.mark.parametrize("name", TYPE_NAMES)
+def test_random_pairs(name):
+    rng = np.random.default_rng(1)
+    counts = Counts.zero()
+    for base in rng.integers(0, 1 << 16, 100):
+        exponents = rng.integers(0, 1 << 16, 300, dtype=np.uint16)
+        # Half of them of moderate size, so that the results are within range.
+        exponents[::2] = np.exp2(rng.normal(size=150) * 3).astype(TYPES[name].dtype).view(np.uint16)
+        results = row(name, int(base), counts).results
+        np.testing.assert_array_equal(results[exponents], twin(name, int(base), exponents), hex(base))
+    assert counts.computed > 1 << 20
+    assert counts.undecided == 0
+
+
+@pytest.mark.parametrize("name", TYPE_NAMES)
+def test_exact_cases_and_ties(name):
+    counts = Counts.zero()
+    pairs = exact_pairs(name, name, np.random.default_rng(2), 300)
+    for base, exponent in zip(*(array.view(np.uint16) for array in pairs), strict=True):
+        result = row(name, int(base), counts).results[exponent]
+        assert result == twin(name, int(base), np.array([exponent]))[0], (hex(base), hex(exponent))
+    assert counts.ties > 50
+    assert counts.undecided == 0
+
+
+def test_distances_are_measured_in_units_of_the_last_place():
+    """Powers of 3 from 1 to 2 have ten bits after the point in float16."""
+    near = row("float16", 0x4200, Counts.zero(), near=0.01).near
+    scaled = {
+        exponent: 3.0 ** float(np.uint16(exponent).view(np.float16)) * 2**10
+        for exponent in range(0x3000, 0x3900)
+    }
+    expected = {y: abs(v % 1 - 0.5) for y, v in scaled.items() if v < 2**11 and abs(v % 1 - 0.5) < 0.01}
+    assert len(expected) > 10
+    listed = {y: distance for y, distance in near if scaled.get(y, 2**11) < 2**11}
+    assert listed == pytest.approx(expected, abs=1e-9)
