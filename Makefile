@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard core/*.cpp core/*.h core/*.def core/kernels/*.cpp core/kernels/*.h core/kernels/*.def)
-FORMATTED := $(filter %.cpp %.h,$(CORE))
+FORMATTED := $(filter-out core/kernels/constants.h,$(filter %.cpp %.h,$(CORE)))  # constants.h is generated
 
 .PHONY: run test exhaustive bench lint clean FORCE
 .DELETE_ON_ERROR:
