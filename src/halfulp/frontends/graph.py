@@ -44,8 +44,8 @@ class Value:
     """What a file declares about one named value.
 
     ``type`` is an element type's name, or None where nothing is declared; ``shape`` is None where
-    the rank is unknown; ``kind`` is ``tensor``, ``sparse_tensor``, ``sequence``, ``map`` or
-    ``optional``.
+    the rank is unknown; ``kind`` is ``tensor``, ``sparse_tensor``, ``sequence``, ``map``,
+    ``optional`` or ``undeclared``.
 
     Example:
         >>> print(Value("X", "float32", (2, "N", None)))

@@ -62,7 +62,7 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     """Return what a ValueInfoProto declares; raises ModelError on an unknown type or a bad dim."""
     kind = info.type.WhichOneof("value")
     if kind is None:
-        return Value(info.name)
+        return Value(info.name, kind="undeclared")
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return Value(info.name, kind=kind.removesuffix("_type"))
     tensor = getattr(info.type, kind)

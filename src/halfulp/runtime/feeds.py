@@ -60,7 +60,7 @@ def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_value(fed: Any, declared: Value, file: str) -> Any:
     """Return what is fed as an array (in native byte order), or as it is for a sequence."""
-    if declared.kind != "tensor" or fed is None:
+    if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:
         array = np.asarray(fed)
@@ -97,7 +97,7 @@ def check(value: Any, declared: Value, what: str, file: str, node: str | None = 
     """
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)
-    elif declared.kind == "tensor" and value is not None:
+    elif declared.kind == "tensor":
         fits = isinstance(value, np.ndarray) and declared.fits(value)
     else:
         fits = True
