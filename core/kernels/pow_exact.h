@@ -125,7 +125,7 @@ static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     const Number one = Number::of(1);
 
     // x = m * 2^e with m in [sqrt(1/2), sqrt 2), near enough: m = significand / 2^width.
-    int width = std::bit_width(x.significand);
+    int width = static_cast<int>(std::bit_width(x.significand));
     int e = x.exponent + width;
     if (width > 1 && static_cast<double>(x.significand) < 0.70710678 * power_of_two(width)) {
         --width;

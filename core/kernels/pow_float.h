@@ -82,8 +82,10 @@ HALFULP_INLINE double exp2_fast(double t) {
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
 }
 
-// y * log2(x).
+// y * log2(x). Beyond 2^64 every y sends every x but one out of range, and two_product cannot split it.
 HALFULP_INLINE DoubleDouble log2_pair(double x, double y_high, double y_low) {
+    y_high = y_high < 0x1p64 ? y_high : 0x1p64;
+    y_high = y_high > -0x1p64 ? y_high : -0x1p64;
     bool subnormal = x < 0x1p-1022;
     Split parts = split(subnormal ? x * 0x1p54 : x);
     double e = subnormal ? parts.e - 54 : parts.e;

@@ -74,8 +74,8 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
     bool negative = x.negative() && y.odd;
     if (x.is_one()) return range.saturate(negative, 1);
 
-    bool grows = (x.magnitude.exponent + std::bit_width(x.magnitude.significand) > 0) != y.negative();  // |x|^y >= 1
-    if (!grows) return 0;
+    bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;
+    if (above_one == y.negative()) return 0;  // |x|^y < 1
     double t = y.nearest * log2_fast(absolute(x.nearest));
     if (t > 80) return range.saturate(negative, ~uint64_t{0});
     double power = exp2_fast(t), low = power * (1 - fast_error), high = power * (1 + fast_error);

@@ -68,11 +68,9 @@ class Operator(OpVersion):
         types = tuple(map(tensor_type, arrays))
         plan = _plan(self, types, values)
         x = arrays[0]
-        if plan.exponent is not None:
-            y = np.array(plan.exponent, np.float32)
-        else:
-            y = arrays[1].reshape(plan.y_shape)
-        return _compute(self, plan, x, y, out)
+        # From the values, not from the plan, which is kept for values that compare equal, as 0.0 and -0.0 do.
+        y = arrays[1].reshape(plan.y_shape) if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
+        return _compute(self, plan.output, x, y, out, values.get("ScaleBias"))
 
     def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Array, ...]:
         if len(inputs) != 2 or len(self.inputs) != 2 or not any(map(is_number, inputs)):
@@ -113,20 +111,21 @@ def _plan(row: OpVersion, types: tuple[TensorType, ...], values: Mapping[str, An
     return _kept_plan(row, types, tuple(values.items()))
 
 
-def _compute(row: OpVersion, plan: Plan, x: Array, y: Array, out: Array | None) -> Array:
+def _compute(
+    row: OpVersion, output: TensorType, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
+) -> Array:
     kernel = _KERNELS[row.kernel]
-    scale_bias = None if plan.scale_bias is None else tuple(plan.scale_bias)
     if out is None:
         result = _core.apply(kernel, x, y, None, scale_bias)
         assert result is not None, f"{row.id} accepts what the core does not: {x.dtype}, {y.dtype}"
         return result
     if not isinstance(out, np.ndarray):
-        raise row.error("output", "out must be an array", expected=plan.output, got=type(out).__name__)
+        raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
     target = np.asarray(out)
-    if tensor_type(target) != plan.output:
-        raise row.error("output", "out must have the output's type and shape", expected=plan.output, got=tensor_type(target))
+    if tensor_type(target) != output:
+        raise row.error("output", "out must have the output's type and shape", expected=output, got=tensor_type(target))
     if not target.flags.writeable:
-        raise row.error("output", "out must be writeable", expected=plan.output, got="a read-only array")
+        raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
         _core.apply(kernel, x, y, target, scale_bias)
     else:
