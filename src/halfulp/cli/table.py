@@ -20,8 +20,13 @@ _PIPED_WIDTH = 160
 
 def console() -> Console:
     """Return a console for tables; in a file or a pipe it is wide, so that nothing is cut."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=_PIPED_WIDTH)
+    plain = _Console()
+    return plain if plain.is_terminal else _Console(width=_PIPED_WIDTH)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # handled with all other errors, instead of exiting with status 1
 
 
 def nodes(report: Report) -> Table:

@@ -1,0 +1,77 @@
+"""What is common to the verbs: help, version, statuses, errors as text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import halfulp.cli
+import halfulp.runtime.run  # before a test replaces what it imports
+from halfulp.cli import app
+
+
+def test_help_of_each_verb_has_an_example() -> None:
+    listing = CliRunner().invoke(app, ["--help"]).stdout
+    for verb in ("run", "apply", "spec"):
+        assert verb in listing
+        result = CliRunner().invoke(app, [verb, "--help"])
+        assert result.exit_code == 0
+        assert f"Example: halfulp {verb} " in result.stdout
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("halfulp")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["run"], ["run", "--nonsense"], ["apply", "onnx.Pow-15"], ["run", "m", "--seed", "x"]],
+)
+def test_usage(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "Usage" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (MemoryError(), 2, "HalfulpError: not enough memory"),
+        (OSError(28, "No space left on device", "z.npy"), 2, "HalfulpError: z.npy: No space left on device"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_what_a_verb_may_meet(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("halfulp.frontends.onnx.load", fail)
+    result = CliRunner().invoke(app, ["run", "m"])
+    assert result.exit_code == status
+    assert result.stderr.strip() == text
+
+
+def test_module_and_program_are_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "halfulp", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Usage: halfulp" in done.stdout
+
+
+def test_starting_the_command_does_not_import_onnx() -> None:
+    code = "import sys, halfulp.cli; assert 'onnx' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_main_is_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["halfulp", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        halfulp.cli.main()
+    assert caught.value.code == 0

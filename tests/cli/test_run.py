@@ -1,0 +1,217 @@
+"""``halfulp run``: what it feeds, prints, writes and refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from tests.frontends.models import parsed, single, with_initializer
+from typer.testing import CliRunner
+
+import halfulp as hu
+from halfulp.cli import app
+from halfulp.frontends.onnx import load
+from halfulp.runtime.feeds import make_inputs
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def invoked(*arguments: str, status: int = 0) -> str:
+    """Run the verb and return what it printed: stdout, or stderr where it fails."""
+    result = CliRunner().invoke(app, ["run", *arguments])
+    assert result.exit_code == status, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.stdout if status == 0 else result.stderr
+
+
+MIXED = """<ir_version: 8, opset_import: ["": 15]>
+    g (float[N, 4] x, float[4] s) => (float[N, 4] z) { a = Abs (x)  p = Pow (a, s)  z = PRelu (p, s) }"""
+
+
+def test_without_inputs_it_makes_them_up() -> None:
+    onnx.save(parsed(MIXED), "net.onnx")
+    text = invoked("net.onnx", "--seed", "7", "--dim", "N=2", "-o", "out.npz")
+    feeds = make_inputs(load("net.onnx"), seed=7, dims={"N": 2})
+    with np.load("out.npz") as out:
+        assert out["z"].tobytes() == hu.run("net.onnx", feeds)["z"].tobytes()
+    for words in (
+        "#1 (Pow)",
+        "onnx.Pow-15",
+        "onnx.PRelu-9",
+        "onnx.Abs-13",
+        "float32[2, 4]",
+        "onnx reference",
+        "halfulp evaluated 2 of 3 nodes",
+        "the onnx package's reference evaluator the other 1",
+        "input (made up, seed 7)",
+        "written to out.npz",
+    ):
+        assert words in text
+    assert sorted(os.listdir()) == ["net.onnx", "out.npz"]
+
+
+def test_a_summary_counts_nan_and_infinities() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (bfloat16[N] x, bfloat16[N] y) => (bfloat16[N] z) { z = Pow (x, y) }""")
+    onnx.save(model, "net.onnx")
+    np.save("x.npy", np.array([-2, 0, 0, 3], ml_dtypes.bfloat16))
+    np.save("y.npy", np.array([0.5, -1, -1, 2], ml_dtypes.bfloat16))
+    text = invoked("net.onnx", "-i", "x=x.npy", "-i", "y=y.npy", "-o", "out.npz")
+    row = next(line.split() for line in text.splitlines() if line.startswith(" z "))
+    assert row == ["z", "bfloat16[4]", "9", "inf", "1", "2"]
+    with np.load("out.npz") as out:
+        got = out["z"].view(ml_dtypes.bfloat16).astype(float)
+    assert got[1:].tolist() == [np.inf, np.inf, 9]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-i", "x=x.npy", "-i", "s=s.npy"],
+        ["-i", "x=x.pb", "-i", "s=both.npz"],
+        ["-i", "both.npz"],
+        ["-i", "x=one.npz", "-i", "s=s.npy"],
+    ],
+)
+def test_inputs_from_files(arguments: list[str]) -> None:
+    onnx.save(parsed(MIXED), "net.onnx")
+    x, s = np.arange(8, dtype=np.float32).reshape(2, 4), np.array([0.5, 1, 2, 3], np.float32)
+    np.save("x.npy", x)
+    np.save("s.npy", s)
+    np.savez("both.npz", x=x, s=s)
+    np.savez("one.npz", only=x)
+    Path("x.pb").write_bytes(numpy_helper.from_array(x).SerializeToString())
+    text = invoked("net.onnx", *arguments, "-o", "out.npz")
+    assert "made up" not in text
+    with np.load("out.npz") as out:
+        assert out["z"].tobytes() == hu.run("net.onnx", {"x": x, "s": s})["z"].tobytes()
+
+
+def test_sequences_and_text_are_written() -> None:
+    onnx.save(
+        parsed("""<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (seq(float[N]) q, string[N] t) {
+            q = SequenceConstruct (x, x)
+            t = Cast <to = 8> (x)
+        }"""),
+        "net.onnx",
+    )
+    invoked("net.onnx", "-o", "out.npz")
+    with np.load("out.npz") as out:
+        assert sorted(out.files) == ["q.0", "q.1", "t"]
+        assert out["t"].dtype.kind == "U"
+
+
+def test_a_model_without_inputs() -> None:
+    onnx.save(
+        parsed("""<ir_version: 8, opset_import: ["": 15]> g () => (float z) {
+            x = Constant <value_float = 3.0> ()  z = Pow (x, x)
+        }"""),
+        "net.onnx",
+    )
+    assert "27" in invoked("net.onnx")
+
+
+def test_a_long_model_is_summed_up() -> None:
+    nodes = "".join(f"a{i + 1} = Abs (a{i})  " for i in range(100))
+    onnx.save(
+        parsed(
+            f'<ir_version: 8, opset_import: ["": 15]> g (float[N] a0) => (float[N] z) {{ {nodes} z = Pow (a100, a0) }}'
+        ),
+        "net.onnx",
+    )
+    text = invoked("net.onnx")
+    assert "all of these, 100 times" in text
+    assert "#100 (Pow)" in text
+    assert len(text.splitlines()) < 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.onnx"], "ModelError none.onnx: can't be read: No such file"),
+        (["."], "ModelError .: not a plain file"),
+        (["junk.onnx"], "ModelError junk.onnx: truncated, or not an ONNX model"),
+        (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): its input 'w' is no input"),
+        (["net.onnx", "-i", "x"], "an input must be NAME=FILE"),
+        (["net.onnx", "-i", "=x.npy"], "an input must be NAME=FILE"),
+        (["net.onnx", "-i", "x="], "an input must be NAME=FILE"),
+        (["net.onnx", "-i", "q=x.npy"], "net.onnx has no input 'q'"),
+        (["net.onnx", "-i", "x=none.npy"], "none.npy: can't be read: No such file"),
+        (["net.onnx", "-i", "x=x.txt"], "not a kind of file"),
+        (["net.onnx", "-i", "x=both.npz"], "no entry 'x'"),
+        (["net.onnx", "-i", "both.npz"], "entry 'p' is no input"),
+        (["net.onnx", "-i", "x=x.npy", "-i", "x=x.npy"], "input 'x' is given twice"),
+        (["net.onnx", "-i", "x=x.npy"], "needs a value for its input 'y'"),
+        (["net.onnx", "-i", "x=x.npy", "-i", "y=wide.npy"], "input 'y' contradicts what the model declares"),
+        (["net.onnx", "-i", "x=x.npy", "-i", "y=long.npy"], "the dim 'N' another size"),
+        (["net.onnx", "-i", "x=raw.npy", "-i", "y=x.npy"], "NumPy has no name for"),
+        (["net.onnx", "--dim", "N"], "a dim must be NAME=N"),
+        (["net.onnx", "--dim", "N=-1"], "a dim must be NAME=N"),
+        (["net.onnx", "--dim", "M=1"], "no dim of the model's inputs is called 'M'"),
+        (["net.onnx", "--dim", "N=1", "-i", "x=x.npy"], "--dim is for inputs that are made up"),
+        (["net.onnx", "--dim", f"N={2**50}"], "would not fit into this computer's memory"),
+        (["net.onnx", "-o", "none/out.npz"], "none/out.npz: can't be written"),
+        (["net.onnx", "-o", "."], "not a plain file"),
+        (["net.onnx", "-o", "/dev/null"], "not a plain file"),
+        (["clause.onnx"], "ModelError clause.onnx, node 'node' (PRelu), onnx.PRelu-16.C"),
+    ],
+)
+def test_bad_input(arguments: list[str], words: str) -> None:
+    onnx.save(single("Pow", 15, {"x": ("float32", ["N"]), "y": ("float32", ["N"])}), "net.onnx")
+    onnx.save(single("PRelu", 16, {"x": ("float32", [2]), "s": ("float32", [3])}), "clause.onnx")
+    broken = with_initializer(np.ones(2, np.float32))
+    del broken.graph.initializer[:]
+    onnx.save(broken, "broken.onnx")
+    Path("junk.onnx").write_bytes(b"\xff" * 50)
+    Path("x.txt").write_text("1")
+    np.save("x.npy", np.ones(2, np.float32))
+    np.save("long.npy", np.ones(3, np.float32))
+    np.save("wide.npy", np.ones(2, np.float64))
+    np.save("raw.npy", np.ones(2, ml_dtypes.bfloat16))
+    np.savez("both.npz", p=np.ones(2), q=np.ones(2))
+    before = sorted(os.listdir())
+    text = invoked(*arguments, status=2)
+    assert words in text
+    assert len(text.splitlines()) <= 4
+    assert sorted(os.listdir()) == before
+
+
+def test_a_name_is_no_escape_sequence() -> None:
+    model = single("Pow", 15, {"x": ("float32", ["N"]), "y": ("float32", ["N"])})
+    model.graph.node[0].name = "\x1b[2J[red]name[/red]"
+    onnx.save(model, "net.onnx")
+    text = invoked("net.onnx")
+    assert "\x1b" not in text
+    assert "[red]name[/red]" in text
+
+
+def test_the_real_command() -> None:
+    """As a program: an exported model of the onnx package, its own inputs and stored output."""
+    folder = Path(onnx.__file__).parent / "backend/test/data/pytorch-converted/test_PReLU_2d_multiparam"
+    data = folder / "test_data_set_0"
+    name = load(folder / "model.onnx").graph.inputs[0].name
+    command = [sys.executable, "-m", "halfulp", "run", str(folder / "model.onnx")]
+    command += ["-i", f"{name}={data / 'input_0.pb'}", "-o", "out.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "onnx.PRelu-6" in done.stdout
+    assert done.stderr == ""
+    with np.load("out.npz") as out:
+        (got,) = out.values()
+    assert got.tobytes() == numpy_helper.to_array(onnx.load_tensor(data / "output_0.pb")).tobytes()
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    onnx.save(parsed(MIXED), "net.onnx")
+    command = f"{sys.executable} -m halfulp run net.onnx | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
