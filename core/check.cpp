@@ -50,7 +50,6 @@ uint64_t operand(const ElementRow& type, uint64_t& state) {
 void fill(const ElementRow& type, char* data, int n, uint64_t& state) {
     for (int i = 0; i < n; ++i) {
         uint64_t encoding = operand(type, state);
-        if (!type.is_float && type.is_signed && type.bits == 4) encoding = encoding & 8 ? encoding | 0xf0 : encoding;
         std::memcpy(data + i * type.size, &encoding, static_cast<size_t>(type.size));  // little-endian
     }
 }

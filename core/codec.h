@@ -14,6 +14,19 @@ HALFULP_INLINE double double_of(uint64_t bits) { return __builtin_bit_cast(doubl
 // 2^exponent for a normal double.
 HALFULP_INLINE double power_of_two(int64_t exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
 
+// An integer element as a number of its storage type: the 4-bit types' upper half does not count.
+template <Element element>
+HALFULP_INLINE Storage<element> widen(Storage<element> stored) {
+    constexpr int spare = 8 * sizeof(stored) - row(element).bits;
+    return static_cast<Storage<element>>(static_cast<Storage<element>>(stored << spare) >> spare);
+}
+
+// The low bits of a word as an integer element; the upper half of a 4-bit one is zero, as ml_dtypes stores it.
+template <Element element>
+HALFULP_INLINE Storage<element> narrow(uint64_t word) {
+    return static_cast<Storage<element>>(row(element).bits == 4 ? word & 0xf : word);
+}
+
 // The value of an element of any type but the 64-bit integers, exactly.
 template <Element element>
 HALFULP_INLINE double decode(Storage<element> stored) {
@@ -23,7 +36,7 @@ HALFULP_INLINE double decode(Storage<element> stored) {
     } else if constexpr (element == Element::float32) {
         return __builtin_bit_cast(float, stored);
     } else if constexpr (!type.is_float) {
-        return static_cast<double>(stored);
+        return static_cast<double>(widen<element>(stored));
     } else {
         constexpr uint64_t magnitude_mask = (type.sign() ? type.sign() : uint64_t{1} << type.bits) - 1;
         uint64_t magnitude = stored & magnitude_mask;

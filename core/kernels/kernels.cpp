@@ -98,58 +98,44 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
     }
 }
 
-// The low bits of a word as an element: of a 4-bit type the sign extended.
-template <Element type>
-Storage<type> narrow(uint64_t word) {
-    constexpr int spare = 8 * sizeof(Storage<type>) - row(type).bits;
-    return static_cast<Storage<type>>(static_cast<Storage<type>>(word << spare) >> spare);
-}
-
 template <Element type, Element y_type>
 void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n) {
     constexpr IntegerRange range = IntegerRange::of(row(type));
     using Wide = std::conditional_t<row(type).is_signed, int64_t, uint64_t>;
     using WideExponent = std::conditional_t<row(y_type).is_float, double,
                                             std::conditional_t<row(y_type).is_signed, int64_t, uint64_t>>;
-    const Storage<type>* base = as<type>(x);
-    const Storage<y_type>* stored = as<y_type>(y);
-    const auto exponent = [&](int i) -> WideExponent {
-        if constexpr (row(y_type).is_float) return decode<y_type>(stored[i]);
-        else return stored[i];
+    const auto base = [x](int i) -> Wide { return widen<type>(as<type>(x)[i]); };
+    const auto exponent = [y](int i) -> WideExponent {
+        if constexpr (row(y_type).is_float) return decode<y_type>(as<y_type>(y)[i]);
+        else return widen<y_type>(as<y_type>(y)[i]);
     };
     if (row(y_type).is_float || options.scale_bias) {
         for (int i = 0; i < n; ++i) {
-            Operand operand = Operand::of(static_cast<Wide>(base[i]));
-            if (options.scale_bias) operand = Operand::of(__builtin_fma(static_cast<double>(base[i]), options.scale, options.bias));
+            Operand operand = Operand::of(base(i));
+            if (options.scale_bias)
+                operand = Operand::of(__builtin_fma(static_cast<double>(base(i)), options.scale, options.bias));
             out[i] = narrow<type>(pow_trunc(range, operand, Operand::of(exponent(i)), options.domain_error));
         }
         return;
     }
     if constexpr (!row(y_type).is_float) {
-        using Word = std::conditional_t<sizeof(*base) == 8, uint64_t, uint32_t>;
-        using Unsigned = std::conditional_t<sizeof(*stored) == 8, uint64_t, uint32_t>;
+        using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
+        using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
         alignas(64) Word squares[tile_size], powers[tile_size];
-        alignas(64) Unsigned exponents[tile_size] = {};
-        int negative[tile_size + 1], negative_count = 0;
+        alignas(64) Unsigned exponents[tile_size];
+        bool any_negative = false;
         for (int i = 0; i < n; ++i) {
-            squares[i] = static_cast<Word>(base[i]);
-            exponents[i] = stored[i] < 0 ? 0 : static_cast<Unsigned>(stored[i]);
-        }
-        if constexpr (row(y_type).is_signed) {
-            bool any = false;
-            for (int i = 0; i < n; ++i) any |= stored[i] < 0;
-            if (any) {
-                for (int i = 0; i < n; ++i) {
-                    negative[negative_count] = i;
-                    negative_count += stored[i] < 0;
-                }
-            }
+            squares[i] = static_cast<Word>(base(i));
+            exponents[i] = exponent(i) < 0 ? 0 : static_cast<Unsigned>(exponent(i));
+            any_negative |= exponent(i) < 0;
         }
         pow_wrap(squares, exponents, powers, n);
-        for (int j = 0; j < negative_count; ++j) {
-            int i = negative[j];
-            powers[i] = static_cast<Word>(pow_trunc(range, Operand::of(static_cast<Wide>(base[i])),
-                                                    Operand::of(static_cast<WideExponent>(stored[i])), options.domain_error));
+        if (any_negative) {
+            for (int i = 0; i < n; ++i) {
+                if (exponent(i) >= 0) continue;
+                powers[i] = static_cast<Word>(
+                    pow_trunc(range, Operand::of(base(i)), Operand::of(exponent(i)), options.domain_error));
+            }
         }
         for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);
     }

@@ -23,9 +23,8 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     } else if constexpr (to.is_signed) {
         // Unsigned arithmetic of at least 32 bits: it wraps, and narrow types do not promote to int.
         using Wide = std::conditional_t<sizeof(x) == 8, uint64_t, uint32_t>;
-        Wide product = static_cast<Wide>(x) * static_cast<Wide>(slope);
-        constexpr int spare = 8 * sizeof(x) - to.bits;
-        return x < 0 ? static_cast<Storage<type>>(static_cast<Storage<type>>(product << spare) >> spare) : x;
+        Storage<type> base = widen<type>(x);
+        return base < 0 ? narrow<type>(static_cast<Wide>(base) * static_cast<Wide>(slope)) : x;
     } else {
         return x;
     }
