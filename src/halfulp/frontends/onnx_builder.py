@@ -229,14 +229,16 @@ class _Builder:
                 self._unknown(domain, proto.op_type, opset, label)
             check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, label)
             version = str(schema.since_version)
-        source = NodeProto(
-            name=proto.name,
-            domain=domain,
-            op_type=proto.op_type,
-            input=proto.input,
-            output=proto.output,
-            attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
-        )
+        source = None
+        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+            source = NodeProto(
+                name=proto.name,
+                domain=domain,
+                op_type=proto.op_type,
+                input=proto.input,
+                output=proto.output,
+                attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
+            )
         return Node(
             label=label,
             standard="onnx",

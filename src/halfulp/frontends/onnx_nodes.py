@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -68,8 +69,11 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     except ModelError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(error.message, file=file, node=label, **shown) from None
-    if kind in (AttributeProto.TYPE_PROTO, AttributeProto.TYPE_PROTOS):
-        return attribute.tp if kind == AttributeProto.TYPE_PROTO else list(attribute.type_protos)
+    # Copies, because a part of a message keeps the whole of it alive.
+    if kind == AttributeProto.TYPE_PROTO:
+        return deepcopy(attribute.tp)
+    if kind == AttributeProto.TYPE_PROTOS:
+        return [deepcopy(proto) for proto in attribute.type_protos]
     raise ModelError(f"{what} is of a type that nothing here takes", file=file, node=label)
 
 

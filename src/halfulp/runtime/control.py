@@ -55,7 +55,7 @@ def _loop(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
 def _scan(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     if node.opset < 9:
         return _scan_batches(node, inputs, run)
-    scans = node.attributes["num_scan_inputs"]
+    scans = _scan_inputs(node, inputs)
     body: Graph = node.attributes["body"]
     results = len(body.outputs) - (len(inputs) - scans)
     return _scan_once(
@@ -68,6 +68,13 @@ def _scan(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         output_axes=node.attributes.get("scan_output_axes", [0] * results),
         output_backward=node.attributes.get("scan_output_directions", [0] * results),
     )
+
+
+def _scan_inputs(node: Node, inputs: list[Any]) -> int:
+    scans = int(node.attributes["num_scan_inputs"])
+    if not 0 < scans <= len(inputs):
+        raise HalfulpError("num_scan_inputs must be a number of the inputs", got=scans)
+    return scans
 
 
 def _scan_once(
@@ -83,6 +90,8 @@ def _scan_once(
     length: int | None = None,
 ) -> list[Any]:
     results = body.outputs[len(states) :]
+    if not all(isinstance(scan, np.ndarray) for scan in scans):
+        raise HalfulpError("a scan input is not a tensor")
     if not (
         len(body.inputs) == len(states) + len(scans)
         and len(axes) == len(backward) == len(scans) > 0
@@ -116,13 +125,18 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     """Scan-8: a batch axis in front of everything, and a length of each sequence."""
     lengths, *values = inputs
     body: Graph = node.attributes["body"]
-    scans = node.attributes["num_scan_inputs"]
+    scans = _scan_inputs(node, values)
     results = len(body.outputs) - (len(values) - scans)
     if not all(isinstance(value, np.ndarray) and value.ndim for value in values):
         raise HalfulpError("an input has no batch axis")
+    count = values[0].shape[0]
+    if any(value.shape[0] != count for value in values):
+        raise HalfulpError("the inputs differ in the size of their batch axis")
+    if lengths is not None and (not isinstance(lengths, np.ndarray) or lengths.shape != (count,)):
+        raise HalfulpError("sequence_lens must hold one length for each batch")
     longest = values[-1].shape[1] if values[-1].ndim > 1 else 0
     batches = []
-    for batch in range(values[0].shape[0]):
+    for batch in range(count):
         own = [np.asarray(value[batch]) for value in values]
         outputs = _scan_once(
             body,
@@ -133,7 +147,7 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
             backward=node.attributes.get("directions", [0] * scans),
             output_axes=[0] * results,
             output_backward=[0] * results,
-            length=longest if lengths is None else min(int(lengths[batch]), longest),
+            length=longest if lengths is None else min(max(int(lengths[batch]), 0), longest),
         )
         states = outputs[: len(outputs) - results]
         # What lies past the end of a shorter sequence is zero.
@@ -142,12 +156,19 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
             for out in outputs[len(states) :]
         ]
         batches.append(states + padded)
-    return [np.stack(parts) for parts in zip(*batches, strict=True)]
+    if not batches:
+        raise UnsupportedError("a Scan over no batches at all")
+    return [
+        _stack(list(parts), 0, value)
+        for parts, value in zip(zip(*batches, strict=True), body.outputs, strict=True)
+    ]
 
 
 def _sequence_map(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     body: Graph = node.attributes["body"]
     first, *others = inputs
+    if not isinstance(first, list):
+        raise HalfulpError("input_sequence is not a sequence")
     if any(isinstance(other, list) and len(other) != len(first) for other in others):
         raise HalfulpError("the sequences differ in length")
     rows = [
@@ -171,8 +192,12 @@ def _count(value: Any) -> int:
 
 def _stack(values: list[Array], axis: int, declared: Any) -> Array:
     if values:
-        if len({value.shape for value in values}) > 1:
-            raise HalfulpError(f"output {declared.name!r} of the body changes its shape")
+        if not all(isinstance(value, np.ndarray) for value in values):
+            raise HalfulpError(f"output {declared.name!r} of the body is not a tensor")
+        if len({(value.shape, value.dtype) for value in values}) > 1:
+            raise HalfulpError(f"output {declared.name!r} of the body changes its type or shape")
+        if not -values[0].ndim - 1 <= axis <= values[0].ndim:
+            raise HalfulpError(f"output {declared.name!r} of the body has no axis {axis}")
         return np.stack(values, axis)
     if declared.type is None or declared.shape is None:
         raise UnsupportedError(f"no iteration, and the body does not declare its output {declared.name!r}")

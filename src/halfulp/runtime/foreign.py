@@ -23,7 +23,7 @@ _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "L
 
 
 class Foreign:
-    """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types."""
+    """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[Node, tuple[str, ...]], ReferenceEvaluator] = {}
@@ -69,7 +69,7 @@ class Foreign:
 
 
 def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
-    """Return a model of the node alone, its inputs of the types they have in this run."""
+    """Return a model of the node alone, its inputs of the types and ranks they have in this run."""
     source = NodeProto()
     source.CopyFrom(node.source)
     opset = node.opset
@@ -91,7 +91,7 @@ def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
                 if type_name(value.dtype) == "string"
                 else onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             )
-            infos.append(onnx.helper.make_tensor_value_info(name, number, value.shape))
+            infos.append(onnx.helper.make_tensor_value_info(name, number, [None] * value.ndim))
         else:
             infos.append(onnx.helper.make_empty_tensor_value_info(name))
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
@@ -105,7 +105,7 @@ def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
 
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"{value.dtype.name}{value.shape}"
+        return f"{value.dtype.name} of rank {value.ndim}"
     return type(value).__name__
 
 

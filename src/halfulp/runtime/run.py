@@ -125,6 +125,12 @@ class _Walk:
         start = time.perf_counter()
         with self._blaming(node):
             engine, outputs = self._evaluate(node, inputs, scope)
+            if len(outputs) < len(node.outputs):
+                raise HalfulpError(
+                    "the node names more outputs than there are",
+                    expected=len(outputs),
+                    got=len(node.outputs),
+                )
         elapsed = time.perf_counter() - start
         self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
         self._inner = around + elapsed
