@@ -105,7 +105,7 @@ class TensorReader:
         self._folder = folder
 
     def read(self, tensor: TensorProto, what: str) -> Array:
-        """Return the tensor's array, memory-mapped where it is external.
+        """Return the tensor's array, read-only, and memory-mapped where it is external.
 
         Args:
             tensor: from the file, so anything may be wrong with it.
@@ -141,7 +141,7 @@ class TensorReader:
         else:
             self._check_field(tensor, filled, count, what, shape)
         try:
-            return onnx.numpy_helper.to_array(tensor)
+            return _frozen(onnx.numpy_helper.to_array(tensor))
         except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
             self._fail(f"{what} can't be read: {error}")
 
@@ -169,7 +169,7 @@ class TensorReader:
                 self._fail(f"{what} has an index outside its dims", got=list(shape))
         dense = np.zeros(shape, values.dtype)
         dense[coordinates] = values
-        return dense
+        return _frozen(dense)
 
     def _external(
         self,
@@ -209,7 +209,7 @@ class TensorReader:
                 packed = TensorProto(
                     data_type=tensor.data_type, dims=tensor.dims, raw_data=stream.read(needed)
                 )
-            return onnx.numpy_helper.to_array(packed)
+            return _frozen(onnx.numpy_helper.to_array(packed))
         mapped = np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
         return np.asarray(mapped)
 
@@ -285,6 +285,11 @@ class TensorReader:
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False  # it belongs to the model, which may run again
+    return array
 
 
 def _stored_bytes(onnx_enum: int, dtype: np.dtype[Any], count: int) -> int:

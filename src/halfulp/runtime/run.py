@@ -61,14 +61,15 @@ def run_with_report(model: Source | Model, inputs: Mapping[str, Any]) -> tuple[d
     values = bind(loaded, inputs)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
-    kept: list[Any] = [*values.values(), *graph.constants.values()]
+    kept = list(values.values())
     named = {}
     for declared, value in zip(graph.outputs, outputs, strict=True):
-        # A result is the caller's own, never a window on an input or on the model.
-        if isinstance(value, np.ndarray) and any(_shares(value, other) for other in kept):
-            value = value.copy()
+        # A result is the caller's own, never a window on an input, on the model or on another result.
+        if isinstance(value, np.ndarray):
+            if not value.flags.writeable or any(_shares(value, other) for other in kept):
+                value = value.copy()
+            kept.append(value)
         named[declared.name] = value
-        kept.append(value)
     return named, walk.report
 
 
@@ -188,7 +189,8 @@ class _Walk:
             raise HalfulpError(
                 "its inputs can't be broadcast to one shape", got=[list(array.shape) for array in arrays]
             ) from None
-        guard_memory(shape, arrays[-1].itemsize, "its output", self._file, node.label)
+        itemsize = 1 if node.type == "Less" else arrays[-1].itemsize
+        guard_memory(shape, itemsize, "its output", self._file, node.label)
 
     @contextmanager
     def _blaming(self, node: Node) -> Iterator[None]:
