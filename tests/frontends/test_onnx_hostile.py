@@ -144,7 +144,7 @@ def test_nodes_out_of_order() -> None:
 def test_a_missing_initializer() -> None:
     proto = with_initializer(np.ones(2, np.float32))
     del proto.graph.initializer[:]
-    refused(proto, "node 'node' (Pow)", "'w' is no input, initializer or output")
+    refused(proto, "node 'node' (Pow)", "reads 'w', which is no input, initializer or output")
 
 
 def test_an_output_that_nothing_makes() -> None:
@@ -312,7 +312,9 @@ def test_functions_and_their_calls() -> None:
     assert load(proto).graph.nodes[0].function is not None  # an input may be left out
     proto.graph.node[0].input.extend(["x", "x"])
     refused(proto, "'f0' has fewer inputs or outputs")
-    refused(functions("f0 (a) => (y) { y = Pow (a, b) }"), "'b' is no input, initializer or output")
+    refused(
+        functions("f0 (a) => (y) { y = Pow (a, b) }"), "reads 'b', which is no input, initializer or output"
+    )
     refused(functions("f0 (a) => (z) { y = Pow (a, a) }"), "output 'z' of the function 'f0'")
     proto = functions("f0 (a) => (y) { y = Pow (a, a) }")
     proto.graph.node[0].attribute.append(helper.make_attribute("k", 1))
