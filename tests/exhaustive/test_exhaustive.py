@@ -75,3 +75,22 @@ def describe(name: str, wrong: list[Wrong]) -> str:
         exact = int(reference.pow(*operands).view(np.uint16)[0])
         lines.append(f"  {x:#06x} ** {y:#06x}: {got:#06x}, exactly {exact:#06x}")
     return "\n".join(lines)
+
+
+def test_a_wrong_bit_is_seen(monkeypatch):
+    """The check of a block of bases finds one result of four million that is wrong."""
+    dtype = TYPES["float16"].dtype
+    exponents = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    correct = hu.pow
+
+    def one_wrong(x, y):
+        result = correct(x, y)
+        result.view(np.uint16)[3, 0x4000] ^= 1
+        return result
+
+    monkeypatch.setattr(hu, "pow", one_wrong)
+    first = 0x4200
+    *_, wrong = check_block(dtype, exponents, first)
+    nine = int(np.float16(float(np.uint16(first + 3).view(np.float16)) ** 2).view(np.uint16))
+    assert wrong == [(first + 3, 0x4000, nine ^ 1)]
+    assert f"{first + 3:#06x} ** 0x4000: {nine ^ 1:#06x}, exactly {nine:#06x}" in describe("float16", wrong)
