@@ -1,0 +1,62 @@
+"""Operands of every kind of layout, and what a call on them must give."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray
+
+# A few types of each item size and kind: the loop sees sizes, the kernels see types.
+BASES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint16", "int32", "uint64"]
+EXPONENTS = [*BASES, "int4"]
+
+
+def values(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Values whose powers are mostly finite, as an array of a type."""
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    if name.startswith(("int", "uint")):
+        return rng.integers(0, 6, shape).astype(dtype)
+    return rng.uniform(-0.5, 3, shape).astype(dtype)
+
+
+def laid_out(array: Array, rng: np.random.Generator) -> Array:
+    """The same values in other memory: permuted, strided, reversed, byte-swapped, unaligned, read-only."""
+    order = rng.permutation(array.ndim)
+    steps = rng.integers(1, 3, array.ndim)
+    memory = np.zeros([array.shape[axis] * steps[axis] for axis in order], array.dtype)
+    view = memory.transpose(np.argsort(order))[(..., *(slice(None, None, int(step)) for step in steps))]
+    if rng.random() < 0.3:
+        view = view[(..., *(slice(None, None, int(sign)) for sign in rng.choice([1, -1], array.ndim)))]
+    view[...] = array
+    if rng.random() < 0.3:
+        view = swapped(view)
+    if rng.random() < 0.2:
+        view = unaligned(view)
+    if rng.random() < 0.2:
+        view.flags.writeable = False
+    return view
+
+
+def swapped(array: Array) -> Array:
+    """The same values in the other byte order, where the type has two."""
+    return array.astype(array.dtype.newbyteorder()) if array.dtype.isbuiltin == 1 else array
+
+
+def unaligned(array: Array) -> Array:
+    """The same values, packed, one byte off their alignment."""
+    view = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def bits(array: Array) -> Array:
+    """The bit patterns, packed and in the machine's byte order."""
+    native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+    return native.reshape(array.shape).view(f"u{array.itemsize}")
+
+
+def assert_same(got: Array, expected: Array, what: object = "") -> None:
+    """Type, shape and bits are equal."""
+    assert (got.dtype.newbyteorder("="), got.shape) == (expected.dtype.newbyteorder("="), expected.shape), what
+    np.testing.assert_array_equal(bits(got), bits(expected), err_msg=str(what))

@@ -1,0 +1,164 @@
+"""Threads, processes, instruction sets: the same bits, and nobody waits who need not."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.core.operands import assert_same
+
+import halfulp as hu
+from halfulp import _core
+
+DIGEST = """
+import hashlib
+import ml_dtypes, numpy as np
+import halfulp as hu
+from halfulp import _core
+
+rng = np.random.default_rng(5)
+digest = hashlib.sha256()
+types = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int32", "uint8"]
+for x_type in types:
+    for y_type in ["float64", "float32", "float16", "int64", "int8"]:
+        for length in (1, 7, 1000, 150_000):
+            x = rng.uniform(-1, 8, length).astype(getattr(ml_dtypes, x_type, x_type), copy=False)
+            y = rng.uniform(-4, 4, length).astype(y_type)
+            digest.update(hu.pow(x, y).tobytes())
+            digest.update(hu.pow(x[::-1], y[:1]).tobytes())
+            digest.update(hu.prelu(x, x[::-1]).tobytes())
+print(_core.instruction_set(), _core.thread_count(), digest.hexdigest())
+"""
+
+
+def test_same_bits_on_any_number_of_threads(python: Callable[..., str]) -> None:
+    printed = [python(DIGEST, HALFULP_NUM_THREADS=n).split() for n in ("1", "2", "8")]
+    assert [words[1] for words in printed] == ["1", "2", "8"]
+    assert len({words[2] for words in printed}) == 1
+
+
+def test_same_bits_on_any_instruction_set(python: Callable[..., str]) -> None:
+    names = ["scalar", "avx2", "avx512"]
+    sets = names[: names.index(_core.instruction_set()) + 1]
+    printed = [python(DIGEST, HALFULP_ISA=name).split() for name in sets]
+    assert [words[0] for words in printed] == sets
+    assert len({words[2] for words in printed}) == 1
+
+
+def test_an_instruction_set_that_is_not_there(python: Callable[..., str]) -> None:
+    said = python(
+        "try:\n    import halfulp\nexcept ImportError as error:\n    print(type(error).__name__, error)",
+        HALFULP_ISA="sse9",
+    )
+    assert said.startswith("ImportError HALFULP_ISA=sse9 is not one of this processor's: scalar")
+
+
+@pytest.mark.parametrize("wanted", ["0", "-3", "many", ""])
+def test_a_meaningless_number_of_threads_is_the_default(wanted: str, python: Callable[..., str]) -> None:
+    count = "from halfulp import _core; print(_core.thread_count())"
+    assert python(count, HALFULP_NUM_THREADS=wanted) == python(count)
+
+
+def test_another_thread_makes_progress_during_a_call() -> None:
+    x = np.full(3_000_000, 1.1)
+    running = threading.Event()
+    finished = threading.Event()
+
+    def long_call() -> None:
+        running.set()
+        while not finished.is_set():
+            hu.pow(x, 0.3)
+
+    thread = threading.Thread(target=long_call)
+    thread.start()
+    running.wait()
+    longest, ticks, start = 0.0, 0, time.perf_counter()
+    before = start
+    while before - start < 0.5:
+        time.sleep(0.001)
+        now = time.perf_counter()
+        longest, before, ticks = max(longest, now - before), now, ticks + 1
+    finished.set()
+    thread.join()
+    # One call takes longer than that on one core; with the interpreter held, the loop above would wait for whole calls.
+    assert ticks > 20
+    assert longest < 0.25
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.exhaustive)])
+def test_eight_threads_and_forks_in_between(seconds: int) -> None:
+    rng = np.random.default_rng(8)
+    cases = []
+    for length in (3, 1000, 30_000, 300_000):
+        x = rng.uniform(0.1, 9, length).astype(np.float32)
+        y = rng.uniform(-3, 3, length).astype(np.float32)
+        cases.append((x, y, hu.pow(x, y), hu.prelu(-x, y)))
+    end = time.monotonic() + seconds
+    wrong: list[str] = []
+    counts = [0] * 8
+
+    def call(number: int) -> None:
+        out = np.empty(300_000, np.float32)
+        while time.monotonic() < end and not wrong:
+            x, y, powers, products = cases[counts[number] % len(cases)]
+            target = out[: len(x)]
+            if hu.pow(x, y).tobytes() != powers.tobytes():
+                wrong.append("pow")
+            if hu.pow(x, y, out=target).tobytes() != powers.tobytes():
+                wrong.append("pow, out")
+            if hu.prelu(-x, y).tobytes() != products.tobytes():
+                wrong.append("prelu")
+            counts[number] += 1
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    forks = 0
+    while time.monotonic() < end and not wrong:
+        wrong += in_a_child(lambda: hu.pow(cases[3][0], cases[3][1]).tobytes() == cases[3][2].tobytes())
+        forks += 1
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert min(counts) > 0
+    assert forks > 3
+
+
+def in_a_child(check: Callable[[], bool]) -> list[str]:
+    """Forks; in the child calls check, under a time limit. Says what went wrong."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that waits for threads it has not got is killed
+        os._exit(0 if check() else 3)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return [] if status == 0 else [f"the child ended with {status}"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    x = np.linspace(0.1, 9, 1_000_000)
+    expected = hu.pow(x, 1.7)
+
+    def grandchild_too() -> bool:
+        again = hu.pow(x, 1.7).tobytes() == expected.tobytes()
+        return again and not in_a_child(lambda: hu.pow(x, 1.7).tobytes() == expected.tobytes())
+
+    assert in_a_child(grandchild_too) == []
+    assert_same(hu.pow(x, 1.7), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_processes(method: str) -> None:
+    x = np.linspace(0.1, 9, 100_000)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        parts = pool.starmap(hu.pow, [(part, 1.7) for part in np.split(x, 4)])
+    assert_same(np.concatenate(parts), hu.pow(x, 1.7))
