@@ -13,9 +13,9 @@ from rich.progress import Progress
 
 from halfulp.apply import Operator, pow, prelu
 from halfulp.apply import op as find_operator
-from halfulp.cli.files import NpyFile, create_npy, open_npy, replacing
 from halfulp.cli.stream import regions, window
 from halfulp.errors import HalfulpError
+from halfulp.frontends.files import NpyFile, create_npy, open_npy, replacing
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 

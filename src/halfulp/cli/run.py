@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from halfulp.cli.files import open_npy, read_npz, read_pb, viewed, write_npz
 from halfulp.errors import HalfulpError
+from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
 
 if TYPE_CHECKING:
     from halfulp.frontends.graph import Array, Model, Value

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from halfulp.cli.files import NpyFile
+from halfulp.frontends.files import NpyFile
 from halfulp.frontends.graph import Array
 
 Region = tuple[slice, ...]

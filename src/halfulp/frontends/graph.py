@@ -45,7 +45,8 @@ class Value:
 
     ``type`` is an element type's name, or None where nothing is declared; ``shape`` is None where
     the rank is unknown; ``kind`` is ``tensor``, ``sparse_tensor``, ``sequence``, ``map``,
-    ``optional`` or ``undeclared``.
+    ``optional`` or ``undeclared``; ``aliases`` are other names that an input may be fed by, or an
+    output asked for by.
 
     Example:
         >>> print(Value("X", "float32", (2, "N", None)))
@@ -56,6 +57,7 @@ class Value:
     type: str | None = None
     shape: Shape = None
     kind: str = "tensor"
+    aliases: tuple[str, ...] = ()
 
     def fits(self, array: Array) -> bool:
         """Tell whether an array has this type, rank, and the dims that are numbers."""
@@ -150,6 +152,7 @@ class Graph:
         declared: what the file says about any value's type and shape, by name.
         captures: names that the graph reads from the graphs around it.
         dead_after: for each node, the names that nothing reads after it.
+        source: what the format says beyond this, for writing the graph in that format again.
     """
 
     name: str
@@ -160,6 +163,7 @@ class Graph:
     declared: Mapping[str, Value]
     captures: frozenset[str] = frozenset()
     dead_after: tuple[tuple[str, ...], ...] = ()
+    source: Any = None
 
     def __post_init__(self) -> None:
         own = {value.name for value in self.inputs} | set(self.constants)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from halfulp.cli.files import create_npy, open_npy, read_npz, read_pb, replacing, viewed, write_npz
 from halfulp.errors import HalfulpError
+from halfulp.frontends.files import create_npy, open_npy, read_npz, read_pb, replacing, viewed, write_npz
 
 
 def header(text: str, version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:
