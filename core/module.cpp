@@ -5,10 +5,12 @@
 #include <numpy/arrayobject.h>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "dispatch.h"
+#include "fp_environment.h"
 #include "loop.h"
 #include "threads.h"
 
@@ -99,6 +101,25 @@ double nanoseconds_per_element(Kernel kernel, Element type) {
     return type == Element::float64 ? 8 : 1.5;
 }
 
+// The interpreter given up for a scope. (nanobind's own helper to take it back for a moment takes the main
+// interpreter, whichever it was.)
+class InterpreterReleased {
+public:
+    InterpreterReleased() : state_(PyEval_SaveThread()) {}
+    ~InterpreterReleased() { PyEval_RestoreThread(state_); }
+
+    // Runs Python's signal handlers; false if one raised.
+    bool no_signal() {
+        PyEval_RestoreThread(state_);
+        bool none = PyErr_CheckSignals() == 0;
+        state_ = PyEval_SaveThread();
+        return none;
+    }
+
+private:
+    PyThreadState* state_;
+};
+
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are
 // anything else or don't fit, so that the caller can say why.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object, nb::handle scale_bias) {
@@ -139,7 +160,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
     bool finished;
     {
-        nb::gil_scoped_release release;
+        InterpreterReleased released;
         double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
         constexpr double worthwhile = 60000;  // nanoseconds; waking a thread takes several thousand
         auto last_asked = std::chrono::steady_clock::now();
@@ -149,14 +170,23 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
                 auto now = std::chrono::steady_clock::now();
                 if (now - last_asked < std::chrono::milliseconds(30)) return true;
                 last_asked = now;
-                nb::gil_scoped_acquire acquire;
-                return PyErr_CheckSignals() == 0;
+                return released.no_signal();
             },
             [&](ptrdiff_t share) { loop.run_share(share, tile); });
     }
     if (!finished) throw nb::python_error();
     return out;
 }
+
+// For a `with` statement around conversions that NumPy makes.
+class DefaultEnvironment {
+public:
+    void enter() { environment_.emplace(); }
+    void exit() { environment_.reset(); }
+
+private:
+    std::optional<FpEnvironment> environment_;
+};
 
 }  // namespace
 
@@ -172,6 +202,10 @@ NB_MODULE(_core, m) {
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x"), nb::arg("y"), nb::arg("out").none(), nb::arg("scale_bias").none());
+    nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
+        .def(nb::init<>())
+        .def("__enter__", &DefaultEnvironment::enter)
+        .def("__exit__", [](DefaultEnvironment& self, nb::args) { self.exit(); });
     m.def("instruction_set", [] { return std::string(chosen_kernels().name); });
     m.def("thread_count", &thread_count);
     m.def("undecided", [] { return chosen_kernels().undecided(); });

@@ -20,6 +20,12 @@ def apply(
 ) -> NDArray[Any] | None:
     """Return x kernel y in out or a new array; None where an operand is no ndarray, or does not fit."""
 
+class DefaultEnvironment:
+    """The default floating-point environment for the length of a ``with`` statement."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
 def instruction_set() -> str:
     """Return the name of the kernels in use: scalar, avx2 or avx512."""
 
