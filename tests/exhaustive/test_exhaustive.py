@@ -91,6 +91,6 @@ def test_a_wrong_bit_is_seen(monkeypatch):
     monkeypatch.setattr(hu, "pow", one_wrong)
     first = 0x4200
     *_, wrong = check_block(dtype, exponents, first)
-    nine = int(np.float16(float(np.uint16(first + 3).view(np.float16)) ** 2).view(np.uint16))
-    assert wrong == [(first + 3, 0x4000, nine ^ 1)]
-    assert f"{first + 3:#06x} ** 0x4000: {nine ^ 1:#06x}, exactly {nine:#06x}" in describe("float16", wrong)
+    exact = int(np.float16(float(np.uint16(first + 3).view(np.float16)) ** 2).view(np.uint16))
+    assert wrong == [(first + 3, 0x4000, exact ^ 1)]
+    assert f"{first + 3:#06x} ** 0x4000: {exact ^ 1:#06x}, exactly {exact:#06x}" in describe("float16", wrong)

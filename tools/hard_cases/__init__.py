@@ -1,0 +1,1 @@
+"""The searches behind tools/find_hard_cases.py."""

@@ -1,0 +1,84 @@
+"""A hard case, and its distance from the boundary as MPFR measures it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gmpy2  # type: ignore[import-untyped]
+import numpy as np
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from halfulp.reference.formats import FloatFormat, decode, format_of
+from halfulp.types import TYPES
+
+Array = NDArray[Any]
+
+PRECISION = 400  # far more than any distance that is found
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair of operands, by bits; the distance is signed, in units of the result's last place."""
+
+    x: int
+    y_type: str
+    y: int
+    distance: float
+    kind: str
+
+    def line(self, x_type: str) -> str:
+        widths = (TYPES[name].dtype.itemsize * 2 for name in (x_type, self.y_type))
+        x, y = (f"0x{code:0{width}x}" for code, width in zip((self.x, self.y), widths, strict=True))
+        return f"{x} {self.y_type} {y}  # {self.distance:+.3e}  {self.kind}"
+
+
+def measure(x_type: str, x: Array, y: Array, kind: str) -> list[Case]:
+    """The cases of two arrays of one length, those left out that are exact, ties, special or out of
+    range."""
+    row = format_of(x.dtype)
+    cases = []
+    codes = (array.view(f"u{array.dtype.itemsize}").tolist() for array in (x, y))
+    for x_code, y_code, base, exponent in zip(*codes, decode(x), decode(y), strict=True):
+        if isinstance(row, FloatFormat):
+            distance = distance_of(base, exponent, row)
+        else:
+            distance = excess(base, exponent, row)
+        if distance is not None:
+            cases.append(Case(x_code, y.dtype.name, y_code, distance, kind))
+    return cases
+
+
+def distance_of(x: mpfr, y: mpfr, row: FloatFormat) -> float | None:
+    """How far x^y lies above the nearest midpoint of two neighbours, in units of the last place."""
+    with gmpy2.context(precision=PRECISION):
+        power = x**y  # positive, as the bases are
+        if not gmpy2.is_finite(power) or power == 0:
+            return None
+        last = max(int(gmpy2.floor(gmpy2.log2(power))) - row.digits + 1, row.quantum)
+        scaled = gmpy2.mul_2exp(power, -last) if last < 0 else gmpy2.div_2exp(power, last)
+        distance = float(scaled - gmpy2.floor(scaled) - mpfr("0.5"))
+        return None if power.rc == 0 and distance in (0, -0.5) else distance
+
+
+def excess(x: mpfr, y: mpfr, row: Any) -> float | None:
+    """How far x^y lies above the nearest integer, if both are within the integer type."""
+    with gmpy2.context(precision=PRECISION):
+        power = x**y
+        if not gmpy2.is_finite(power) or not row.least <= power <= row.largest + 1:
+            return None
+        distance = float(power - gmpy2.rint(power))
+        return None if power.rc == 0 and distance == 0 else distance
+
+
+def hardest(cases: list[Case], count: int) -> list[Case]:
+    """The cases nearest to their boundaries, each pair once."""
+    distinct = {(case.x, case.y_type, case.y): case for case in cases}
+    return sorted(distinct.values(), key=lambda case: abs(case.distance))[:count]
+
+
+def from_codes(codes: list[int] | Array, name: str) -> Array:
+    """An array of a type from its bits."""
+    dtype = TYPES[name].dtype
+    return np.asarray(codes, f"u{dtype.itemsize}").view(dtype)

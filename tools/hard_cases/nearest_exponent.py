@@ -1,0 +1,84 @@
+"""Solving x^y = boundary for y: where y has more digits than the result, the float nearest to the
+solution lies near the boundary by itself; where it has not, some of many do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gmpy2  # type: ignore[import-untyped]
+import numpy as np
+from gmpy2 import mpfr
+
+from halfulp.reference.formats import FloatFormat, IntFormat, decode, format_of
+from halfulp.types import TYPES
+from hard_cases.case import Array, Case, from_codes, measure
+
+PRECISION = 200
+
+
+def near_midpoints(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
+    """Random bases, and for each the exponent nearest to that of a random midpoint, subnormal ones
+    included."""
+    row = format_of(TYPES[x_type].dtype)
+    assert isinstance(row, FloatFormat)
+    codes = rng.integers(0, row.largest, count, endpoint=True, dtype=np.uint64)
+    boundaries = midpoints(codes.tolist(), row)
+    return solved(random_bases(row, count, rng), boundaries, y_type, f"midpoint by {y_type}")
+
+
+def near_thresholds(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
+    """Random bases, and exponents next to overflow, the least normal number and half the least one."""
+    row = format_of(TYPES[x_type].dtype)
+    assert isinstance(row, FloatFormat)
+    least_normal = 1 << (row.digits - 1)
+    cases = []
+    for kind, code in (("overflow", row.largest), ("least normal", least_normal - 1), ("underflow", 0)):
+        boundary = midpoints([code] * count, row)
+        cases += solved(random_bases(row, count, rng), boundary, y_type, f"threshold: {kind}")
+    return cases
+
+
+def near_integers(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
+    """Integer bases, and for each the exponent nearest to that of a random integer of its type."""
+    row = format_of(TYPES[x_type].dtype)
+    assert isinstance(row, IntFormat)
+    bits = row.bits - row.signed
+    bases = [max(2, int(2**u)) for u in rng.uniform(1, bits - 0.01, count)]
+    integers = [mpfr(max(2, int(2**u)), 64) for u in rng.uniform(1, bits, count)]
+    wide = np.array(bases, np.uint64 if not row.signed else np.int64)
+    return solved(wide.astype(TYPES[x_type].dtype), integers, y_type, f"near an integer, by {y_type}")
+
+
+def solved(x: Array, boundaries: list[mpfr], y_type: str, kind: str) -> list[Case]:
+    """The cases with the exponents nearest to the solutions of x^y = boundary."""
+    with gmpy2.context(precision=PRECISION):
+        solutions = [
+            float(gmpy2.log(boundary) / gmpy2.log(base)) if base not in (0, 1) else 0.0
+            for base, boundary in zip(decode(x), boundaries, strict=True)
+        ]
+    with np.errstate(over="ignore"):
+        y = np.array(solutions).astype(TYPES[y_type].dtype)
+    return measure(x.dtype.name, x, y, kind)
+
+
+def random_bases(row: FloatFormat, count: int, rng: np.random.Generator) -> Array:
+    """Positive bases: of any size, or near 1."""
+    anywhere = rng.integers(1, row.largest, count, endpoint=True, dtype=np.uint64)
+    one = -row.quantum - row.digits + 2 << (row.digits - 1) if row.zero else -row.quantum
+    near = np.clip(one + np.rint(rng.normal(size=count) * 2.0 ** (row.digits - 2)), 1, row.largest)
+    chosen = np.where(rng.random(count) < 0.5, anywhere, near.astype(np.uint64))
+    return from_codes(chosen, row.name)
+
+
+def midpoints(codes: list[int], row: FloatFormat) -> list[mpfr]:
+    """The midpoints between the magnitudes of these codes and their next ones (as if there were no
+    overflow)."""
+    return [midpoint(code, row) for code in codes]
+
+
+def midpoint(code: int, row: FloatFormat) -> Any:
+    least_normal = 1 << (row.digits - 1)
+    place = max(code // least_normal - 1, 0)  # the last place, as a power of two above the quantum
+    significand = code - place * least_normal
+    with gmpy2.context(precision=PRECISION):
+        return (mpfr(significand) + mpfr("0.5")) * gmpy2.exp2(mpfr(row.quantum + place))
