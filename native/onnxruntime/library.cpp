@@ -1,0 +1,165 @@
+// A library of custom operators for ONNX Runtime: Pow and PRelu in the domain "halfulp", on the core's kernels.
+//
+// One operator per type of X, such as Pow_float16: were they one operator of several types, ONNX Runtime would take
+// its float32 kernel for a float16 node among nodes that it has no float16 kernels for.
+//
+// The library is unloaded with its last session. It owns no threads, and nothing is thrown out of it.
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dispatch.h"
+#include "node.h"
+
+namespace halfulp::ort {
+
+namespace {
+
+constexpr int oldest_minor = 20;  // the oldest version of ONNX Runtime that is tested: 1.20
+
+struct Operator : CustomOperator {
+    const Api* api;
+    bool has_tensor_shape;
+    Kernel kernel;
+    Element type;
+    std::string full_name;
+};
+
+const Operator& own(const CustomOperator* op) { return *static_cast<const Operator*>(op); }
+
+// Calls f; whatever it throws becomes a Status.
+template <typename F>
+Status* guarded(const Api* api, F f) noexcept {
+    try {
+        f();
+        return nullptr;
+    } catch (const Failure& failure) { return failure.status; } catch (const std::exception& error) {
+        return create_status(api, fail, error.what());
+    }
+}
+
+struct Instance {
+    const Api* api;
+    Node node;
+};
+
+Status* create(const CustomOperator* op, const Api*, const KernelInfo* info, void** kernel) {
+    const Operator& self = own(op);
+    return guarded(self.api, [&] {
+        *kernel = new Instance{self.api, Node(self.api, self.has_tensor_shape, self.kernel, self.type, info)};
+    });
+}
+
+Status* compute(void* kernel, KernelContext* context) {
+    const Instance& instance = *static_cast<Instance*>(kernel);
+    return guarded(instance.api, [&] { instance.node.compute(context); });
+}
+
+// The result may take X's place.
+size_t may_inplace(int** inputs, int** outputs) {
+    static int first_input = 0, first_output = 0;
+    *inputs = &first_input;
+    *outputs = &first_output;
+    return 1;
+}
+
+Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Element type) {
+    Operator op{};
+    op.version = abi_version;
+    op.name = [](const CustomOperator* self) { return own(self).full_name.c_str(); };
+    op.execution_provider = [](const CustomOperator*) { return "CPUExecutionProvider"; };
+    op.input_type = [](const CustomOperator* self, size_t index) {
+        return index == 0 || own(self).kernel == Kernel::prelu ? number_of(own(self).type) : any_element;
+    };
+    op.input_count = [](const CustomOperator*) { return size_t{2}; };
+    op.output_type = [](const CustomOperator* self, size_t) { return number_of(own(self).type); };
+    op.output_count = [](const CustomOperator*) { return size_t{1}; };
+    op.input_characteristic = [](const CustomOperator*, size_t) { return required; };
+    op.output_characteristic = [](const CustomOperator*, size_t) { return required; };
+    op.input_memory_type = [](const CustomOperator*, size_t) { return default_memory; };
+    op.create_kernel_v2 = create;
+    op.compute_v2 = compute;
+    op.destroy_kernel = [](void* kernel) { delete static_cast<Instance*>(kernel); };
+    // No infer_output_shape: it sees a tensor of unknown rank as a scalar.
+    op.may_inplace = may_inplace;
+    op.release_may_inplace = [](int*, int*) {};
+    op.api = api;
+    op.has_tensor_shape = has_tensor_shape;
+    op.kernel = kernel;
+    op.type = type;
+    op.full_name = std::string(kernel == Kernel::pow ? "Pow_" : "PRelu_") + row(type).name;
+    return op;
+}
+
+// What one ONNX Runtime of the process has been given.
+class Library {
+public:
+    Library(const ApiBase* base, const Api* api, bool has_tensor_shape) : base_(base), api_(api) {
+        for (Element type :
+             {Element::float64, Element::float32, Element::float16, Element::bfloat16, Element::int32, Element::int64})
+            operators_.push_back(make_operator(api, has_tensor_shape, Kernel::pow, type));
+        for (Element type : {Element::float64, Element::float32, Element::float16, Element::bfloat16, Element::int32,
+                             Element::int64, Element::uint32, Element::uint64})
+            operators_.push_back(make_operator(api, has_tensor_shape, Kernel::prelu, type));
+        check(create_domain(api, "halfulp", &domain_));
+        for (const Operator& op : operators_) check(add_operator(api, domain_, &op));
+    }
+    ~Library() { release_domain(api_, domain_); }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    bool serves(const ApiBase* base) const { return base_ == base; }
+    void add_to(SessionOptions* options) const { check(add_domain(api_, options, domain_)); }
+
+private:
+    static void check(Status* status) {
+        if (status) throw Failure{status};
+    }
+
+    const ApiBase* base_;
+    const Api* api_;
+    std::vector<Operator> operators_;
+    CustomOpDomain* domain_ = nullptr;
+};
+
+int minor_version(const ApiBase* base) {
+    int major = 0, minor = 0;
+    std::sscanf(base->version(), "%d.%d", &major, &minor);
+    return major > 1 ? 1000 : minor;
+}
+
+// Made once for each runtime, because many sessions register the library and none tells when it ends.
+const Library& library_of(const ApiBase* base, const Api* api) {
+    static std::mutex mutex;
+    static std::vector<std::unique_ptr<Library>> libraries;
+    std::lock_guard lock(mutex);
+    for (const auto& library : libraries)
+        if (library->serves(base)) return *library;
+    bool has_tensor_shape = minor_version(base) >= static_cast<int>(tensor_shape_version);
+    libraries.push_back(std::make_unique<Library>(base, api, has_tensor_shape));
+    return *libraries.back();
+}
+
+}  // namespace
+
+}  // namespace halfulp::ort
+
+// What ONNX Runtime looks for in a library that it is told to register.
+extern "C" [[gnu::visibility("default")]] halfulp::ort::Status* RegisterCustomOps(halfulp::ort::SessionOptions* options,
+                                                                                  const halfulp::ort::ApiBase* base) {
+    using namespace halfulp::ort;
+    if (minor_version(base) < oldest_minor) {
+        std::string message =
+            "halfulp needs ONNX Runtime 1." + std::to_string(oldest_minor) + " or later; this is " + base->version();
+        return create_status(base->get_api(1), fail, message.c_str());
+    }
+    const Api* api = base->get_api(abi_version);
+    return guarded(api, [&] {
+        halfulp::chosen_kernels();  // an impossible HALFULP_ISA is an error here
+        library_of(base, api).add_to(options);
+    });
+}

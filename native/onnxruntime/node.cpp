@@ -1,0 +1,191 @@
+#include "node.h"
+
+#include <algorithm>
+
+#include "dispatch.h"
+
+namespace halfulp::ort {
+
+namespace {
+
+struct Numbered {
+    Element element;
+    ElementNumber number;
+};
+
+// The types that ONNX allows for either operator; types.py has the same numbers.
+constexpr Numbered numbers[] = {
+    {Element::float32, 1},  {Element::uint8, 2},   {Element::int8, 3},    {Element::uint16, 4},
+    {Element::int16, 5},    {Element::int32, 6},   {Element::int64, 7},   {Element::float16, 10},
+    {Element::float64, 11}, {Element::uint32, 12}, {Element::uint64, 13}, {Element::bfloat16, 16},
+};
+
+std::string text_of(Element type, Dims dims) {
+    std::string text = std::string(row(type).name) + "[";
+    for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
+    return text + "]";
+}
+
+// "1-dim expansion" is the attribute clause_1_dim_expansion.
+std::string clause_attribute(const char* check) {
+    std::string name = std::string("clause_") + check;
+    for (char& c : name)
+        if (c == ' ' || c == '-') c = '_';
+    return name;
+}
+
+}  // namespace
+
+Element element_of(ElementNumber number) {
+    for (const Numbered& entry : numbers)
+        if (entry.number == number) return entry.element;
+    return Element::count;
+}
+
+ElementNumber number_of(Element element) {
+    for (const Numbered& entry : numbers)
+        if (entry.element == element) return entry.number;
+    return any_element;
+}
+
+Node::Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, const KernelInfo* info)
+    : api_(api), has_tensor_shape_(has_tensor_shape), kernel_(kernel), type_(type) {
+    std::string rule = text_attribute(info, "broadcasting");
+    const auto name = std::find(std::begin(rule_names), std::end(rule_names), rule);
+    if (name == std::end(rule_names))
+        fail(invalid_argument,
+             "halfulp's nodes are made by halfulp.integrations.onnxruntime.patch, of the same"
+             " version as this library: no broadcasting '" +
+                 rule + "'");
+    rule_ = static_cast<Rule>(name - std::begin(rule_names));
+    if (rule_ == Rule::legacy_axis) {
+        legacy_.axis = optional_int(info, "axis");
+        legacy_.broadcast = optional_int(info, "broadcast").value_or(0) != 0;
+    }
+    for (int i = 0; i < static_cast<int>(Check::count); ++i)
+        clauses_[i] = text_attribute(info, clause_attribute(check_names[i]).c_str());
+}
+
+void Node::check(Status* status) const {
+    if (status) throw Failure{status};
+}
+
+void Node::fail(ErrorCode code, const std::string& message) const {
+    throw Failure{create_status(api_, code, message.c_str())};
+}
+
+// Empty where the node has no such attribute.
+std::string Node::text_attribute(const KernelInfo* info, const char* name) const {
+    size_t size = 0;  // its terminating zero included
+    std::string text;
+    Status* status = string_attribute(api_, info, name, nullptr, &size);
+    if (!status) {
+        text.resize(size);
+        status = string_attribute(api_, info, name, text.data(), &size);
+    }
+    if (!status) return text.c_str();
+    release_status(api_, status);
+    return "";
+}
+
+std::optional<int64_t> Node::optional_int(const KernelInfo* info, const char* name) const {
+    int64_t value;
+    Status* status = int_attribute(api_, info, name, &value);
+    if (!status) return value;
+    release_status(api_, status);
+    return {};
+}
+
+void Node::read(const KernelContext* context, size_t index, Operand& operand) const {
+    const Value* value;
+    check(input(api_, context, index, &value));
+    ElementNumber number;
+    size_t count;
+    if (has_tensor_shape_) {
+        const int64_t* dims;
+        check(tensor_shape(api_, value, &number, &dims, &count));
+        operand.dims = Dims(dims, count);
+    } else {
+        struct Info {
+            const Api* api;
+            TensorInfo* info = nullptr;
+            ~Info() { release_tensor_info(api, info); }
+        } held{api_};
+        check(tensor_info(api_, value, &held.info));
+        check(element_type(api_, held.info, &number));
+        check(dimension_count(api_, held.info, &count));
+        if (count <= max_dims) check(dimensions(api_, held.info, operand.stored_dims, count));
+        operand.dims = Dims(operand.stored_dims, count);
+    }
+    if (count > max_dims) fail(invalid_argument, "halfulp: a tensor of more than 64 dims");
+    operand.type = element_of(number);
+    if (operand.type == Element::count)
+        fail(invalid_argument, "halfulp: no element type of the number " + std::to_string(number));
+    check(tensor_data(api_, value, &operand.data));
+}
+
+void Node::refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const {
+    std::string text = "SpecError " + clauses_[static_cast<int>(mismatch.check)] + ": " + mismatch.message;
+    text += "\n  X: " + text_of(x.type, x.dims);
+    text += std::string("   ") + (kernel_ == Kernel::prelu ? "slope" : "Y") + ": " + text_of(y.type, y.dims);
+    if (legacy_.axis) text += "   axis: " + std::to_string(*legacy_.axis);
+    if (legacy_.broadcast) text += "   broadcast: 1";
+    fail(invalid_argument, text);
+}
+
+// The view of a packed tensor whose dims are the shape's or 1.
+View Node::view(Element type, void* data, const Shape& shape, const int64_t* dims) const {
+    View view;
+    view.data = static_cast<char*>(data);
+    view.item_size = row(type).size;
+    ptrdiff_t stride = view.item_size;
+    for (int i = shape.dims - 1; i >= 0; --i) {
+        view.strides[i] = dims[i] == 1 ? 0 : stride;
+        stride *= dims[i];
+    }
+    return view;
+}
+
+void Node::compute(KernelContext* context) const {
+    Operand x, y;
+    read(context, 0, x);
+    read(context, 1, y);
+    Arrangement arrangement;
+    if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y);
+
+    const Shape& shape = arrangement.result;
+    int64_t dims[max_dims];
+    std::copy_n(shape.extent, shape.dims, dims);
+    Value* result;
+    void* target;
+    check(output(api_, context, 0, dims, static_cast<size_t>(shape.dims), &result));
+    check(tensor_data(api_, result, &target));
+
+    const Kernels& kernels = chosen_kernels();
+    TileFunction tile;
+    if (kernel_ == Kernel::prelu) {
+        tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type_, a, b, to, n); };
+    } else {
+        tile = [&, y_type = y.type](const void* a, const void* b, void* to, int n) {
+            kernels.pow(PowOptions(), type_, y_type, a, b, to, n);
+        };
+    }
+    const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),
+                    view(type_, target, shape, dims));
+    struct Work {
+        const Loop& loop;
+        const TileFunction& tile;
+    } work{loop, tile};
+    if (loop.share_count() == 1) {
+        loop.run_share(0, tile);
+    } else if (size_t shares = static_cast<size_t>(loop.share_count())) {
+        // As many portions as shares: a thread takes the next one when it is done, so slow data is spread.
+        const auto run = [](void* user, size_t share) {
+            const Work& work = *static_cast<Work*>(user);
+            work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile);
+        };
+        check(parallel_for(api_, context, run, shares, shares, &work));
+    }
+}
+
+}  // namespace halfulp::ort
