@@ -34,4 +34,3 @@ def thread_count() -> int:
 
 def undecided() -> int:
     """Return how many powers even the last phase could not decide; nothing is known that would count."""
-

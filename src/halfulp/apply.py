@@ -7,7 +7,7 @@ kept), views them as the plan says, and hands them to the core.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any
 
@@ -101,7 +101,9 @@ def _operator(row: OpVersion, **changes: Any) -> Operator:
 
 
 @lru_cache(maxsize=4096)
-def _kept_plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]) -> Plan:
+def _kept_plan(
+    row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]
+) -> Plan:
     return row.plan(types[0], types[1] if len(types) == 2 else None, dict(values))
 
 
@@ -112,7 +114,12 @@ def _plan(row: OpVersion, types: tuple[TensorType, ...], values: Mapping[str, An
 
 
 def _compute(
-    row: OpVersion, output: TensorType, x: Array, y: Array, out: Array | None, scale_bias: tuple[float, float] | None
+    row: OpVersion,
+    output: TensorType,
+    x: Array,
+    y: Array,
+    out: Array | None,
+    scale_bias: tuple[float, float] | None,
 ) -> Array:
     kernel = _KERNELS[row.kernel]
     if out is None:
@@ -123,13 +130,15 @@ def _compute(
         raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
     target = np.asarray(out)
     if tensor_type(target) != output:
-        raise row.error("output", "out must have the output's type and shape", expected=output, got=tensor_type(target))
+        raise row.error(
+            "output", "out must have the output's type and shape", expected=output, got=tensor_type(target)
+        )
     if not target.flags.writeable:
         raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
         _core.apply(kernel, x, y, target, scale_bias)
     else:
-        np.copyto(target, _core.apply(kernel, x, y, None, scale_bias))
+        np.copyto(target, _compute(row, output, x, y, None, scale_bias))
     return out
 
 

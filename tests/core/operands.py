@@ -58,5 +58,7 @@ def bits(array: Array) -> Array:
 
 def assert_same(got: Array, expected: Array, what: object = "") -> None:
     """Type, shape and bits are equal."""
-    assert (got.dtype.newbyteorder("="), got.shape) == (expected.dtype.newbyteorder("="), expected.shape), what
+    assert (got.dtype.newbyteorder("="), got.shape) == (expected.dtype.newbyteorder("="), expected.shape), (
+        what
+    )
     np.testing.assert_array_equal(bits(got), bits(expected), err_msg=str(what))
