@@ -1,6 +1,6 @@
 """float16 ** float16 and bfloat16 ** bfloat16: all 2^32 pairs each, against an independent computation.
 
-`make exhaustive` runs this: about three minutes a type on two cores. The core's results are compared, bit
+`make exhaustive` runs this: about two minutes a type on one core. The core's results are compared, bit
 for bit, with those of pow16.cpp, and a random sample of them with MPFR.
 """
 
