@@ -8,22 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "dispatch.h"
 #include "fp_environment.h"
-#include "kernels/kernels.h"
 
 namespace {
 
 using namespace halfulp;
-
-std::vector<const Kernels*> instruction_sets() {
-    std::vector<const Kernels*> sets = {&scalar::kernels};
-#ifndef HALFULP_SINGLE_ISA
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("x86-64-v3")) sets.push_back(&avx2::kernels);
-    if (__builtin_cpu_supports("x86-64-v4")) sets.push_back(&avx512::kernels);
-#endif
-    return sets;
-}
 
 // Splitmix64: the same operands everywhere.
 uint64_t next(uint64_t& state) {
@@ -67,7 +57,8 @@ struct Case {
 
 uint64_t run(const Kernels& kernels, const Case& what, Element type, Element y_type, int elements) {
     alignas(64) char x[8 * tile_size], y[8 * tile_size], out[8 * tile_size];
-    uint64_t state = static_cast<uint64_t>(type) * element_count + static_cast<uint64_t>(y_type), sum = 0xcbf29ce484222325;
+    uint64_t state = static_cast<uint64_t>(type) * element_count + static_cast<uint64_t>(y_type),
+             sum = 0xcbf29ce484222325;
     for (int done = 0; done < elements; done += tile_size) {
         int n = elements - done < tile_size ? elements - done : tile_size;
         fill(row(type), x, n, state);
@@ -97,8 +88,9 @@ int main(int argc, char** argv) {
                 if (what.prelu && t != u) continue;
                 Element type = static_cast<Element>(t), y_type = static_cast<Element>(u);
                 uint64_t first = run(scalar::kernels, what, type, y_type, elements);
-                std::printf("%s %s %s %016llx\n", what.name, row(type).name, row(y_type).name, static_cast<unsigned long long>(first));
-                for (const Kernels* set : instruction_sets()) {
+                std::printf("%s %s %s %016llx\n", what.name, row(type).name, row(y_type).name,
+                            static_cast<unsigned long long>(first));
+                for (const Kernels* set : available_kernels()) {
                     if (run(*set, what, type, y_type, elements) == first) continue;
                     std::printf("  %s differs\n", set->name);
                     all_agree = false;

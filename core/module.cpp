@@ -82,7 +82,7 @@ View view_of(PyArrayObject* array, const Shape& shape) {
 nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     PyArray_Descr* type = PyArray_DESCR(x);
     if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);
-    else Py_INCREF(type);
+    else Py_INCREF(reinterpret_cast<PyObject*>(type));  // a function under the stable ABI
     PyArrayObject* like = has_shape(x, shape) ? x : has_shape(y, shape) ? y : nullptr;
     PyObject* result;
     if (like) {
@@ -122,7 +122,8 @@ private:
 
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are
 // anything else or don't fit, so that the caller can say why.
-nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object, nb::handle scale_bias) {
+nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
+                 nb::handle scale_bias) {
     Kernel kernel = static_cast<Kernel>(kernel_number);
     PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
     if (x == nullptr || y == nullptr) return nb::none();
@@ -201,7 +202,8 @@ NB_MODULE(_core, m) {
     m.attr("POW_DOMAIN_ERROR") = static_cast<int>(Kernel::pow_domain_error);
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
-    m.def("apply", &apply, nb::arg("kernel"), nb::arg("x"), nb::arg("y"), nb::arg("out").none(), nb::arg("scale_bias").none());
+    m.def("apply", &apply, nb::arg("kernel"), nb::arg("x"), nb::arg("y"), nb::arg("out").none(),
+          nb::arg("scale_bias").none());
     nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
         .def(nb::init<>())
         .def("__enter__", &DefaultEnvironment::enter)

@@ -14,10 +14,14 @@ struct DoubleDouble {
     double high, low;
 };
 
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define HALFULP_FUSED
+#endif
+
 // a * b + c. Fused where the instruction set has it, rounded twice where it has not: the fast phases'
 // error bounds hold for both, and their rounding test makes the results the same.
 HALFULP_INLINE double multiply_add(double a, double b, double c) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#ifdef HALFULP_FUSED
     return __builtin_fma(a, b, c);
 #else
     return a * b + c;
@@ -41,7 +45,7 @@ HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
 // splitting, which needs |a|, |b| < 2^995.
 HALFULP_INLINE DoubleDouble two_product(double a, double b) {
     double product = a * b;
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#ifdef HALFULP_FUSED
     return {product, __builtin_fma(a, b, -product)};
 #else
     constexpr double splitter = 0x1p27 + 1;
@@ -52,16 +56,14 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
-// Each of these has a relative error of at most 2^-100 where the operands' lows are at most 2^-52 of their highs.
-HALFULP_INLINE DoubleDouble multiply(DoubleDouble a, DoubleDouble b) {
-    DoubleDouble p = two_product(a.high, b.high);
-    return fast_two_sum(p.high, p.low + multiply_add(a.high, b.low, a.low * b.high));
-}
-
-// a + b for |a| >= |b|.
-HALFULP_INLINE DoubleDouble add_smaller(DoubleDouble a, DoubleDouble b) {
-    DoubleDouble s = fast_two_sum(a.high, b.high);
-    return fast_two_sum(s.high, s.low + (a.low + b.low));
+// a - q * b, exactly where q is a / b to within some ulps.
+HALFULP_INLINE double remainder_of(double a, double q, double b) {
+#ifdef HALFULP_FUSED
+    return __builtin_fma(-q, b, a);
+#else
+    DoubleDouble product = two_product(q, b);
+    return (a - product.high) - product.low;
+#endif
 }
 
 // A non-negative fixed-point number: limb[L-1] counts whole units, the others are the fraction, least first.

@@ -20,6 +20,7 @@ from gmpy2 import mpfr
 BITS = 500
 TARGET = Path(__file__).parents[1] / "core" / "kernels" / "constants.h"
 WIDE_LIMBS = 17
+FAST_ERROR = 2.0**-39
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
@@ -58,6 +59,11 @@ def log2_series(z: mpfr) -> mpfr:
         return 2 / gmpy2.const_log2()
     s = gmpy2.sqrt(z)
     return 2 * gmpy2.atanh(s) / (s * gmpy2.const_log2())
+
+
+def lowered_exp2(r: mpfr) -> mpfr:
+    """2^r made smaller by the fast phase's error, so that the value itself is the lower end of its interval."""
+    return gmpy2.exp2(r) * (1 - mpfr(FAST_ERROR))
 
 
 def error_bits(
@@ -119,10 +125,12 @@ def generate() -> str:
             "namespace halfulp::HALFULP_ISA::constants {",
             "",
             polynomial("log2_fast", "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1)",
-                       log2_series, mpfr(0), z_max, 8, 0),
-            polynomial("exp2_fast", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 11, 0),
-            polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 13, 5),
-            polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 7),
+                       log2_series, mpfr(0), z_max, 7, 0),
+            "// The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.",
+            f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
+            polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
+            polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
+            polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 6),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

@@ -7,50 +7,48 @@
 
 namespace halfulp::HALFULP_ISA::constants {
 
-// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1): relative error at most 2^-56.0.
+// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1): relative error at most 2^-52.1.
 inline constexpr double log2_fast[] = {
-    0x1.71547652b82fep+1,
-    0x1.ec709dc3a047dp-1,
-    0x1.2776c50ee39dcp-1,
-    0x1.a61762d693934p-2,
-    0x1.484afb7a67652p-2,
-    0x1.0ca160627dbfcp-2,
-    0x1.c46e1440404d7p-3,
-    0x1.b592d3c48c41cp-3,
+    0x1.71547652b82ffp+1,
+    0x1.ec709dc39ca40p-1,
+    0x1.2776c516a083cp-1,
+    0x1.a61756810b0f8p-2,
+    0x1.484fa9965bc9cp-2,
+    0x1.0bb80a92c80ccp-2,
+    0x1.f17dfd13ae0efp-3,
 };
-// 2^r, |r| <= 1/2: relative error at most 2^-51.5.
+// The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.
+inline constexpr double fast_error = 0x1.0000000000000p-39;
+// 2^r (1 - fast_error), |r| <= 1/2: relative error at most 2^-39.8.
 inline constexpr double exp2_fast[] = {
-    0x1.0000000000000p+0,
-    0x1.62e42fefa3a19p-1,
-    0x1.ebfbdff82c598p-3,
-    0x1.c6b08d703ce49p-5,
-    0x1.3b2ab6fba1ddap-7,
-    0x1.5d87fe9d7a584p-10,
-    0x1.430913096fd9fp-13,
-    0x1.ffcb54062e698p-17,
-    0x1.62bfd47773353p-20,
-    0x1.b675bca4eeebbp-24,
-    0x1.e6063f7217bc6p-28,
+    0x1.fffffffffc000p-1,
+    0x1.62e42fef82093p-1,
+    0x1.ebfbdff81ff6dp-3,
+    0x1.c6b08dd6f995ep-5,
+    0x1.3b2ab71818ff0p-7,
+    0x1.5d8745a725890p-10,
+    0x1.4308ac85a80e6p-13,
+    0x1.00dc4a532db73p-16,
+    0x1.63d136366aeaap-20,
 };
-// The same as log2_fast: relative error at most 2^-82.7.
+// The same as log2_fast: relative error at most 2^-77.6.
 inline constexpr DoubleDouble log2_pair_pairs[] = {
-    {0x1.71547652b82fep+1, 0x1.777d0ffda2b44p-55},
-    {0x1.ec709dc3a03fdp-1, 0x1.d27f05001997fp-55},
-    {0x1.2776c50ef9bfep-1, 0x1.e4b5100a7da83p-55},
-    {0x1.a61762a7aded9p-2, 0x1.de8be1f4c6af4p-57},
-    {0x1.484b13d7c02aep-2, 0x1.8910befd64916p-56},
+    {0x1.71547652b82fep+1, 0x1.777d0ffc908eap-55},
+    {0x1.ec709dc3a03fdp-1, 0x1.d27f2df8a4911p-55},
+    {0x1.2776c50ef9bfep-1, 0x1.e3b1abb70b6a9p-55},
+    {0x1.a61762a7adedap-2, 0x1.f5561de4727efp-56},
 };
 inline constexpr double log2_pair[] = {
-    0x1.0c9a84993fd4dp-2,
-    0x1.c68f568d8b9f8p-3,
-    0x1.89f3b1466fa35p-3,
-    0x1.5b9ad2edd26f5p-3,
-    0x1.3702170d0c037p-3,
-    0x1.1998e66ee11d9p-3,
-    0x1.f9bdd71e1b076p-4,
-    0x1.1abc31f3e00f2p-3,
+    0x1.484b13d7c0113p-2,
+    0x1.0c9a849953446p-2,
+    0x1.c68f567aef48dp-3,
+    0x1.89f3b723cb597p-3,
+    0x1.5b99975a4995cp-3,
+    0x1.372de62044a60p-3,
+    0x1.15bda340a32ddp-3,
+    0x1.2ecb47bca8f4bp-3,
 };
-// 2^r, |r| <= 1/2: relative error at most 2^-76.9.
+// 2^r, |r| <= 1/2: relative error at most 2^-72.1.
 inline constexpr DoubleDouble exp2_pair_pairs[] = {
     {0x1.0000000000000p+0, -0x1.396678f15fdeap-84},
     {0x1.62e42fefa39efp-1, 0x1.abc9e3b2cb985p-56},
@@ -58,9 +56,9 @@ inline constexpr DoubleDouble exp2_pair_pairs[] = {
     {0x1.c6b08d704a0c0p-5, -0x1.d33155ae5bbafp-59},
     {0x1.3b2ab6fba4e77p-7, 0x1.4b2f35f7a470ap-62},
     {0x1.5d87fe78a6731p-10, 0x1.04ff5e6bcd590p-66},
-    {0x1.430912f86c78bp-13, -0x1.6849321441f97p-67},
 };
 inline constexpr double exp2_pair[] = {
+    0x1.430912f86c78bp-13,
     0x1.ffcbfc588b0c9p-17,
     0x1.62c0223a5aee5p-20,
     0x1.b5253d395d74cp-24,

@@ -42,15 +42,21 @@ double exponent_of(Integer value) {
     return far && (value & 1) != 0 ? (nearest < 0 ? -greatest_odd : greatest_odd) : nearest;
 }
 
-void decode_exponents(Element type, const void* y, double* high, int n) {
+template <typename Real>
+void decode_exponents(Element type, const void* y, Real* values, int n) {
     with_element(type, [&](auto element) {
         const auto* stored = as<element>(y);
         if constexpr (!row(element).is_float && row(element).bits == 64) {
-            for (int i = 0; i < n; ++i) high[i] = exponent_of(stored[i]);
+            for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(exponent_of(stored[i]));
         } else {
-            for (int i = 0; i < n; ++i) high[i] = decode<element>(stored[i]);
+            for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(decode<element>(stored[i]));
         }
     });
+}
+
+// Whether every value of a type is a float.
+constexpr bool fits_float(Element type) {
+    return row(type).is_float ? type != Element::float64 : row(type).bits <= 16;
 }
 
 // Returns whether the lows are in use.
@@ -82,19 +88,35 @@ float scale_to_float(double x, float scale, float bias) {
     return static_cast<float>(double_of(inexact && (bits & 1) == 0 ? bits + toward : bits));
 }
 
+void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n) {
+    // Copies: `out` may be an operand, which the later phases read again.
+    alignas(64) double bases[tile_size], high[tile_size], low[tile_size];
+    for (int i = 0; i < n; ++i) bases[i] = decode<Element::float64>(as<Element::float64>(x)[i]);
+    bool has_low = decode_exponents_exactly(y_type, y, high, low, n);
+    pow_tile(options, bases, {high, has_low ? low : nullptr}, out, n);
+}
+
 template <Element type>
 void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, Storage<type>* out, int n) {
-    alignas(64) double x_values[tile_size], high[tile_size], low[tile_size];
-    const Storage<type>* stored = as<type>(x);
-    for (int i = 0; i < n; ++i) x_values[i] = decode<type>(stored[i]);
-    if (options.scale_bias)
-        for (int i = 0; i < n; ++i) x_values[i] = scale_to_float(x_values[i], options.scale, options.bias);
-    if constexpr (type == Element::float64) {
-        bool has_low = decode_exponents_exactly(y_type, y, high, low, n);
-        pow_tile<type>(options, x_values, {high, has_low ? low : nullptr}, out, n);
+    alignas(64) float bases[tile_size];
+    const float* x_values = bases;
+    if (type == Element::float32 && !options.scale_bias && x != out) {
+        x_values = static_cast<const float*>(x);
     } else {
-        decode_exponents(y_type, y, high, n);
-        pow_tile<type>(options, x_values, {high, nullptr}, out, n);
+        for (int i = 0; i < n; ++i) bases[i] = static_cast<float>(decode<type>(as<type>(x)[i]));
+        if (options.scale_bias)
+            for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
+    }
+    if (fits_float(y_type)) {
+        alignas(64) float exponents[tile_size];
+        const float* y_values = exponents;
+        if (y_type == Element::float32 && y != out) y_values = static_cast<const float*>(y);
+        else decode_exponents(y_type, y, exponents, n);
+        pow_tile<type>(options, x_values, y_values, out, n);
+    } else {
+        alignas(64) double exponents[tile_size];
+        decode_exponents(y_type, y, exponents, n);
+        pow_tile<type>(options, x_values, exponents, out, n);
     }
 }
 
@@ -144,7 +166,9 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
     with_element(type, [&](auto element) {
         auto* results = static_cast<Storage<element>*>(out);
-        if constexpr (row(element).is_float) {
+        if constexpr (element == Element::float64) {
+            pow_of_float64(options, y_type, x, y, results, n);
+        } else if constexpr (row(element).is_float) {
             pow_of_float<element>(options, y_type, x, y, results, n);
         } else {
             with_element(y_type, [&](auto y_element) { pow_of_int<element, y_element>(options, x, y, results, n); });

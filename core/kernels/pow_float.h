@@ -1,25 +1,27 @@
-// x^y for a positive finite x, in two fast phases: plain functions without branches, which the compiler
-// turns into vectors when tile.h runs them in short loops.
+// x^y for a positive finite x, in two phases: plain functions without branches, which the compiler turns into
+// vectors when pow_tile.h runs them in short loops.
 //
 //   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));  x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive normal double (log2_fast), any positive finite double (log2_pair); |y| finite.
-//               Other lanes yield a value without meaning, and tile.h replaces it
+//   domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value without meaning,
+//               which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
-//   guarantee   fast: for types of at most 24 bits; relative error of exp2_fast(y * log2_fast(x)) below fast_error = 2^-42
-//               pair: for all; relative error below pair_error = 2^-67
-//               A result is taken only where the whole interval value * (1 -+ error) rounds to one element
-//               (rounding tests in tile.h and round_pair); otherwise the next phase decides, at last pow_exact.h
+//   guarantee   fast: for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]
+//               pair: for all types; the exact value lies within pair_error + |t| pair_error_of_t of the scaled value
+//               A result is taken only where the whole interval rounds to one element; otherwise the next phase
+//               decides, at last pow_exact.h
 //
 // Error of the fast phase, in units of 2^-53 relative to the exact value, each operation rounded (a fused one
 // saves a rounding, never adds one):
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
 //   P = c0 + z R: c0 itself 1/2, z R <= 0.011 c0 with at most 16 units: 0.2, the last addition 1, the polynomial's own
-//   2^-56: P within 2; s P within 5; e + s P: |e + s P| >= |s P|, so within 6; times y: within 7.
-//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 7 * 2^-53 < 2^-42.8,
-//   times ln 2: 2^-43.3 of the result. Q: 2^-51.5 and at most 4 units. Together below 2^-43.2; a factor of two stays.
-// Error of the pair phase: s, z to 2^-100. P: five pair steps to 2^-98 each; the plain tail z^5 c5.. (2^-25.4 of the sum, c5/c0
-//   = 1/11) with at most 8 units of 2^-53: 2^-78.8; the polynomial's own 2^-82.7: log2 within 2^-78.6. |t| <= 1100: t within 2^-68.5,
-//   times ln 2: 2^-69.0 of the result. Q: 2^-76.9, its plain tail r^7 c7.. (2^-23) 2^-73. Together below 2^-68.9.
+//   2^-52.1 = 2: P within 4; s P within 7; e + s P: |e + s P| >= |s P|, so within 8; times y: within 9.
+//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 = 2^-42.5,
+//   times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 < fast_error.
+// Error of the pair phase:
+//   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum, with at
+//   most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the polynomial's own
+//   2^-75.9; the pair steps' low parts round by 2^-104: log2 within 2^-73.5, times ln 2 and a value of at most sqrt 2:
+//   |t| 2^-73.5. Q: the plain tail r^6 c6.. is 2^-18.7 with at most 4 units of 2^-53: 2^-69.7; its own 2^-71.4: 2^-69.3.
 #pragma once
 
 #include "../codec.h"
@@ -27,15 +29,70 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr double fast_error = 0x1p-42;
-static constexpr double pair_error = 0x1p-67;
+static constexpr double fast_error = constants::fast_error;
+static constexpr double pair_error = 0x1p-69, pair_error_of_t = 0x1p-73;
 
-// m in [sqrt(1/2), sqrt 2) and e of a positive normal double x = m * 2^e.
+// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one sign:
+// compilers make four instructions of a floating minimum where NaN could matter.
+HALFULP_INLINE double limited(double value, double limit) {
+    int64_t from_above = static_cast<int64_t>(bits_of(value)), most = static_cast<int64_t>(bits_of(limit));
+    uint64_t bits = static_cast<uint64_t>(from_above < most ? from_above : most), least = bits_of(-limit);
+    return double_of(bits < least ? bits : least);
+}
+
+// Estrin's scheme in blocks of four: c[begin] + c[begin + 1] x + ...
+template <int begin, int count>
+HALFULP_INLINE double block(const double (&c)[count], double x, double x2) {
+    if constexpr (begin + 1 == count) return c[begin];
+    else if constexpr (begin + 2 == count) return multiply_add(c[begin + 1], x, c[begin]);
+    else if constexpr (begin + 3 == count) return multiply_add(x2, c[begin + 2], multiply_add(c[begin + 1], x, c[begin]));
+    else return multiply_add(x2, multiply_add(c[begin + 3], x, c[begin + 2]), multiply_add(c[begin + 1], x, c[begin]));
+}
+
+template <int begin, int count>
+HALFULP_INLINE double blocks(const double (&c)[count], double x, double x2, double x4) {
+    if constexpr (begin + 4 >= count) return block<begin>(c, x, x2);
+    else return multiply_add(x4, blocks<begin + 4>(c, x, x2, x4), block<begin>(c, x, x2));
+}
+
+template <int count>
+HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
+    double x2 = x * x;
+    return blocks<0>(c, x, x2, x2 * x2);
+}
+
+// The same for coefficients that are pairs, by Horner's rule, with a plain polynomial after them. The sum's parts
+// are not normalised between steps: the chain of additions through `high` is what the loop waits for.
+template <int i, int pairs, int count>
+HALFULP_INLINE DoubleDouble polynomial(const DoubleDouble (&c)[pairs], const double (&plain)[count], double x) {
+    DoubleDouble product;
+    if constexpr (i + 1 == pairs) {
+        product = {x * polynomial(plain, x), 0};
+    } else {
+        DoubleDouble rest = polynomial<i + 1>(c, plain, x);
+        product = two_product(rest.high, x);
+        product.low = multiply_add(rest.low, x, product.low);
+    }
+    DoubleDouble sum = fast_two_sum(c[i].high, product.high);
+    return {sum.high, sum.low + (c[i].low + product.low)};
+}
+
+// m in [sqrt(1/2), sqrt 2) and e of x = m * 2^e.
+template <typename Real>
 struct Split {
-    double m, e;
+    Real m;
+    double e;
 };
 
-HALFULP_INLINE Split split(double x) {
+// A positive normal float, in 32-bit lanes, of which a vector holds twice as many.
+HALFULP_INLINE Split<float> split(float x) {
+    constexpr uint32_t root_half = 0x3f3504f3;
+    uint32_t bits = __builtin_bit_cast(uint32_t, x), from_root = bits - root_half;
+    return {__builtin_bit_cast(float, bits - (from_root & 0xff800000)), static_cast<double>(static_cast<int32_t>(from_root) >> 23)};
+}
+
+// A positive normal double.
+HALFULP_INLINE Split<double> split(double x) {
     constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52;
     uint64_t bits = bits_of(x);
     uint64_t biased = (bits - root_half + bias) >> 52;  // e + 1024
@@ -43,117 +100,116 @@ HALFULP_INLINE Split split(double x) {
     return {double_of(bits + bias - (biased << 52)), e};
 }
 
-// Horner's rule, by recursion rather than by a loop: what is inside a vector loop must not be one.
-template <int i, int count>
-HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
-    if constexpr (i + 1 == count) return c[i];
-    else return multiply_add(polynomial<i + 1>(c, x), x, c[i]);
+// log2(x) for a positive normal x.
+template <typename Real>
+HALFULP_INLINE double log2_fast(Real x) {
+    Split<Real> parts = split(x);
+    double m = parts.m;
+    double s = (m - 1) / (m + 1);
+    return multiply_add(s, polynomial(constants::log2_fast, s * s), parts.e);
 }
 
-// The same for coefficients that are pairs, after which a sum of plain doubles goes on.
-template <int i, int pairs, int count>
-HALFULP_INLINE DoubleDouble polynomial(const DoubleDouble (&c)[pairs], const double (&plain)[count], DoubleDouble x) {
-    DoubleDouble rest;
-    if constexpr (i + 1 == pairs) rest = {x.high * polynomial<0>(plain, x.high), 0};
-    else rest = multiply(x, polynomial<i + 1>(c, plain, x));
-    return add_smaller(c[i], rest);
-}
-
-HALFULP_INLINE double log2_fast(double x) {
-    Split parts = split(x);
-    double s = (parts.m - 1) / (parts.m + 1);
-    double z = s * s, z2 = z * z, z4 = z2 * z2;
-    const auto& c = constants::log2_fast;
-    double low = multiply_add(z2, multiply_add(z, c[3], c[2]), multiply_add(z, c[1], c[0]));
-    double high = multiply_add(z2, multiply_add(z, c[7], c[6]), multiply_add(z, c[5], c[4]));
-    return multiply_add(s, multiply_add(z4, high, low), parts.e);
-}
-
-// 2^t for |t| <= 1020.
+// 2^t (1 - fast_error) for |t| <= 1020.
 HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
-    double r = t - (shifted - round_magic);
-    const auto& c = constants::exp2_fast;
-    double r2 = r * r, r4 = r2 * r2, r8 = r4 * r4;
-    double low = multiply_add(r2, multiply_add(r, c[3], c[2]), multiply_add(r, c[1], c[0]));
-    double middle = multiply_add(r2, multiply_add(r, c[7], c[6]), multiply_add(r, c[5], c[4]));
-    double high = multiply_add(r2, c[10], multiply_add(r, c[9], c[8]));
-    double sum = multiply_add(r8, high, multiply_add(r4, middle, low));
+    double sum = polynomial(constants::exp2_fast, t - (shifted - round_magic));
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
 }
 
-// y * log2(x). Beyond 2^64 every y sends every x but one out of range, and two_product cannot split it.
+// y * log2(x) for a positive x, which is normal unless may_be_subnormal.
+template <bool may_be_subnormal>
 HALFULP_INLINE DoubleDouble log2_pair(double x, double y_high, double y_low) {
-    y_high = y_high < 0x1p64 ? y_high : 0x1p64;
-    y_high = y_high > -0x1p64 ? y_high : -0x1p64;
-    bool subnormal = x < 0x1p-1022;
-    Split parts = split(subnormal ? x * 0x1p54 : x);
+#ifndef HALFULP_FUSED
+    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
+    bool subnormal = may_be_subnormal && x < 0x1p-1022;
+    Split<double> parts = split(subnormal ? x * 0x1p54 : x);
     double e = subnormal ? parts.e - 54 : parts.e;
 
-    double numerator = parts.m - 1;  // exact
-    DoubleDouble denominator = fast_two_sum(parts.m > 1 ? parts.m : 1, parts.m > 1 ? 1 : parts.m);
-    double reciprocal = 1 / denominator.high;
-    double s_high = numerator * reciprocal;
-    DoubleDouble back = two_product(s_high, denominator.high);
-    double s_rest = (numerator - back.high) - multiply_add(s_high, denominator.low, back.low);
-    DoubleDouble s = fast_two_sum(s_high, s_rest * reciprocal);
+    double numerator = parts.m - 1, denominator = 1 + parts.m;
+    double denominator_low = parts.m - (denominator - 1);
+    double reciprocal = 1 / denominator;
+    double s = numerator * reciprocal;
+    double rest = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
+    double s_low = rest * reciprocal;
 
-    DoubleDouble z = multiply(s, s);
-    DoubleDouble sum = polynomial<0>(constants::log2_pair_pairs, constants::log2_pair, z);
-    DoubleDouble logarithm = multiply(s, sum);
+    DoubleDouble z = two_product(s, s);
+    z.low = multiply_add(s + s, s_low, z.low);
+    const auto& c = constants::log2_pair_pairs;
+    DoubleDouble sum = polynomial<0>(c, constants::log2_pair, z.high);
+    double slope = multiply_add(z.high, multiply_add(z.high, multiply_add(z.high, 4 * constants::log2_pair[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
+    sum.low = multiply_add(z.low, slope, sum.low);
+
+    DoubleDouble logarithm = two_product(s, sum.high);
+    logarithm.low += multiply_add(s, sum.low, s_low * sum.high);
     DoubleDouble whole = fast_two_sum(e, logarithm.high);  // e = 0 or |e| > |log2 m|
-    logarithm = fast_two_sum(whole.high, whole.low + logarithm.low);
+    whole.low += logarithm.low;
 
-    DoubleDouble t = two_product(y_high, logarithm.high);
-    return {t.high, t.low + multiply_add(y_high, logarithm.low, y_low * logarithm.high)};
+    DoubleDouble t = two_product(y_high, whole.high);
+    return {t.high, t.low + multiply_add(y_high, whole.low, y_low * whole.high)};
 }
 
-// What a power is rounded to in the pair phase.
+// 2^(t - k), k the integer nearest to t, and how far it may be from the exact value.
+struct PairPower {
+    DoubleDouble value;  // about [sqrt(1/2), sqrt 2]
+    double error;
+    uint64_t k;          // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
+};
+
+HALFULP_INLINE PairPower exp2_pair(DoubleDouble t) {
+    double shifted = t.high + round_magic;
+    DoubleDouble sum = polynomial<0>(constants::exp2_pair_pairs, constants::exp2_pair, t.high - (shifted - round_magic));
+    // times 2^t.low = 1 + t.low ln 2: |t.low| is at most 2^-42.
+    sum.low = multiply_add(t.low * constants::exp2_pair_pairs[1].high, sum.high, sum.low);
+    return {sum, multiply_add(double_of(bits_of(t.high) & ~double_sign), pair_error_of_t, pair_error),
+            bits_of(shifted) - bits_of(round_magic)};
+}
+
+// A power in a range [least, greatest] that holds the exact value, rounded both times: decided where they are equal.
+struct Rounding {
+    double least, greatest;
+};
+
+// To float64, for |t| <= 1020.
+HALFULP_INLINE Rounding round_normal(const PairPower& power) {
+    uint64_t scale = power.k << 52;
+    double least = power.value.high + (power.value.low - power.error);
+    double greatest = power.value.high + (power.value.low + power.error);
+    return {double_of(bits_of(least) + scale), double_of(bits_of(greatest) + scale)};
+}
+
+// What a power is rounded to in the pair phase, where a result may be subnormal, overflow, or have fewer bits.
 struct PairTarget {
-    double t_low, t_high;  // beyond these every t gives the same element
+    double most_t;  // beyond which every t gives the same element
     int64_t least_exponent, fraction_bits;
 
     static constexpr PairTarget of(const ElementRow& type) {
-        return {static_cast<double>(type.least_exponent() - type.precision - 2),
-                static_cast<double>(type.greatest_exponent() + 2), type.least_exponent(), type.fraction_bits()};
+        int below = type.precision + 2 - type.least_exponent(), above = type.greatest_exponent() + 2;
+        return {static_cast<double>(below > above ? below : above), type.least_exponent(), type.fraction_bits()};
     }
 };
 
-struct PairRounded {
-    double value;  // on the target's grid; beyond its greatest number where the power overflows
-    bool undecided;
-};
-
-// 2^t rounded to the target's grid. With C = 2^52 times the grid's spacing, adding C rounds at that place;
-// what the addition loses is exact, so the sum's low part joins before the second, deciding addition.
-HALFULP_INLINE PairRounded exp2_pair(DoubleDouble t, const PairTarget& target) {
-    bool low = t.high < target.t_low, high = t.high > target.t_high;
-    double t_high = low ? target.t_low : high ? target.t_high : t.high;
-    double t_low = low || high ? 0 : t.low;
-
-    double shifted = t_high + round_magic;
-    double k = shifted - round_magic;
-    DoubleDouble r = fast_two_sum(t_high - k, t_low);
-    DoubleDouble sum = polynomial<0>(constants::exp2_pair_pairs, constants::exp2_pair, r);
-
-    // Integers modulo 2^64 from here: unsigned shifts are what every instruction set has for 64-bit lanes.
-    uint64_t k_integer = bits_of(shifted) - bits_of(round_magic);
-    uint64_t binade = (bits_of(sum.high) >> 52) - 1023 + k_integer + 2048;
+// To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times the
+// grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before the
+// second, deciding addition.
+HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& power) {
+    uint64_t k = power.k;
+    uint64_t binade = (bits_of(power.value.high) >> 52) - 1023 + k + 2048;
     uint64_t least = static_cast<uint64_t>(target.least_exponent + 2048);
     bool is_subnormal = static_cast<int64_t>(binade) < static_cast<int64_t>(least);
-    uint64_t grid = (is_subnormal ? least : binade) - 2048 - static_cast<uint64_t>(target.fraction_bits) - k_integer;
+    uint64_t grid = (is_subnormal ? least : binade) - 2048 - static_cast<uint64_t>(target.fraction_bits) - k;
     double big = double_of((grid + 52 + 1023) << 52);
     if (target.fraction_bits == 52 && !is_subnormal) big = 0;
 
-    double rounded = big + sum.high;
-    double lost = sum.high - (rounded - big);
-    double error = multiply_add(big, 0x1p-104, pair_error);
-    double least_value = rounded + (lost + (sum.low - error));
-    double greatest_value = rounded + (lost + (sum.low + error));
-    uint64_t half = (k_integer + 2048) >> 1;
+    double rounded = big + power.value.high;
+    double lost = power.value.high - (rounded - big);
+    double error = multiply_add(big, 0x1p-104, power.error);
+    double least_value = rounded + (lost + (power.value.low - error));
+    double greatest_value = rounded + (lost + (power.value.low + error));
+    uint64_t half = (k + 2048) >> 1;
     double scale1 = double_of((half - 1024 + 1023) << 52);
-    double scale2 = double_of((k_integer + 2048 - half - 1024 + 1023) << 52);
-    return {(least_value - big) * scale1 * scale2, least_value != greatest_value};
+    double scale2 = double_of((k + 2048 - half - 1024 + 1023) << 52);
+    return {(least_value - big) * scale1 * scale2, (greatest_value - big) * scale1 * scale2};
 }
 
 // What pow returns where x is zero, infinite or NaN, or y is infinite or NaN (C23 F.10.4.4). `domain_error` is

@@ -78,7 +78,7 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
     if (above_one == y.negative()) return 0;  // |x|^y < 1
     double t = y.nearest * log2_fast(absolute(x.nearest));
     if (t > 80) return range.saturate(negative, ~uint64_t{0});
-    double power = exp2_fast(t), low = power * (1 - fast_error), high = power * (1 + fast_error);
+    double power = exp2_fast(t), low = power, high = power * (1 + 2 * fast_error);
     // Above 2^40 the error is too near one; and a value near an integer, as exact powers are, is not decided.
     if (high < 0x1p40 && static_cast<int64_t>(low) == static_cast<int64_t>(high))
         return range.saturate(negative, static_cast<uint64_t>(low));
