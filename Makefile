@@ -16,7 +16,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := $(wildcard core/*.cpp core/*.h core/*.def core/kernels/*.cpp core/kernels/*.h core/kernels/*.def)
+CORE := $(wildcard $(foreach d,core core/kernels native/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
 FORMATTED := $(filter-out core/kernels/constants.h,$(filter %.cpp %.h,$(CORE)))  # constants.h is generated
 
 .PHONY: run test exhaustive bench lint clean FORCE
