@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "frontends": BASE | {"specs", "apply"},
     "runtime": BASE | {"specs", "apply", "frontends"},
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
-    "cli": BASE | {"specs", "apply", "frontends", "runtime"},
+    "integrations": BASE | {"specs", "apply", "frontends", "runtime"},
+    "cli": BASE | {"specs", "apply", "frontends", "runtime", "integrations"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

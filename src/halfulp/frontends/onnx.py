@@ -46,20 +46,28 @@ def load(source: Source, *, file: str | None = None) -> Model:
         >>> load(parser.parse_model(text)).graph.nodes[0].operator
         'onnx.Pow-15'
     """
-    folder = None
+    return build(*parse(source, file=file))
+
+
+def parse(source: Source, *, file: str | None = None) -> tuple[ModelProto, str, Path | None]:
+    """Return the message, unchecked, the model's name in messages, and the folder of its external data.
+
+    Args:
+        source: as for :func:`load`; a ``ModelProto`` comes back as it is.
+        file: as for :func:`load`.
+
+    Raises:
+        ModelError: the file can't be read, or is no ONNX model.
+    """
     if isinstance(source, ModelProto):
-        proto, name = source, file or "<ModelProto>"
-    else:
-        if isinstance(source, bytes):
-            data, name = source, file or "<bytes>"
-        else:
-            path = Path(source)
-            name = file or str(path)
-            # The file may itself be a link; its external data lies where the caller points.
-            data, folder = _read(path, name), path.parent
-        proto = _parse(data, name)
-        del data
-    return build(proto, name, folder)
+        return source, file or "<ModelProto>", None
+    if isinstance(source, bytes):
+        name = file or "<bytes>"
+        return _parse(source, name), name, None
+    path = Path(source)
+    name = file or str(path)
+    # The file may itself be a link; its external data lies where the caller points.
+    return _parse(_read(path, name), name), name, path.parent
 
 
 def _read(path: Path, file: str) -> bytes:

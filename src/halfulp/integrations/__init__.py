@@ -1,0 +1,1 @@
+"""halfulp inside the runtimes that people already use: one module each, imported only where it is asked for."""

@@ -1,0 +1,254 @@
+"""ONNX Runtime on our kernels: the bits of hu.pow and hu.prelu in every model, and nothing but an error where it fails.
+
+What it does with the session's memory, threads and library stands in test_onnxruntime_session.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, helper, parser
+from onnx.backend.test.loader import load_model_tests
+from tests.frontends.models import external, single, with_initializer
+from tests.twin.grids import pow_grid, prelu_grid
+
+import halfulp as hu
+from halfulp.errors import ModelError, SpecError
+from halfulp.specs import OpVersion, find, ids
+from halfulp.types import TYPES
+
+ort: Any = pytest.importorskip("onnxruntime")
+plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
+
+ROWS = [find(id) for id in ids() if id.startswith("onnx.")]
+PAIRS = [
+    (row, x, y) for row in ROWS for x in row.type_variables["T"] for y in row.type_variables.get("T1", (x,))
+]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(6)
+
+
+def answer(model: ModelProto | Path | bytes, feeds: Mapping[str, Any], options: Any = None) -> np.ndarray:
+    """Return the first output of a session of ours."""
+    return next(iter(plugin.run(plugin.session(model, options), feeds).values()))
+
+
+def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    word = f"u{expected.dtype.itemsize}"
+    wrong = np.flatnonzero(np.ravel(got).view(word) != np.ravel(expected).view(word))
+    assert not wrong.size, f"{wrong.size} differ, at {wrong[:5]}"
+
+
+def node_model(row: OpVersion, x: np.ndarray, y: np.ndarray, **attributes: int) -> ModelProto:
+    """Return a model of one node that declares types, but no shapes."""
+    inputs = {row.inputs[0].name: (x.dtype.name, None), row.inputs[1].name: (y.dtype.name, None)}
+    return single(row.name, int(row.version), inputs, (x.dtype.name, None), **attributes)
+
+
+@pytest.mark.parametrize(("row", "x_type", "y_type"), PAIRS, ids=lambda value: getattr(value, "id", value))
+def test_every_version_and_type_pair(
+    row: OpVersion, x_type: str, y_type: str, rng: np.random.Generator
+) -> None:
+    grid = prelu_grid(x_type, rng) if row.name == "PRelu" else pow_grid(x_type, y_type, rng)
+    x, y = (np.concatenate([getattr(part, operand) for part in grid]) for operand in "xy")
+    if row.version in ("1", "6") and row.name == "PRelu":  # whose slope of rank 1 is a channel's
+        x, y = x[None], y[None]
+    function = hu.prelu if row.name == "PRelu" else hu.pow
+    names = [port.name for port in row.inputs]
+    assert_same_bits(answer(node_model(row, x, y), dict(zip(names, (x, y), strict=True))), function(x, y))
+
+
+SHAPES: list[tuple[int, ...]] = [
+    (), (1,), (3,), (4,), (1, 1), (3, 4), (3, 1), (2, 3, 4), (2, 1, 4), (0, 3), (1, 2, 3, 4), (4, 3, 2)
+]  # fmt: skip
+RULES = [find(id) for id in ("onnx.Pow-1", "onnx.Pow-15", "onnx.PRelu-1", "onnx.PRelu-9", "onnx.PRelu-16")]
+ATTRIBUTES: list[dict[str, int]] = [
+    {}, {"axis": 1}, {"broadcast": 1}, *({"broadcast": 1, "axis": axis} for axis in (-3, -1, 0, 1, 2))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", RULES, ids=lambda row: row.id)
+def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator) -> None:
+    """Each pair of shapes gives the operator's own result, or its own error, word for word."""
+    operator = hu.op(row.id)
+    refused = 0
+    for attributes in ATTRIBUTES if row.id == "onnx.Pow-1" else [{}]:
+        some = np.zeros((), np.float32)
+        session = plugin.session(node_model(row, some, some, **attributes))
+        for x_shape, y_shape in itertools.product(SHAPES, SHAPES):
+            x, y = (rng.normal(size=shape).astype(np.float32) for shape in (x_shape, y_shape))
+            feeds = {row.inputs[0].name: x, row.inputs[1].name: y}
+            try:
+                expected = operator(x, y, **attributes)
+            except SpecError as error:
+                refused += 1
+                with pytest.raises(Exception, match="Status Message") as raised:
+                    session.run(None, feeds)
+                assert str(raised.value).endswith(str(error))
+            else:
+                assert_same_bits(session.run(None, feeds)[0], expected)
+    assert refused > 20
+
+
+def test_the_legacy_attributes_of_a_file() -> None:
+    x, slope = np.array([[-2, 3], [-4, 5]], np.float32), np.array([2, 3], np.float32)
+    model = single("PRelu", 1, {"X": ("float32", None), "slope": ("float32", None)}, consumed_inputs=[0, 0])
+    assert_same_bits(answer(model, {"X": x, "slope": slope}), hu.op("onnx.PRelu-1")(x, slope))
+
+
+def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
+    model = single("PRelu", 9, {"x": ("float32", [2, 3]), "w": ("float32", [5])}, ("float32", None))
+    with pytest.raises(ModelError, match=r"node 'node' \(PRelu\), onnx.PRelu-9.C2: slope must be") as error:
+        plugin.session(model)
+    assert error.value.clause == "onnx.PRelu-9.C2"
+    model = single("Pow", 14, {"x": ("bfloat16", [2]), "y": ("bfloat16", [2])}, ("bfloat16", None))
+    with pytest.raises(ModelError, match="onnx.Pow-13.C7: Y must have a type"):
+        plugin.session(model)
+
+
+def test_symbolic_dims() -> None:
+    text = """<ir_version: 8, opset_import: ["": 15]>
+        g (float[N, 3] x, int64[3] e, float[1] s) => (float[M, 3] z) { y = Pow(x, e)  z = PRelu(y, s) }"""
+    session = plugin.session(parser.parse_model(text))
+    for rows in (0, 1, 5):
+        x = np.linspace(-3, 3, rows * 3, dtype=np.float32).reshape(rows, 3)
+        e, s = np.array([1, 2, 3]), np.array([0.1], np.float32)
+        got = session.run(None, {"x": x, "e": e, "s": s})[0]
+        assert_same_bits(got, hu.prelu(hu.pow(x, e), s))
+
+
+SUBGRAPHS = {
+    "If": """(bool c, float16[N] x, int8[N] y) => (float16[M] z) {
+        z = If(c) <then_branch = t () => (float16[M] a) { a = Pow(x, y) },
+                   else_branch = e () => (float16[M] b) { d = Add(x, x)  b = PRelu(d, x) }>
+    }""",
+    "Loop": """(float16[N] x, int8[N] y) => (float16[M] z) {
+        n = Constant<value_int = 3>()
+        z = Loop(n, , x) <body = b (int64 i, bool c, float16[N] s) => (bool k, float16[M] r) {
+            k = Identity(c)  r = Pow(s, y)
+        }>
+    }""",
+    "Scan": """(float16[N] x, int8[N] y) => (float16[M] z) {
+        z = Scan<num_scan_inputs = 2, body = b (float16 p, int8 q) => (float16 r) { r = Pow(p, q) }>(x, y)
+    }""",
+    "functions": """(float16[N] x, int8[N] y) => (float16[M] z) {
+        f = Cast<to = 1>(x)
+        w, v = own.twice<e = 3.0>(x, y)
+        h, g = own.twice(f, y)
+        k = Cast<to = 10>(g)
+        z = Add(v, k)
+    }
+    <domain: "own", opset_import: ["": 15, "own": 1]>
+    twice <e : float = 2.0> (a, b) => (c, d) {
+        s = Constant<value_float : float = @e>()
+        c = own.once(a, b)
+        d = Pow(c, s)
+    }
+    <domain: "own", opset_import: ["": 16]>
+    once (a, b) => (c) { p = Pow(a, b)  c = PRelu(p, p) }""",
+}
+
+
+@pytest.mark.parametrize("name", SUBGRAPHS)
+def test_nodes_within(name: str) -> None:
+    """ONNX Runtime's answer is that of hu.run, which walks the model itself."""
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15, "own": 1]> g {SUBGRAPHS[name]}')
+    patched = plugin.patch(model)
+    assert "Pow_float16" in str(patched)
+    x, y = np.array([-1.5, 0.7, 2.3, -0.01], np.float16), np.array([3, -2, 1, 5], np.int8)
+    for condition in (True, False) if name == "If" else (None,):
+        feeds = {"x": x, "y": y} | ({} if condition is None else {"c": np.array(condition)})
+        assert_same_bits(answer(model, feeds), hu.run(model, feeds)["z"])
+
+
+def test_a_function_that_calls_itself() -> None:
+    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
+        g (float[N] x) => (float[N] y) { y = own.f(x) }
+        <domain: "own", opset_import: ["": 15, "own": 1]> f (a) => (b) { c = own.f(a)  b = Pow(c, a) }"""
+    with pytest.raises(ModelError, match="calls itself"):
+        plugin.patch(parser.parse_model(text))
+
+
+def test_types_that_only_onnxruntime_infers() -> None:
+    """BiasGelu is ONNX Runtime's own: the onnx package does not know its output's type."""
+    text = """<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>
+        g (float[N, 2] x, float[2] b) => (float[M, 2] z) { h = com.microsoft.BiasGelu(x, b)  y = Pow(h, b)  z = Pow(y, b) }"""
+    model = parser.parse_model(text)
+    x, b = np.array([[0.5, 2.0]], np.float32), np.array([1.5, 2.5], np.float32)
+    text = text.replace("y = Pow(h, b)  z = Pow(y, b)", "z = Identity(h)")
+    hidden = ort.InferenceSession(parser.parse_model(text).SerializeToString()).run(None, {"x": x, "b": b})[0]
+    assert_same_bits(answer(model, {"x": x, "b": b}), hu.pow(hu.pow(hidden, b), b))
+    unknown = str(text).replace("BiasGelu", "NoSuch").replace("Identity(h)", "Pow(h, b)")
+    with pytest.raises(ModelError, match=r"node #1 \(Pow\): the type of 'h' can't be inferred"):
+        plugin.patch(parser.parse_model(unknown))
+
+
+def test_a_float16_node_alone_stays_float16() -> None:
+    """Where a name has a float32 kernel as well, ONNX Runtime takes that for such a node."""
+    text = """<ir_version: 8, opset_import: ["": 15]> g (float16[N] x, float16[N] y) => (float16[N] z) {
+        a = Identity(x)  p = Pow(a, y)  z = Sign(p) }"""
+    model = parser.parse_model(text)
+    model.graph.output.append(helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT16, ["N"]))
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(0.1, 9, 20001).astype(np.float16), rng.uniform(-4, 4, 20001).astype(np.float16)
+    assert_same_bits(plugin.run(plugin.session(model), {"x": x, "y": y})["p"], hu.pow(x, y))
+
+
+def test_initializers_and_constants(tmp_path: Path) -> None:
+    w = np.array([0.5, 2, -1], np.float64)
+    model = with_initializer(w)
+    x = np.array([2.0, 3.0, 4.0])
+    assert_same_bits(answer(model.SerializeToString(), {"x": x}), hu.pow(x, w))
+    (tmp_path / "weights.bin").write_bytes(w.tobytes())
+    onnx.save(external(model, "weights.bin", length=w.nbytes), tmp_path / "model.onnx")
+    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
+        with pytest.raises(hu.UnsupportedError, match="finds no external data"):
+            plugin.session(tmp_path / "model.onnx")
+    else:
+        assert_same_bits(answer(tmp_path / "model.onnx", {"x": x}), hu.pow(x, w))
+
+
+CASES = [
+    case
+    for kind in ("pytorch-converted", "pytorch-operator")
+    for case in load_model_tests(kind=kind)
+    if case.name.startswith(("test_PReLU_", "test_operator_pow"))
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_exported_models(case: Any) -> None:
+    model = onnx.load(Path(case.model_dir) / "model.onnx")
+    if model.ir_version > 10:  # the oldest ONNX Runtime's newest
+        model.ir_version = 10
+    for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+        names = [value.name for value in model.graph.input]
+        feeds = {
+            name: onnx.numpy_helper.to_array(onnx.load_tensor(folder / f"input_{i}.pb"))
+            for i, name in enumerate(names)
+            if (folder / f"input_{i}.pb").exists()
+        }
+        expected = onnx.numpy_helper.to_array(onnx.load_tensor(folder / "output_0.pb"))
+        got = answer(model, feeds)
+        np.testing.assert_allclose(got, expected, rtol=case.rtol, atol=case.atol)
+        assert "halfulp" in {node.domain for node in plugin.patch(model).graph.node}
+        assert_same_bits(got, next(iter(hu.run(model, feeds).values())))
+
+
+def test_the_types_of_the_table_are_those_of_the_rows() -> None:
+    """A row that gains a type must gain a custom operator: the library names one for each."""
+    data = Path(plugin.library()).read_bytes()
+    for row in ROWS:
+        for name in row.type_variables["T"]:
+            assert name in TYPES
+            assert name.encode() in data
