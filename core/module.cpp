@@ -202,7 +202,7 @@ NB_MODULE(_core, m) {
     m.attr("POW_DOMAIN_ERROR") = static_cast<int>(Kernel::pow_domain_error);
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
-    m.def("apply", &apply, nb::arg("kernel"), nb::arg("x"), nb::arg("y"), nb::arg("out").none(),
+    m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
           nb::arg("scale_bias").none());
     nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
         .def(nb::init<>())

@@ -15,15 +15,13 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.operands import (
-    Array,
     as_array,
     exponent_array,
     is_number,
     is_safe_to_overwrite,
     number_as,
-    overriding_result,
-    wrapped_like,
 )
+from halfulp.protocols import Array, Ufunc, like_operands, overriding_result
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -63,6 +61,10 @@ class Operator(OpVersion):
         Raises:
             SpecError: the document does not allow it.
         """
+        with _core.DefaultEnvironment():  # for what NumPy does with numbers
+            return self._call(inputs, out, attributes)
+
+    def _call(self, inputs: tuple[Any, ...], out: Array | None, attributes: Mapping[str, Any]) -> Array:
         arrays = self._arrays(inputs)
         values = self.check_attributes(attributes)
         types = tuple(map(tensor_type, arrays))
@@ -178,21 +180,19 @@ _POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
 _PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 
 
-def _call(operator: Operator, function: Any, x: Any, y: Any, out: Any) -> Any:
+def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
         (out,) = out
-    operands = (x, y) if out is None else (x, y, out)
-    result = overriding_result(function, operands, {} if out is None else {"out": (out,)})
-    if result is not NotImplemented:
-        return result
-    result = operator(x, y, out=out)
-    return result if out is not None else wrapped_like((x, y), result)
+    result = overriding_result(ufunc, x, y, out)
+    if result is NotImplemented:
+        result = like_operands(x, y, out, operator(x, y, out=out))
+    return result
 
 
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do (``__array_ufunc__``, ``__array_wrap__``).
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp.protocols).
 
     Args:
         x: the base: an array-like of any type of the type table. A Python number takes y's type.
@@ -201,9 +201,9 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         out: an array of the result's type and shape to put it in; it may share memory with x or y.
 
     Returns:
-        An array of x's type and the broadcast shape. Floating types: the exact value rounded once, to nearest,
-        ties to even. Integer types: the exact integer modulo 2^n for an integer y >= 0; else the exact value
-        truncated and saturated.
+        An array of x's type and the broadcast shape; a scalar where both are scalars. Floating types: the
+        exact value rounded once, to nearest, ties to even. Integer types: the exact integer modulo 2^n for
+        an integer y >= 0; else the exact value truncated and saturated.
 
     Raises:
         SpecError: a type that is not in the table, or shapes that do not broadcast (onnx.Pow-15).
@@ -218,13 +218,13 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         result = _core.apply(_core.POW, x, y, None, None)
         if result is not None:
             return result
-    return _call(_POW, pow, x, y, out)
+    return _call(_POW, POW_UFUNC, x, y, out)
 
 
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do (``__array_ufunc__``, ``__array_wrap__``).
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp.protocols).
 
     Args:
         x: an array-like of any type of the type table.
@@ -232,8 +232,8 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         out: an array of x's type and shape to put the result in; it may share memory with x or slope.
 
     Returns:
-        An array of x's type and shape. Floating types: the product rounded once; NaN and zeros in x pass
-        bit for bit. Integer types: the product modulo 2^n.
+        An array of x's type and shape; a scalar where both are scalars. Floating types: the product rounded
+        once; NaN and zeros in x pass bit for bit. Integer types: the product modulo 2^n.
 
     Raises:
         SpecError: types that differ or are not in the table, a slope that would enlarge x (onnx.PRelu-16).
@@ -246,9 +246,9 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         result = _core.apply(_core.PRELU, x, slope, None, None)
         if result is not None:
             return result
-    return _call(_PRELU, prelu, x, slope, out)
+    return _call(_PRELU, PRELU_UFUNC, x, slope, out)
 
 
-# What libraries that implement __array_ufunc__ read from a ufunc.
-for _function in (pow, prelu):
-    vars(_function).update(nin=2, nout=1, nargs=3, signature=None)
+# What libraries with an __array_ufunc__ are handed; at the module's top, because it is pickled by name.
+POW_UFUNC = Ufunc(pow, "POW_UFUNC")
+PRELU_UFUNC = Ufunc(prelu, "PRELU_UFUNC")

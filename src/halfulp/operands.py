@@ -1,17 +1,15 @@
-"""What callers pass, as arrays: array-likes, Python numbers, other libraries' arrays, ``out``."""
+"""What callers pass, as arrays: array-likes, Python numbers, ``out``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
+from halfulp.protocols import Array, from_foreign, is_foreign
 from halfulp.types import TYPES
 
-Array = NDArray[Any]
 Number = int | float
 
 
@@ -40,8 +38,8 @@ def as_array(operand: Any) -> Array:
         halfulp.errors.HalfulpError: HalfulpError: not an array: setting an array element with a sequence...
     """
     try:
-        return np.asarray(operand)
-    except (TypeError, ValueError, OverflowError) as error:
+        return from_foreign(operand) if is_foreign(operand) else np.asarray(operand)
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
         raise HalfulpError(f"not an array: {error}") from None
 
 
@@ -77,63 +75,37 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
         >>> number_as(0.1, np.dtype("float32"), exactly=False), number_as(300, np.dtype("int8"), exactly=False)
         (array(0.1, dtype=float32), None)
     """
-    name = dtype.name
-    exact = exactly or name not in TYPES or TYPES[name].kind != "float"
+    row = TYPES.get(dtype.name)
+    if row is None:
+        return np.array(number)  # the clause on types refuses the other operand
+    if row.kind != "float":
+        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
+        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
+            return None
+        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
     with np.errstate(all="ignore"):
         try:
-            converted = np.array(number, np.float64 if isinstance(number, float) else np.int64).astype(dtype)
-            same = converted.astype(np.float64).item() == number or number != number
-        except (OverflowError, TypeError, ValueError):
+            value = np.float64(number)
+        except OverflowError:
             return None
-    return converted if same or not exact else None
+        # Every step but the last rounds to odd, so that the last one errs by no more than its own rounding.
+        if dtype != np.float64:
+            value = _to_odd(value, number)
+        if dtype.kind == "V":  # ml_dtypes goes by way of float32
+            value = _to_odd(np.float32(value), value)
+        converted = np.array(value).astype(dtype)
+        same = converted.astype(np.float64).item() == number or number != number
+    return converted if same or not exactly else None
 
 
-def overriding_result(function: Callable[..., Any], operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what an operand's own ``__array_ufunc__`` makes of a call, as for a NumPy ufunc.
-
-    Subclasses come before their bases, otherwise the order is the operands'. NotImplemented where no
-    operand has one, which leaves the call to us.
-
-    Raises:
-        TypeError: an operand forbids ufuncs (``__array_ufunc__ = None``), or all overrides decline.
-    """
-    asked: list[Any] = []
-    for operand in operands:
-        kind = type(operand)
-        if kind is np.ndarray or kind in (int, float, list, tuple) or isinstance(operand, np.generic):
-            continue
-        override = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
-        if override is np.ndarray.__array_ufunc__:
-            continue
-        if override is None:
-            raise TypeError(f"operand of type {kind.__name__} does not support ufuncs")
-        if any(type(other) is kind for other in asked):
-            continue
-        place = next((i for i, other in enumerate(asked) if issubclass(kind, type(other))), len(asked))
-        asked.insert(place, operand)
-    for operand in asked:
-        result = type(operand).__array_ufunc__(operand, function, "__call__", *operands[:2], **kwargs)
-        if result is not NotImplemented:
-            return result
-    if asked:
-        names = ", ".join(type(operand).__name__ for operand in asked)
-        raise TypeError(f"{function.__name__} is not implemented by the operands' types: {names}")
-    return NotImplemented
-
-
-def wrapped_like(operands: tuple[Any, ...], result: Array) -> Any:
-    """Return the result as the ndarray subclass among the operands that has the highest priority.
-
-    Example:
-        >>> masked = np.ma.masked_array([1.0, 2.0], [False, True])
-        >>> wrapped_like((masked, 2), np.array([1.0, 4.0])).mask.tolist()
-        [False, True]
-    """
-    subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]
-    if not subclassed:
-        return result
-    chosen = max(subclassed, key=lambda a: a.__array_priority__)
-    return chosen.__array_wrap__(result, (np.power, operands, 0), False)
+def _to_odd(nearest: Any, exact: Any) -> Any:
+    """Return a number's neighbour whose last bit is set in place of its nearest one; itself where that is exact."""
+    if float(nearest) == exact or exact != exact:
+        return nearest
+    if abs(float(nearest)) > abs(exact):
+        nearest = np.nextafter(nearest, type(nearest)(0))
+    word = f"u{nearest.itemsize}"
+    return (nearest.view(word) | np.array(1, word)).view(type(nearest))
 
 
 def is_safe_to_overwrite(out: Array, operand: Array) -> bool:

@@ -91,7 +91,7 @@ def test_another_thread_makes_progress_during_a_call() -> None:
     assert longest < 0.25
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:Warning")
 @pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_eight_threads_and_forks_in_between(seconds: int) -> None:
     rng = np.random.default_rng(8)
@@ -142,7 +142,7 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
     return [] if status == 0 else [f"the child ended with {status}"]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:Warning")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     x = np.linspace(0.1, 9, 1_000_000)
     expected = hu.pow(x, 1.7)
@@ -155,7 +155,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     assert_same(hu.pow(x, 1.7), expected)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:Warning")
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_worker_processes(method: str) -> None:
     x = np.linspace(0.1, 9, 100_000)

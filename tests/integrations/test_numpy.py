@@ -1,0 +1,222 @@
+"""NumPy's own world: scalars, array-likes, subclasses, memory maps, masked arrays, and the ufunc protocol."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp.apply import POW_UFUNC, PRELU_UFUNC
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (np.float32(2), np.float32(0.5), np.float32(2**0.5)),
+        (np.float32(2), 3, np.float32(8)),
+        (2, 3, np.int64(8)),
+        (2.0, 3, np.float64(8)),
+        (2, np.float16(0.5), np.float16(2**0.5)),
+        (ml_dtypes.bfloat16(2), 3.5, ml_dtypes.bfloat16(11.3125)),
+        (np.int8(-3), np.uint64(3), np.int8(-27)),
+    ],
+)
+def test_scalars_give_a_scalar(x: Any, y: Any, expected: Any) -> None:
+    result = hu.pow(x, y)
+    assert type(result) is type(expected)
+    assert result == expected
+
+
+def test_arrays_give_an_array_whatever_their_rank() -> None:
+    assert isinstance(hu.pow(np.array(2.0), 3), np.ndarray)
+    assert isinstance(hu.pow(np.array(2.0), np.array(3.0)), np.ndarray)
+    assert isinstance(hu.prelu(np.array(-2.0), 3), np.ndarray)
+    assert isinstance(hu.pow(np.float32([2]), np.float32(3)), np.ndarray)
+
+
+@pytest.mark.parametrize("x", [[1, 2, 3], (1, 2, 3), range(1, 4), memoryview(b"\x01\x02\x03")])
+def test_array_likes(x: Any) -> None:
+    assert hu.pow(x, [2, 2, 2]).tolist() == [1, 4, 9]
+
+
+@pytest.mark.parametrize("x", [None, "a", object(), {}, 1j, True, [2.0, None], np.datetime64("2020")])
+def test_what_is_no_number_is_refused(x: Any) -> None:
+    with pytest.raises(hu.HalfulpError):
+        hu.pow(x, 2)
+    with pytest.raises(hu.HalfulpError):
+        hu.pow(np.ones(1), x)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "expected"),
+    [
+        (1.00390625000001, ml_dtypes.bfloat16, 1.0078125),  # just above a tie: one rounding
+        (-1.00390625000001, ml_dtypes.bfloat16, -1.0078125),
+        (2**80 + 1, np.float32, 2.0**80),
+        (2**60 + 2**36 + 1, np.float32, 2.0**60 + 2.0**37),  # rounded to float64 first this would be a tie
+        (2**24 + 2**16 + 1, ml_dtypes.bfloat16, 2.0**24 + 2.0**17),
+        (1e300, np.float32, np.inf),
+        (1e-60, np.float16, 0.0),
+        (2**53 + 1, np.int64, 2**53 + 1),
+        (2**64 - 1, np.uint64, 2**64 - 1),
+        (-(2**63), np.int64, -(2**63)),
+        (7.0, ml_dtypes.int4, 7),
+    ],
+)
+def test_a_number_as_slope_is_rounded_once_to_the_type(number: Any, dtype: Any, expected: Any) -> None:
+    one = np.array([1]).astype(dtype)
+    minus_one = one if np.dtype(dtype).kind == "u" else np.array([-1]).astype(dtype)
+    if np.dtype(dtype).kind == "u":
+        assert hu.pow(number, one).tolist() == [expected]
+    elif expected == -(2**63):
+        assert hu.prelu(minus_one, number).tolist() == [expected]  # wraps
+    else:
+        assert hu.prelu(minus_one, number).astype(object).tolist() == [-expected]
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(2.5, "i4"), (128, "i1"), (-1, "u1"), (2**64, "u8"), (float("inf"), "i4"), (1e20, "i8")],
+)
+def test_a_number_that_does_not_fit_an_integer_type_is_refused(number: Any, dtype: str) -> None:
+    with pytest.raises(hu.SpecError, match="does not fit the type"):
+        hu.pow(number, np.ones(1, dtype))
+
+
+def test_memory_maps(tmp_path: Path) -> None:
+    x = np.linspace(0.1, 9, 5000, dtype=np.float32)
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=x.shape)
+    mapped[:] = x
+    expected = hu.pow(x, np.float32(1.7))
+    result = hu.pow(mapped, np.float32(1.7))
+    assert type(result) is np.ndarray
+    assert result.tobytes() == expected.tobytes()
+    out = np.memmap(tmp_path / "out", np.float32, "w+", shape=x.shape)
+    assert hu.pow(mapped, np.float32(1.7), out=out) is out
+    out.flush()
+    assert (tmp_path / "out").read_bytes() == expected.tobytes()
+    read_only = np.memmap(tmp_path / "x", np.float32, "r", shape=x.shape)
+    assert hu.pow(read_only, np.float32(1.7)).tobytes() == expected.tobytes()
+
+
+class TestMaskedArrays:
+    x = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False], fill_value=7.0)
+    y = np.ma.masked_array([2.0, 2.0, 2.0], [False, False, True])
+
+    def test_masks_are_joined(self) -> None:
+        result = hu.pow(self.x, self.y)
+        assert type(result) is np.ma.MaskedArray
+        assert result.mask.tolist() == [False, True, True]
+        assert result[0] == 1
+        assert hu.pow(2.0, self.x).mask.tolist() == [False, True, False]
+        assert self.x.mask.tolist() == [False, True, False]
+
+    def test_masks_broadcast(self) -> None:
+        assert hu.pow(self.x[:, None], self.y).mask.tolist() == [
+            [False, False, True],
+            [True, True, True],
+            [False, False, True],
+        ]
+        assert hu.pow(self.x, np.ones((2, 1))).mask.tolist() == [[False, True, False]] * 2
+
+    def test_the_fill_value_stays(self) -> None:
+        result = hu.prelu(self.x, 0.5)
+        assert result.fill_value == 7
+        assert result.filled().tolist() == [1, 7, 3]
+
+    def test_one_masked_element(self) -> None:
+        assert hu.pow(np.ma.masked, 2.0) is np.ma.masked
+        assert hu.pow(self.x[1:2].reshape(()), 2.0) is np.ma.masked
+
+    def test_out(self) -> None:
+        out = np.ma.zeros(3)
+        assert hu.pow(self.x, 2.0, out=out) is out
+        assert out.mask.tolist() == [False, True, False]
+        assert out.compressed().tolist() == [1, 9]
+        plain = np.zeros(3)
+        assert hu.pow(self.x, 2.0, out=plain) is plain
+
+    def test_as_numpys_own(self) -> None:
+        for function in (hu.pow, np.power):
+            result = function(self.x, self.y)
+            assert result.mask.tolist() == [False, True, True]
+            assert result.fill_value == 7
+
+
+def test_subclasses_come_back() -> None:
+    class Named(np.ndarray):
+        name = ""
+
+        def __array_finalize__(self, parent: Any) -> None:
+            self.name = getattr(parent, "name", "")
+
+    x = np.arange(1.0, 4).view(Named)
+    x.name = "x"
+    result = hu.pow(x, 2)
+    assert (type(result), result.name, result.tolist()) == (Named, "x", [1, 4, 9])
+    out = np.zeros(3).view(Named)
+    assert hu.pow(np.arange(1.0, 4), 2, out=out) is out
+
+
+class Recorded:
+    """Another library's array: notes what it was called with."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return type(self).__name__, ufunc, method, inputs, kwargs
+
+
+class Finer(Recorded):
+    pass
+
+
+class Declines:
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        return NotImplemented
+
+
+class Forbids:
+    __array_ufunc__ = None
+
+
+class TestOverrides:
+    def test_an_operand_may_take_over(self) -> None:
+        array = Recorded()
+        assert hu.pow(array, 2) == ("Recorded", POW_UFUNC, "__call__", (array, 2), {})
+        assert hu.prelu([1.0], array) == ("Recorded", PRELU_UFUNC, "__call__", ([1.0], array), {})
+        out = np.zeros(1)
+        assert hu.pow(array, 2, out=out) == ("Recorded", POW_UFUNC, "__call__", (array, 2), {"out": (out,)})
+        assert hu.pow(np.ones(1), 2, out=array)[4] == {"out": (array,)}
+
+    def test_in_numpys_order(self) -> None:
+        assert hu.pow(Recorded(), Finer())[0] == "Finer"
+        assert hu.pow(Declines(), Recorded())[0] == "Recorded"
+
+    def test_none_takes_it(self) -> None:
+        with pytest.raises(
+            TypeError, match="halfulp_pow is not implemented by the operands' types: Declines"
+        ):
+            hu.pow(Declines(), np.ones(1))
+        with pytest.raises(TypeError, match="Forbids does not support ufuncs"):
+            hu.pow(np.ones(1), Forbids())
+
+    def test_what_is_handed_over_computes(self) -> None:
+        x = np.array([1.0, 2.0])
+        assert POW_UFUNC(x, 2).tolist() == [1, 4]
+        assert POW_UFUNC(x, 2, out=(x,)) is x
+        assert x.tolist() == [1, 4]
+        assert (POW_UFUNC.nin, POW_UFUNC.nout, POW_UFUNC.signature) == (2, 1, None)
+
+    def test_its_name_is_none_of_numpys(self) -> None:
+        """Libraries look a ufunc up by its name, and would compute another power."""
+        assert not hasattr(np, POW_UFUNC.__name__)
+
+
+@pytest.mark.parametrize("thing", [hu.pow, hu.prelu, POW_UFUNC, PRELU_UFUNC, hu.op("onnx.Pow-1")])
+def test_pickling(thing: Any) -> None:
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(thing, protocol)) is thing

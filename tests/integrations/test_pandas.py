@@ -1,0 +1,73 @@
+"""pandas: our bits, with alignment, names and NA types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+pd = pytest.importorskip("pandas")
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(0.5, 9, 2000).astype(np.float32)
+Y = RNG.uniform(-3, 3, 2000).astype(np.float32)
+
+
+def test_the_bits_are_ours() -> None:
+    """pandas computes ufuncs that it knows by name itself; ours must not be taken for one."""
+    expected = hu.pow(X, Y)
+    assert (np.power(X, Y) != expected).any(), "these operands tell the two powers apart"
+    series, other = pd.Series(X, name="x"), pd.Series(Y)
+    for result in (hu.pow(series, Y), hu.pow(series, other), hu.pow(X, other)):
+        assert isinstance(result, pd.Series)
+        assert result.dtype == np.float32
+        assert result.to_numpy().tobytes() == expected.tobytes()
+    assert hu.pow(series, 2).name == "x"
+    frame = pd.DataFrame({"a": X, "b": Y})
+    result = hu.pow(frame.abs(), 2.5)
+    assert result["b"].to_numpy().tobytes() == hu.pow(np.abs(Y), 2.5).tobytes()
+
+
+def test_alignment() -> None:
+    x = pd.Series([1.0, 2.0, 3.0], index=list("abc"))
+    y = pd.Series([2.0, 3.0, 4.0], index=list("bcd"))
+    result = hu.pow(x, y)
+    pd.testing.assert_series_equal(result, pd.Series([1.0, 4.0, 27.0, np.nan], index=list("abcd")))
+    x_frame, y_frame = x.to_frame("p"), pd.DataFrame({"q": y})
+    assert hu.pow(x_frame, y_frame).columns.tolist() == ["p", "q"]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Int8", "UInt16", "Float32", "Float64"])
+def test_missing_values_stay_missing(dtype: str) -> None:
+    x = pd.Series([1, None, 3], dtype=dtype)
+    y = pd.Series([2, 2, None], dtype=dtype)
+    pd.testing.assert_series_equal(hu.pow(x, y), pd.Series([1, None, None], dtype=dtype))
+    pd.testing.assert_series_equal(hu.pow(x, 2), pd.Series([1, None, 9], dtype=dtype))
+    pd.testing.assert_series_equal(hu.prelu(x, y), pd.Series([1, None, None], dtype=dtype))
+
+
+def test_frames() -> None:
+    frame = pd.DataFrame({"p": np.float32([1, 2]), "q": np.float32([3, 4])}, index=["a", "b"])
+    expected = pd.DataFrame({"p": np.float32([1, 4]), "q": np.float32([27, 256])}, index=["a", "b"])
+    pd.testing.assert_frame_equal(hu.pow(frame, frame), expected)
+    assert hu.pow(frame, np.float32([2, 3]))["q"].tolist() == [27, 64]
+    assert hu.prelu(-frame, 0.5)["p"].tolist() == [-0.5, -1]
+    index = hu.pow(pd.Index([1.0, 2.0]), 2)
+    assert isinstance(index, pd.Index)
+
+
+def test_a_number_takes_each_columns_type() -> None:
+    frame = pd.DataFrame({"p": np.float32([1, 2]), "q": [3.0, 4.0], "r": pd.array([5, None], "Int8")})
+    for result in (hu.pow(frame, 2), hu.pow(2, frame), hu.prelu(frame, 3)):
+        assert result.dtypes.astype(str).tolist() == ["float32", "float64", "Int8"]
+    assert hu.pow(frame, 2)["r"].tolist() == [25, pd.NA]
+    assert hu.pow(2, frame)["r"].tolist() == [32, pd.NA]
+
+
+def test_what_pandas_can_not_do_is_an_error() -> None:
+    with pytest.raises(hu.SpecError):
+        hu.pow(pd.Series(["a"]), 2)
+    frame = pd.DataFrame({"p": [1.0]})
+    with pytest.raises(NotImplementedError):
+        hu.pow(frame, frame["p"])
