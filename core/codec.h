@@ -53,6 +53,24 @@ HALFULP_INLINE double decode(Storage<element> stored) {
     }
 }
 
+// The same as a float, in 32-bit lanes, for the types whose values are floats.
+template <Element element>
+HALFULP_INLINE float decode_float(Storage<element> stored) {
+    if constexpr (element == Element::float32) {
+        return __builtin_bit_cast(float, stored);
+    } else if constexpr (element == Element::bfloat16) {
+        return __builtin_bit_cast(float, static_cast<uint32_t>(stored) << 16);
+    } else if constexpr (element == Element::float16) {
+        uint32_t magnitude = stored & 0x7fffu, sign = (stored & 0x8000u) << 16;
+        // The exponent field of a float, subnormals included, times the difference of the biases.
+        float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
+        uint32_t bits = magnitude < 0x7c00 ? __builtin_bit_cast(uint32_t, scaled) : magnitude << 13 | 0x7f800000;
+        return __builtin_bit_cast(float, bits | sign);
+    } else {
+        return static_cast<float>(decode<element>(stored));
+    }
+}
+
 // The result of rounding a magnitude to the grid of a type, before it is packed.
 struct Rounded {
     uint64_t encoding;  // not yet compared with the greatest finite one
@@ -78,6 +96,28 @@ HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     uint64_t encoding = (binade << type.fraction_bits()) + integer;
     if constexpr (!type.has_zero()) encoding = encoding == 0 ? 0 : encoding - 1;
     return {encoding, rest < 0 ? -rest : rest};
+}
+
+// Two types' roundings from a float, in 32-bit lanes: the same as round_magnitude, and the encoding final.
+struct RoundedFloat {
+    uint32_t encoding;
+    bool tie;
+};
+
+// float32's upper half, subnormals included.
+HALFULP_INLINE RoundedFloat round_to_bfloat16(float magnitude) {
+    uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
+    return {(bits + 0x7fff + (bits >> 16 & 1)) >> 16, (bits & 0xffff) == 0x8000};
+}
+
+HALFULP_INLINE RoundedFloat round_to_float16(float magnitude) {
+    constexpr float most = 0x1p17f, least_normal = 0x1p-14f;
+    magnitude = magnitude < most ? magnitude : most;
+    uint32_t exponent = __builtin_bit_cast(uint32_t, magnitude > least_normal ? magnitude : least_normal) >> 23;
+    float scaled = magnitude * __builtin_bit_cast(float, (10 + 254 - exponent) << 23);
+    float shifted = scaled + 0x1p23f;
+    uint32_t encoding = ((exponent - 113) << 10) + (__builtin_bit_cast(uint32_t, shifted) & 0x7fffff);
+    return {encoding < 0x7c00 ? encoding : 0x7c00, __builtin_fabsf(scaled - (shifted - 0x1p23f)) == 0.5f};
 }
 
 // A double to nearest, ties to even; infinities and overflow as elements.def says, NaN to the canonical NaN.

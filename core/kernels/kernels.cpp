@@ -3,6 +3,8 @@
 // instruction set, so that the linker cannot mix code of different sets.
 #include "kernels.h"
 
+#include <cstring>
+
 #include "pow_int.h"
 #include "pow_tile.h"
 #include "prelu.h"
@@ -48,6 +50,8 @@ void decode_exponents(Element type, const void* y, Real* values, int n) {
         const auto* stored = as<element>(y);
         if constexpr (!row(element).is_float && row(element).bits == 64) {
             for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(exponent_of(stored[i]));
+        } else if constexpr (sizeof(Real) == 4) {
+            for (int i = 0; i < n; ++i) values[i] = decode_float<element>(stored[i]);
         } else {
             for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(decode<element>(stored[i]));
         }
@@ -59,22 +63,25 @@ constexpr bool fits_float(Element type) {
     return row(type).is_float ? type != Element::float64 : row(type).bits <= 16;
 }
 
-// Returns whether the lows are in use.
-bool decode_exponents_exactly(Element type, const void* y, double* high, double* low, int n) {
+// An exponent as a double and what is left of it.
+void decode_exponents_exactly(Element type, const void* y, double* high, double* low, int n) {
     if (type != Element::int64 && type != Element::uint64) {
         decode_exponents(type, y, high, n);
-        return false;
+        for (int i = 0; i < n; ++i) low[i] = 0;
+        return;
     }
     const auto split_all = [&](const auto* stored) {
         for (int i = 0; i < n; ++i) {
+            // The nearest double may be 2^63 or 2^64, so the difference is taken modulo 2^64: it is small.
             high[i] = static_cast<double>(stored[i]);
-            low[i] = static_cast<double>(static_cast<int64_t>(
-                static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
+            double back = high[i] < 0x1p63 ? high[i] : high[i] - 0x1p63;
+            uint64_t whole = static_cast<uint64_t>(static_cast<int64_t>(back < 0x1p63 ? back : 0)) +
+                             (high[i] < 0x1p63 ? 0 : back < 0x1p63 ? uint64_t{1} << 63 : 0);
+            low[i] = static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(stored[i]) - whole));
         }
     };
     if (type == Element::int64) split_all(as<Element::int64>(y));
     else split_all(as<Element::uint64>(y));
-    return true;
 }
 
 // x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
@@ -92,8 +99,8 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
     // Copies: `out` may be an operand, which the later phases read again.
     alignas(64) double bases[tile_size], high[tile_size], low[tile_size];
     for (int i = 0; i < n; ++i) bases[i] = decode<Element::float64>(as<Element::float64>(x)[i]);
-    bool has_low = decode_exponents_exactly(y_type, y, high, low, n);
-    pow_tile(options, bases, {high, has_low ? low : nullptr}, out, n);
+    decode_exponents_exactly(y_type, y, high, low, n);
+    pow_tile(options, bases, {high, low}, out, n);
 }
 
 template <Element type>
@@ -103,7 +110,7 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
     if (type == Element::float32 && !options.scale_bias && x != out) {
         x_values = static_cast<const float*>(x);
     } else {
-        for (int i = 0; i < n; ++i) bases[i] = static_cast<float>(decode<type>(as<type>(x)[i]));
+        for (int i = 0; i < n; ++i) bases[i] = decode_float<type>(as<type>(x)[i]);
         if (options.scale_bias)
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
@@ -145,14 +152,15 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
         alignas(64) Word squares[tile_size], powers[tile_size];
         alignas(64) Unsigned exponents[tile_size];
-        bool any_negative = false;
+        Unsigned signs = 0;
+        for (int i = 0; i < n; ++i) squares[i] = static_cast<Word>(base(i));
         for (int i = 0; i < n; ++i) {
-            squares[i] = static_cast<Word>(base(i));
-            exponents[i] = exponent(i) < 0 ? 0 : static_cast<Unsigned>(exponent(i));
-            any_negative |= exponent(i) < 0;
+            auto bits = static_cast<Unsigned>(exponent(i));
+            exponents[i] = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
+            signs |= bits;
         }
         pow_wrap(squares, exponents, powers, n);
-        if (any_negative) {
+        if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
             for (int i = 0; i < n; ++i) {
                 if (exponent(i) >= 0) continue;
                 powers[i] = static_cast<Word>(
@@ -176,12 +184,27 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
     });
 }
 
+template <Element type>
+void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out, int n) {
+    if constexpr (type == Element::bfloat16) {
+        uint32_t least = ~uint32_t{0};
+        for (int i = 0; i < n; ++i) {
+            BFloat16Product product = prelu_bfloat16(x[i], slope[i]);
+            out[i] = product.result;
+            least = least < product.size ? least : product.size;
+        }
+        if (least >= 0x00800000) return;
+    }
+    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[i]);
+}
+
 void prelu_tile(Element type, const void* x, const void* slope, void* out, int n) {
     with_element(type, [&](auto element) {
-        const auto* xs = as<element>(x);
-        const auto* slopes = as<element>(slope);
-        auto* results = static_cast<Storage<element>*>(out);
-        for (int i = 0; i < n; ++i) results[i] = prelu<element>(xs[i], slopes[i]);
+        // Where `out` is an operand, the loop takes a copy: it knows its pointers apart.
+        alignas(64) Storage<element> copy[tile_size];
+        if (x == out || slope == out) std::memcpy(copy, out, sizeof(copy[0]) * static_cast<size_t>(n));
+        prelu_of<element>(x == out ? copy : as<element>(x), slope == out ? copy : as<element>(slope),
+                          static_cast<Storage<element>*>(out), n);
     });
 }
 

@@ -212,22 +212,4 @@ HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& powe
     return {(least_value - big) * scale1 * scale2, (greatest_value - big) * scale1 * scale2};
 }
 
-// What pow returns where x is zero, infinite or NaN, or y is infinite or NaN (C23 F.10.4.4). `domain_error` is
-// the rule N9 of DirectML: a base below zero takes only finite integral exponents.
-HALFULP_INLINE double pow_special(double x, double y, bool y_integral, bool y_odd, bool domain_error) {
-    constexpr double infinity = __builtin_inf();
-    double magnitude = x < 0 ? -x : x;
-    bool x_negative = bits_of(x) >> 63;
-    if (y == 0) return 1;
-    if (domain_error && x < 0 && !(y_integral && y - y == 0)) return __builtin_nan("");
-    if (x == 1) return 1;
-    if (x != x || y != y) return __builtin_nan("");
-    if (y == infinity || y == -infinity) {
-        if (magnitude == 1) return 1;
-        return (magnitude > 1) == (y > 0) ? infinity : 0;
-    }
-    double result = (magnitude == 0) == (y < 0) ? infinity : 0;
-    return x_negative && y_odd ? -result : result;
-}
-
 }  // namespace halfulp::HALFULP_ISA

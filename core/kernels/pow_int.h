@@ -14,19 +14,31 @@
 
 namespace halfulp::HALFULP_ISA {
 
+// x^y modulo 2^(bits of Word) for y below 2^bits.
+template <int bits, typename Word, typename Exponent>
+HALFULP_INLINE Word power(Word x, Exponent y) {
+    Word odd = (y & 1) != 0 ? x : Word{1};
+    if constexpr (bits == 1) return odd;
+    else return odd * power<bits - 1>(x * x, y >> 1);
+}
+
 // out = x^y modulo 2^(bits of Word), y >= 0. As many squarings as the greatest exponent of the tile has bits.
 template <typename Word, typename Exponent>
 static void pow_wrap(Word* x, const Exponent* y, Word* out, int n) {
     Exponent all = 0;
-    for (int i = 0; i < n; ++i) {
-        all |= y[i];
-        out[i] = 1;
-    }
-    for (int bit = 0, bits = std::bit_width(all); bit < bits; ++bit) {
-        for (int i = 0; i < n; ++i) {
-            Word factor = (y[i] >> bit & 1) != 0 ? x[i] : Word{1};
-            out[i] *= factor;
-            x[i] *= x[i];
+    for (int i = 0; i < n; ++i) all |= y[i];
+    const int bits = static_cast<int>(std::bit_width(all));
+    if (bits <= 2) {
+        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);
+    } else if (bits <= 4) {
+        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);
+    } else {
+        for (int i = 0; i < n; ++i) out[i] = 1;
+        for (int bit = 0; bit < bits; ++bit) {
+            for (int i = 0; i < n; ++i) {
+                out[i] *= (y[i] >> bit & 1) != 0 ? x[i] : Word{1};
+                x[i] *= x[i];
+            }
         }
     }
 }
@@ -49,29 +61,28 @@ struct IntegerRange {
 struct Operand {
     double nearest;
     Dyadic magnitude;  // where finite
-    bool odd;
+    uint32_t parity;
 
     // A minus zero, which a scaled base can be, counts as zero.
-    static Operand of(double value) { return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), is_odd(value)}; }
+    static Operand of(double value) { return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))}; }
     static Operand of(int64_t value) {
         uint64_t bits = static_cast<uint64_t>(value);
-        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits), (bits & 1) != 0};
+        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits), static_cast<uint32_t>(bits & 1)};
     }
-    static Operand of(uint64_t value) { return {static_cast<double>(value), dyadic_of_integer(value), (value & 1) != 0}; }
+    static Operand of(uint64_t value) { return {static_cast<double>(value), dyadic_of_integer(value), static_cast<uint32_t>(value & 1)}; }
 
     bool negative() const { return nearest < 0; }
     bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
 };
 
 static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error) {
-    bool integral = is_integral(y.nearest);
     if (is_special(x.nearest, y.nearest) || y.nearest == 0) {
-        double special = pow_special(x.nearest, y.nearest, integral, y.odd, domain_error);
+        double special = pow_special(x.nearest, y.nearest, y.parity, domain_error);
         if (special != special) return 0;
         return range.saturate(special < 0, absolute(special) > 1 ? ~uint64_t{0} : static_cast<uint64_t>(absolute(special)));
     }
-    if (x.negative() && !integral) return 0;
-    bool negative = x.negative() && y.odd;
+    if (x.negative() && y.parity == not_integral) return 0;
+    bool negative = x.negative() && y.parity == odd;
     if (x.is_one()) return range.saturate(negative, 1);
 
     bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;

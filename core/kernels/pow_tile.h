@@ -9,37 +9,75 @@
 
 namespace halfulp::HALFULP_ISA {
 
-HALFULP_INLINE double absolute(double value) { return double_of(bits_of(value) & ~double_sign); }
+HALFULP_INLINE double absolute(double value) { return __builtin_fabs(value); }
+HALFULP_INLINE float absolute(float value) { return __builtin_fabsf(value); }
 
-HALFULP_INLINE bool is_integral(double y) {
-    double magnitude = absolute(y);
-    return magnitude >= 0x1p52 || (magnitude + 0x1p52) - 0x1p52 == magnitude;
+// The unsigned integer of a float's or a double's width.
+template <typename Real>
+using Word = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+
+template <typename Real>
+HALFULP_INLINE Word<Real> word_of(Real value) {
+    return __builtin_bit_cast(Word<Real>, value);
 }
 
-HALFULP_INLINE bool is_odd(double y) {
-    double half = absolute(y) * 0.5;
-    return half < 0x1p52 && (half + 0x1p52) - 0x1p52 != half && is_integral(y);
+// What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
+enum Parity : uint32_t { even = 0, odd = 1, not_integral = 2 };
+
+template <typename Real>
+HALFULP_INLINE Word<Real> parity_of(Real y) {
+    constexpr Real all_integral = sizeof(Real) == 4 ? Real(0x1p23) : Real(0x1p52);  // every number from here on is
+    Real magnitude = absolute(y), shifted = magnitude + all_integral;
+    Word<Real> small = shifted - all_integral == magnitude ? word_of(shifted) & 1 : not_integral;
+    Word<Real> great = magnitude < 2 * all_integral ? word_of(magnitude) & 1 : even;
+    return magnitude < all_integral ? small : great;
+}
+
+// What pow returns where x is zero, infinite or NaN, or y is infinite or NaN (C23 F.10.4.4). `domain_error` is
+// the rule N9 of DirectML: a base below zero takes only finite integral exponents.
+static inline double pow_special(double x, double y, uint32_t parity, bool domain_error) {
+    constexpr double infinity = __builtin_inf();
+    double magnitude = x < 0 ? -x : x;
+    bool x_negative = bits_of(x) >> 63;
+    if (y == 0) return 1;
+    if (domain_error && x < 0 && (parity == not_integral || y - y != 0)) return __builtin_nan("");
+    if (x == 1) return 1;
+    if (x != x || y != y) return __builtin_nan("");
+    if (y == infinity || y == -infinity) {
+        if (magnitude == 1) return 1;
+        return (magnitude > 1) == (y > 0) ? infinity : 0;
+    }
+    double result = (magnitude == 0) == (y < 0) ? infinity : 0;
+    return x_negative && parity == odd ? -result : result;
 }
 
 // Whether the phases' value has no meaning and pow_special's has.
-HALFULP_INLINE bool is_special(double x, double y) {
-    return !(absolute(x) > 0 && absolute(x) < __builtin_inf() && absolute(y) < __builtin_inf());
+template <typename X, typename Y>
+HALFULP_INLINE bool is_special(X x, Y y) {
+    return !(absolute(x) > 0 && absolute(x) < X(__builtin_inf()) && absolute(y) < Y(__builtin_inf()));
 }
 
-// Exponents as the phases take them: values, and what 64-bit integers beyond 2^53 have left of them (or null: nothing).
+// Exponents as the phases take them: floats, doubles, or doubles with what 64-bit integers beyond 2^53 have left of them.
 template <typename Real>
 struct Exponents {
     const Real* values;
+
+    Real high(int i) const { return values[i]; }
+    double low(int) const { return 0; }
+    Word<Real> parity(int i) const { return parity_of(values[i]); }
+    Dyadic dyadic(int i) const { return dyadic_of(values[i]); }
+};
+
+struct PairExponents {
+    const double* highs;
     const double* lows;
 
-    double high(int i) const { return values[i]; }
-    double low(int i) const { return lows ? lows[i] : 0; }
-    bool integral(int i) const { return is_integral(high(i)); }
-    bool odd(int i) const { return is_odd(high(i)) != is_odd(low(i)); }
-
+    double high(int i) const { return highs[i]; }
+    double low(int i) const { return lows[i]; }
+    uint64_t parity(int i) const { return parity_of(highs[i]) ^ parity_of(lows[i]); }
     Dyadic dyadic(int i) const {
-        if (low(i) == 0) return dyadic_of(high(i));
-        __int128 sum = static_cast<__int128>(high(i)) + static_cast<__int128>(low(i));
+        if (lows[i] == 0) return dyadic_of(highs[i]);
+        __int128 sum = static_cast<__int128>(highs[i]) + static_cast<__int128>(lows[i]);
         return dyadic_of_integer(static_cast<uint64_t>(sum < 0 ? -sum : sum));
     }
 };
@@ -55,18 +93,17 @@ HALFULP_INLINE Storage<type> pack(double magnitude) {
     }
 }
 
-// The sign of x^y for x < 0: a minus where y is odd, NaN where y is not integral.
-template <Element type>
-HALFULP_INLINE Storage<type> with_sign(Storage<type> magnitude, bool negative, bool integral, bool odd) {
+// The encoding of x^y from its magnitude's: where x is below zero a minus for an odd y, NaN for one that is not integral.
+template <Element type, typename Lane>
+HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
     constexpr ElementRow to = row(type);
-    bool keeps_sign = (to.bits == 4 || magnitude != to.nan) && (to.has_minus_zero() || magnitude != 0);
-    auto sign = static_cast<Storage<type>>(negative && odd && keeps_sign ? to.sign() : 0);
-    return negative && !integral ? static_cast<Storage<type>>(to.nan) : static_cast<Storage<type>>(magnitude | sign);
-}
-
-template <typename Real>
-HALFULP_INLINE bool is_negative(Real x) {
-    return (bits_of(x) & double_sign) != 0;
+    constexpr Lane nan = static_cast<Lane>(to.nan), sign = static_cast<Lane>(to.sign());
+    constexpr bool nan_has_no_sign = to.bits != 4;
+    Lane negative = x_bits >> (8 * sizeof(Lane) - 1);
+    Lane minus = (negative & parity) * sign;  // parity's other values have no bit in common with 1
+    minus = nan_has_no_sign && magnitude == nan ? 0 : minus;
+    minus = !to.has_minus_zero() && magnitude == 0 ? 0 : minus;
+    return (negative & (parity >> 1)) != 0 ? nan : magnitude | minus;
 }
 
 // What kinds of operands a tile holds.
@@ -76,66 +113,99 @@ struct Contents {
     bool subnormal;  // a base
 };
 
-// Maxima of integers, which every instruction set has for 32-bit lanes and which see all kinds at once.
-static Contents scan(const float* x, const float* y, int n) {
+// Integers that carry into their top bits, and maxima, see all kinds in a few instructions.
+struct DoubleBits {
+    uint64_t any_bit = 0, carries = 0, borrows = 0;
+
+    void add(double value) {
+        constexpr uint64_t least_normal = uint64_t{1} << 52;
+        uint64_t bits = bits_of(value), magnitude = bits & ~double_sign;
+        any_bit |= bits;
+        carries |= magnitude + least_normal;
+        borrows |= magnitude - least_normal;
+    }
+    bool negative() const { return any_bit >> 63 != 0; }
+    bool not_finite() const { return carries >> 63 != 0; }
+    bool below_normal() const { return borrows >> 63 != 0; }
+};
+
+static Contents scan(const double* x, const double* y, int n) {
+    DoubleBits of_x, of_y;
+    for (int i = 0; i < n; ++i) {
+        of_x.add(x[i]);
+        of_y.add(y[i]);
+    }
+    // A zero among the subnormals is found out where they are handled.
+    return {of_x.negative(), of_x.not_finite() || of_x.below_normal() || of_y.not_finite(), of_x.below_normal()};
+}
+
+// Whether any exponent is infinite or NaN.
+static bool any_not_finite(const float* y, int n) {
+    uint32_t most = 0;
+    for (int i = 0; i < n; ++i) {
+        uint32_t magnitude = __builtin_bit_cast(uint32_t, y[i]) & 0x7fffffff;
+        most = most > magnitude ? most : magnitude;
+    }
+    return most >= 0x7f800000;
+}
+
+static bool any_not_finite(const double* y, int n) {
+    DoubleBits of_y;
+    for (int i = 0; i < n; ++i) of_y.add(y[i]);
+    return of_y.not_finite();
+}
+
+template <typename Y>
+static Contents scan(const float* x, const Y* y, int n) {
     constexpr uint32_t infinity = 0x7f800000, least_normal = 0x00800000;
-    uint32_t from_normal = 0, y_magnitude = 0;
+    uint32_t from_normal = 0;
     for (int i = 0; i < n; ++i) {
-        uint32_t x_bits = __builtin_bit_cast(uint32_t, x[i]) - least_normal;
-        uint32_t y_bits = __builtin_bit_cast(uint32_t, y[i]) & 0x7fffffff;
-        from_normal = from_normal > x_bits ? from_normal : x_bits;
-        y_magnitude = y_magnitude > y_bits ? y_magnitude : y_bits;
+        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) - least_normal;
+        from_normal = from_normal > bits ? from_normal : bits;
     }
-    if (from_normal < infinity - least_normal && y_magnitude < infinity) return {false, false, false};
-    uint32_t negative = 0, from_one = 0, subnormal = 0;
+    bool y_special = any_not_finite(y, n);
+    if (from_normal < infinity - least_normal) return {false, y_special, false};
+    uint32_t any_bit = 0, from_one = 0, below_normal = 0;
     for (int i = 0; i < n; ++i) {
-        uint32_t x_bits = __builtin_bit_cast(uint32_t, x[i]), magnitude = x_bits & 0x7fffffff;
-        negative |= x_bits;
+        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]), magnitude = bits & 0x7fffffff;
+        any_bit |= bits;
         from_one = from_one > magnitude - 1 ? from_one : magnitude - 1;
-        subnormal |= magnitude < least_normal;
+        below_normal |= magnitude - least_normal;
     }
-    return {negative >> 31 != 0, from_one >= infinity - 1 || y_magnitude >= infinity, subnormal != 0};
+    return {any_bit >> 31 != 0, from_one >= infinity - 1 || y_special, below_normal >> 31 != 0};
 }
 
-template <typename Real>
-static Contents scan(const Real* x, const double* y, int n) {
-    uint64_t negative = 0, special = 0, subnormal = 0;
-    for (int i = 0; i < n; ++i) {
-        negative |= bits_of(x[i]);
-        special |= is_special(x[i], y[i]);
-        subnormal |= absolute(x[i]) < (sizeof(Real) == 4 ? 0x1p-126 : 0x1p-1022);
-    }
-    return {negative >> 63 != 0, special != 0, subnormal != 0};
-}
-
-// Signs, then the special values.
+// Signs, then the special values, for magnitudes in lanes as wide as the bases.
 template <Element type, typename X, typename Y>
-static void finish(const PowOptions& options, const Contents& contents, const X* x, Exponents<Y> y, Storage<type>* out, int n) {
-    if (contents.negative)
-        for (int i = 0; i < n; ++i) out[i] = with_sign<type>(out[i], is_negative(x[i]), y.integral(i), y.odd(i));
+static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
+    if (contents.negative) {
+        alignas(64) Word<X> parities[tile_size];
+        for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));
+        for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
+    }
     if (!contents.special) return;
     for (int i = 0; i < n; ++i)
         if (is_special(x[i], y.high(i)))
-            out[i] = encode<type>(pow_special(x[i], y.high(i), y.integral(i), y.odd(i), options.domain_error));
+            lanes[i] = encode<type>(pow_special(x[i], y.high(i), static_cast<uint32_t>(y.parity(i)), options.domain_error));
 }
 
 // The last phase for the lanes listed.
 template <Element type, typename X, typename Y>
-static void resolve_exactly(const X* x, Exponents<Y> y, Storage<type>* out, const int* lanes, int count) {
+static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
     for (int j = 0; j < count; ++j) {
-        int i = lanes[j];
+        int i = listed[j];
         if (is_special(x[i], y.high(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
         uint64_t magnitude = pow_exact(row(type), false, dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i));
-        out[i] = with_sign<type>(static_cast<Storage<type>>(magnitude), is_negative(x[i]), y.integral(i), y.odd(i));
+        out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
 }
 
 // The lanes whose flag is set.
 template <typename Flag>
-static int list_lanes(const Flag* flags, int n, int* lanes) {
+static int list_lanes(const Flag* flags, int n, int* listed) {
     int count = 0;
     for (int i = 0; i < n; ++i) {
-        lanes[count] = i;
+        listed[count] = i;
         count += flags[i] != 0;
     }
     return count;
@@ -143,7 +213,7 @@ static int list_lanes(const Flag* flags, int n, int* lanes) {
 
 // The pair phase: magnitudes on the target's grid to `values`, flags where undecided.
 template <typename X, typename Y>
-static void pair_phase(const X* x, Exponents<Y> y, const PairTarget& target, double* values, uint64_t* flags, int n) {
+static void pair_phase(const X* x, Y y, const PairTarget& target, double* values, uint64_t* flags, int n) {
     alignas(64) double t_high[tile_size], t_low[tile_size];
     for (int i = 0; i < n; ++i) {
         DoubleDouble t = log2_pair<sizeof(X) == 8>(absolute(x[i]), y.high(i), y.low(i));
@@ -159,23 +229,23 @@ static void pair_phase(const X* x, Exponents<Y> y, const PairTarget& target, dou
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
-static void resolve(const float* x, Exponents<Y> y, Storage<type>* out, const int* lanes, int count) {
+static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], values[tile_size];
     alignas(64) uint64_t flags[tile_size];
-    int left[tile_size + 1], left_lanes[tile_size];
+    int left[tile_size + 1], left_listed[tile_size];
     for (int j = 0; j < count; ++j) {
-        x_some[j] = x[lanes[j]];
-        y_some[j] = y.high(lanes[j]);
+        x_some[j] = x[listed[j]];
+        y_some[j] = y.high(listed[j]);
     }
-    pair_phase(x_some, Exponents<double>{y_some, nullptr}, PairTarget::of(row(type)), values, flags, count);
+    pair_phase(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), values, flags, count);
     int left_count = list_lanes(flags, count, left);
-    for (int j = 0; j < left_count; ++j) left_lanes[j] = lanes[left[j]];
+    for (int j = 0; j < left_count; ++j) left_listed[j] = listed[left[j]];
     for (int j = 0; j < count; ++j) {
-        int i = lanes[j];
+        int i = listed[j];
         if (flags[j] || is_special(x[i], y.high(i))) continue;
-        out[i] = with_sign<type>(pack<type>(values[j]), is_negative(x[i]), y.integral(i), y.odd(i));
+        out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(pack<type>(values[j]), bits_of(x[i]), y.parity(i)));
     }
-    resolve_exactly<type>(x, y, out, left_lanes, left_count);
+    resolve_exactly<type>(x, y, out, left_listed, left_count);
 }
 
 // A power's encoding, and not zero where its interval holds a rounding boundary.
@@ -196,17 +266,12 @@ HALFULP_INLINE Encoded round_fast(double t) {
 // the float nearest to the power.
 template <Element type>
 HALFULP_INLINE Encoded round_again(float power) {
-    if constexpr (type == Element::bfloat16) {  // float32's upper half, subnormals included
-        uint32_t bits = __builtin_bit_cast(uint32_t, power);
-        return {(bits + 0x7fff + (bits >> 16 & 1)) >> 16, (bits & 0xffff) == 0x8000};
-    } else if constexpr (type == Element::float16) {  // round_magnitude in 32-bit lanes
-        constexpr float most = 0x1p17f, least_normal = 0x1p-14f;
-        float magnitude = power < most ? power : most;
-        uint32_t exponent = __builtin_bit_cast(uint32_t, magnitude > least_normal ? magnitude : least_normal) >> 23;
-        float scaled = magnitude * __builtin_bit_cast(float, (10 + 254 - exponent) << 23);
-        float shifted = scaled + 0x1p23f, rest = scaled - (shifted - 0x1p23f);
-        uint32_t encoding = ((exponent - 113) << 10) + (__builtin_bit_cast(uint32_t, shifted) & 0x7fffff);
-        return {encoding < 0x7c00 ? encoding : 0x7c00, rest == 0.5f || rest == -0.5f};
+    if constexpr (type == Element::bfloat16) {
+        RoundedFloat rounded = round_to_bfloat16(power);
+        return {rounded.encoding, rounded.tie};
+    } else if constexpr (type == Element::float16) {
+        RoundedFloat rounded = round_to_float16(power);
+        return {rounded.encoding, rounded.tie};
     } else {
         Rounded rounded = round_magnitude<type>(power);
         uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
@@ -219,62 +284,52 @@ template <Element type, typename Y>
 static void pow_tile(const PowOptions& options, const float* x, const Y* exponents, Storage<type>* out, int n) {
     // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
-    Exponents<Y> y{exponents, nullptr};
+    Exponents<Y> y{exponents};
     alignas(64) double t[tile_size];
-    alignas(64) uint32_t encodings[tile_size], flags[tile_size];
     Contents contents = scan(x, exponents, n);
     if (contents.subnormal) {
-        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(absolute(x[i])), 1000);
+        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(static_cast<double>(absolute(x[i]))), 1000);
     } else {
-        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(__builtin_fabsf(x[i])), 1000);
+        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(absolute(x[i])), 1000);
     }
 
+    alignas(64) uint32_t lanes[tile_size], flags[tile_size];
     uint32_t any = 0;
-    uint32_t* floats = encodings;
-    if constexpr (type == Element::float32) floats = out;
     for (int i = 0; i < n; ++i) {
         Encoded power = round_fast(t[i]);
-        floats[i] = power.encoding;
+        lanes[i] = power.encoding;
         any |= power.undecided;
     }
     if constexpr (type != Element::float32) {
-        // Here what matters is whether the float is undecided between two elements of the type.
-        any = 0;
+        // What matters is whether the float is undecided between two elements of the type.
         for (int i = 0; i < n; ++i) {
-            Encoded power = round_again<type>(__builtin_bit_cast(float, floats[i]));
-            out[i] = static_cast<Storage<type>>(power.encoding);
-            any |= power.undecided;
+            Encoded power = round_again<type>(__builtin_bit_cast(float, lanes[i]));
+            lanes[i] = power.encoding;
+            flags[i] = power.undecided;
         }
+        any = 0;  // by a loop of its own: a sum of comparisons is no vector loop to every compiler
+        for (int i = 0; i < n; ++i) any |= flags[i];
     }
-    finish<type>(options, contents, x, y, out, n);
+    finish<type>(options, contents, x, y, lanes, n);
+    for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);
     if (!any) return;
-    for (int i = 0; i < n; ++i) {
-        if constexpr (type == Element::float32) flags[i] = round_fast(t[i]).undecided;
-        else flags[i] = round_again<type>(__builtin_bit_cast(float, floats[i])).undecided;
-    }
-    int lanes[tile_size + 1];
-    resolve<type>(x, y, out, lanes, list_lanes(flags, n, lanes));
+    if constexpr (type == Element::float32)
+        for (int i = 0; i < n; ++i) flags[i] = round_fast(t[i]).undecided;
+    int listed[tile_size + 1];
+    resolve<type>(x, y, out, listed, list_lanes(flags, n, listed));
 }
 
 // float64.
-static void pow_tile(const PowOptions& options, const double* x, Exponents<double> y, uint64_t* out, int n) {
+static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n) {
     alignas(64) double t_high[tile_size], t_low[tile_size];
     alignas(64) uint64_t flags[tile_size];
-    Contents contents = scan(x, y.values, n);
+    Contents contents = scan(x, y.highs, n);
     uint64_t any = 0, far = contents.subnormal;
     if (!contents.subnormal) {
-        if (y.lows) {
-            for (int i = 0; i < n; ++i) {
-                DoubleDouble t = log2_pair<false>(absolute(x[i]), y.values[i], y.lows[i]);
-                t_high[i] = t.high;
-                t_low[i] = t.low;
-            }
-        } else {
-            for (int i = 0; i < n; ++i) {
-                DoubleDouble t = log2_pair<false>(absolute(x[i]), y.values[i], 0);
-                t_high[i] = t.high;
-                t_low[i] = t.low;
-            }
+        for (int i = 0; i < n; ++i) {
+            DoubleDouble t = log2_pair<false>(absolute(x[i]), y.highs[i], y.lows[i]);
+            t_high[i] = t.high;
+            t_low[i] = t.low;
         }
         for (int i = 0; i < n; ++i) {
             Rounding rounding = round_normal(exp2_pair({t_high[i], t_low[i]}));
@@ -292,8 +347,8 @@ static void pow_tile(const PowOptions& options, const double* x, Exponents<doubl
     }
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
-    int lanes[tile_size + 1];
-    resolve_exactly<Element::float64>(x, y, out, lanes, list_lanes(flags, n, lanes));
+    int listed[tile_size + 1];
+    resolve_exactly<Element::float64>(x, y, out, listed, list_lanes(flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -17,6 +17,13 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
         float product = base * __builtin_bit_cast(float, slope);
         uint32_t bits = product != product ? static_cast<uint32_t>(to.nan) : __builtin_bit_cast(uint32_t, product);
         return base < 0 ? bits : x;
+    } else if constexpr (type == Element::float16) {
+        // The product of two such numbers is a float, exactly.
+        float base = decode_float<type>(x), product = base * decode_float<type>(slope);
+        uint32_t encoding = round_to_float16(__builtin_fabsf(product)).encoding |
+                            __builtin_bit_cast(uint32_t, product) >> 31 << 15;
+        encoding = product != product ? static_cast<uint32_t>(to.nan) : encoding;
+        return base < 0 ? static_cast<uint16_t>(encoding) : x;
     } else if constexpr (to.is_float) {
         double base = decode<type>(x);
         return base < 0 ? encode<type>(base * decode<type>(slope)) : x;
@@ -28,6 +35,20 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     } else {
         return x;
     }
+}
+
+// bfloat16, in 32-bit lanes: the product of two such numbers is a float, exactly, unless it is below float's normal range.
+struct BFloat16Product {
+    uint16_t result;
+    uint32_t size;  // the product's magnitude, as a float's encoding minus 1: a zero, which needs no care, is the greatest
+};
+
+HALFULP_INLINE BFloat16Product prelu_bfloat16(uint16_t x, uint16_t slope) {
+    float base = decode_float<Element::bfloat16>(x), product = base * decode_float<Element::bfloat16>(slope);
+    uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
+    uint32_t encoding = round_to_bfloat16(__builtin_bit_cast(float, magnitude)).encoding | bits >> 31 << 15;
+    encoding = product != product ? 0x7fc0 : encoding;
+    return {base < 0 ? static_cast<uint16_t>(encoding) : x, magnitude - 1};
 }
 
 }  // namespace halfulp::HALFULP_ISA
