@@ -12,11 +12,14 @@ from halfulp.errors import HalfulpError
 from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
 
 if TYPE_CHECKING:
+    from halfulp.frontends.dxdispatch import Program
     from halfulp.frontends.graph import Array, Model, Value
 
 
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
+    ],
     inputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,7 +28,7 @@ def run(
             metavar="NAME=FILE",
             help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
             " FILE.npz alone feeds every input it has an entry for."
-            " Without any, inputs are made up.",
+            " Without any, inputs are made up; those of a .json file have values of their own.",
         ),
     ] = None,
     output: Annotated[
@@ -43,6 +46,14 @@ def run(
         list[str] | None,
         typer.Option("--dim", metavar="NAME=N", help="The size of a symbolic dim in them (else 3)."),
     ] = None,
+    output_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output-folder",
+            metavar="FOLDER",
+            help="Where the writeFile commands of a .json file may write, instead of the file's own folder.",
+        ),
+    ] = None,
 ) -> None:
     """Evaluate a model and print which engine evaluated which node, and what came out.
 
@@ -50,7 +61,8 @@ def run(
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.cli import table
-    from halfulp.frontends.onnx import load
+    from halfulp.frontends.graph import Model
+    from halfulp.frontends.load import load
     from halfulp.runtime.feeds import make_inputs
     from halfulp.runtime.run import run_with_report
 
@@ -59,9 +71,11 @@ def run(
         if dims:
             raise HalfulpError("--dim is for inputs that are made up; these are fed")
         feeds = _fed(loaded, inputs)
-    else:
+    elif isinstance(loaded, Model):
         feeds = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))
-    outputs, report = run_with_report(loaded, feeds)
+    else:
+        feeds = {}
+    outputs, report = run_with_report(loaded, feeds, output_folder=output_folder)
     if output is not None:
         write_npz(output, _flat(outputs))
     console = table.console()
@@ -76,8 +90,9 @@ def run(
         console.print(f"written to {output}", markup=False, highlight=False)
 
 
-def _fed(model: Model, arguments: list[str]) -> dict[str, Array]:
-    declared = {value.name: value for value in model.graph.inputs}
+def _fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
+    declared = {alias: value for value in model.inputs for alias in value.aliases}
+    declared |= {value.name: value for value in model.inputs}
     feeds: dict[str, Array] = {}
     for argument in arguments:
         name, equals, file = argument.partition("=")

@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -262,3 +262,44 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     data = member.read(min(needed, memory))
     _check_size(shape, dtype, len(data), what)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def inside(folder: Path | None, location: str, what: str, *, exists: bool = True) -> Path:
+    """Return the path of a file that a model names, refusing all that leaves a folder.
+
+    Args:
+        folder: where the file must lie; None where there is none.
+        location: as the model spells it; a backslash separates folders as well.
+        what: how messages name it.
+        exists: whether it must be there, and a plain file.
+
+    Raises:
+        HalfulpError: the location is absolute, goes up, or leads out through a symbolic link; or the
+            file is missing where it must not be.
+
+    Example:
+        >>> inside(Path("/tmp"), "../etc/passwd", "sourcePath")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: sourcePath leaves the folder
+          got: '../etc/passwd'
+    """
+    shown = repr(location[:80])
+    if folder is None:
+        raise HalfulpError(f"{what} names a file, but the model came without a folder", got=shown)
+    relative = PurePosixPath(location.replace("\\", "/"))
+    drive = len(location) > 1 and location[1] == ":"
+    if not relative.name or "\0" in location or relative.is_absolute() or drive or ".." in relative.parts:
+        raise HalfulpError(f"{what} leaves the folder", got=shown)
+    try:
+        root = folder.resolve(strict=True)
+        path = (root / relative).resolve(strict=exists)
+        regular = not exists or stat.S_ISREG(path.stat().st_mode)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HalfulpError(f"{what} can't be used: {reason}", got=shown) from None
+    if not path.is_relative_to(root):
+        raise HalfulpError(f"{what} leaves the folder through a symbolic link", got=shown)
+    if not regular:
+        raise HalfulpError(f"{what} is not a plain file", got=shown)
+    return path

@@ -6,7 +6,7 @@ node's ``source``, for those who must hand the node on to that format's own libr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -37,6 +37,18 @@ def printable(text: str) -> str:
     """
     cut = text if len(text) <= 80 else f"{text[:77]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Return names in one line, the first of them where there are many.
+
+    Example:
+        >>> listed(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +201,8 @@ class Model:
 
     file: str
     graph: Graph
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The graph's inputs."""
+        return self.graph.inputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -34,17 +34,12 @@ def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
             contradicts the declaration, a symbol that would stand for two numbers.
     """
     graph = model.graph
-    names = {value.name for value in graph.inputs}
-    for name in feeds:
-        if name not in names:
-            raise ModelError(
-                f"has no input {name!r}", file=model.file, expected=", ".join(map(repr, names)) or "none"
-            )
+    feeds = by_name(graph.inputs, feeds, model.file)
     symbols: dict[str, tuple[int, str]] = {}
     values: dict[str, Any] = {}
     for declared in graph.inputs:
         if declared.name in feeds:
-            values[declared.name] = _as_value(feeds[declared.name], declared, model.file)
+            values[declared.name] = as_value(feeds[declared.name], declared, model.file)
         elif declared.name in graph.constants:
             values[declared.name] = graph.constants[declared.name]
         elif declared.kind == "optional":
@@ -58,8 +53,40 @@ def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _as_value(fed: Any, declared: Value, file: str) -> Any:
-    """Return what is fed as an array (in native byte order), or as it is for a sequence."""
+def by_name(inputs: Sequence[Value], feeds: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """Return what is fed by the inputs' names, which each may be called by an alias.
+
+    Raises:
+        ModelError: a name that is no input, or that two inputs share, or an input that is fed twice.
+
+    Example:
+        >>> by_name([Value("x", aliases=("Parameter_1",))], {"Parameter_1": 1}, "net.xml")
+        {'x': 1}
+    """
+    names = {value.name: [value.name] for value in inputs}
+    for value in inputs:
+        for alias in value.aliases:
+            if [alias] != names.get(alias):  # a name goes before an alias
+                names.setdefault(alias, []).append(value.name)
+    found: dict[str, Any] = {}
+    for given, value in feeds.items():
+        meant = names.get(given, [])
+        if len(meant) != 1:
+            known = ", ".join(repr(value.name) for value in inputs)
+            message = f"has no input {given!r}" if not meant else f"has several inputs called {given!r}"
+            raise ModelError(message, file=file, expected=known or "none")
+        if meant[0] in found:
+            raise ModelError(f"input {meant[0]!r} is given twice", file=file)
+        found[meant[0]] = value
+    return found
+
+
+def as_value(fed: Any, declared: Value, file: str) -> Any:
+    """Return what is fed as an array (in native byte order), or as it is for a sequence.
+
+    Raises:
+        ModelError: it is no array, or Python numbers that don't fit the declared type.
+    """
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:

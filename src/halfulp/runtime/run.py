@@ -3,11 +3,14 @@
 The walk over the graph is ours. So are Pow and PRelu, in the version that the model's own opset puts
 in force, wherever they stand: in the graph, in the branch of an If, in the body of a Loop or of one of
 the model's functions. The operators around them (:mod:`halfulp.runtime.helpers`) and control flow are
-ours too; every other node goes through the onnx package's ReferenceEvaluator.
+ours too; every other node goes through the onnx package's ReferenceEvaluator. OpenVINO's operators
+are :mod:`halfulp.runtime.openvino`'s, and a DxDispatch file is no graph but a list of commands, which
+:mod:`halfulp.runtime.dxdispatch` carries out.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,8 +20,10 @@ import numpy as np
 
 from halfulp.apply import op
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.frontends.graph import Graph, Model, Node
-from halfulp.frontends.onnx import Source, load
+from halfulp.frontends.dxdispatch import Program
+from halfulp.frontends.graph import Graph, Model, Node, Value
+from halfulp.frontends.load import Source, load
+from halfulp.runtime import dxdispatch, openvino
 from halfulp.runtime.control import CONTROL
 from halfulp.runtime.feeds import bind, check, guard_memory
 from halfulp.runtime.foreign import Foreign
@@ -28,21 +33,54 @@ from halfulp.runtime.report import Engine, Report
 _OURS = {"Pow", "PRelu"}
 
 
-def run(model: Source | Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+class Outputs(dict[str, Any]):
+    """A model's outputs by name; one that has other names too is found by those as well.
+
+    Example:
+        >>> outputs = Outputs({"y": 1}, [Value("y", aliases=("Result_7",))])
+        >>> outputs, outputs["Result_7"]
+        ({'y': 1}, 1)
+    """
+
+    def __init__(self, values: Mapping[str, Any], declared: Sequence[Value]) -> None:
+        super().__init__(values)
+        self._names: dict[str, str] = {}
+        for value in declared:
+            for alias in value.aliases:
+                self._names.setdefault(alias, value.name)
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self[self._names[name]]
+
+
+def run(
+    model: Source | Model | Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    output_folder: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
     """Evaluate a model and return its outputs by name.
 
     Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or what
-            :func:`halfulp.frontends.onnx.load` returned.
-        inputs: arrays by name. An input with an initializer of its name may be left out.
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, an ``onnx.ModelProto``, or what :func:`halfulp.frontends.load.load` returned.
+        inputs: arrays by name. An input with an initializer of its name may be left out. For OpenVINO
+            a name is a tensor's or a Parameter's; for DxDispatch a resource's, whose initial values
+            the array replaces.
+        output_folder: where the writeFile commands of a DxDispatch file may write; its own folder
+            where not given.
 
     Returns:
-        A dict of the model's outputs: arrays, and lists for sequences.
+        A dict of the model's outputs: arrays, and lists for sequences. An OpenVINO output goes by its
+        tensor name, and is found by its Result's name too. For DxDispatch they are the resources that
+        a dispatch wrote.
 
     Raises:
         ModelError: the model is broken or unsafe, or an input or a result contradicts what it
             declares, or a node's operands break a clause of its operator (then ``.clause`` is set).
-        UnsupportedError: an operator that neither we nor the onnx package evaluate.
+        UnsupportedError: an operator that nothing here evaluates.
 
     Example:
         >>> from onnx import parser
@@ -51,14 +89,22 @@ def run(model: Source | Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
         >>> run(model, {"x": np.array([3, -0.5], np.float32)})
         {'y': array([9.  , 0.25], dtype=float32)}
     """
-    return run_with_report(model, inputs)[0]
+    return run_with_report(model, inputs, output_folder=output_folder)[0]
 
 
-def run_with_report(model: Source | Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
+def run_with_report(
+    model: Source | Model | Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    output_folder: str | os.PathLike[str] | None = None,
+) -> tuple[dict[str, Any], Report]:
     """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
-    loaded = model if isinstance(model, Model) else load(model)
+    loaded = model if isinstance(model, Model | Program) else load(model)
+    if isinstance(loaded, Program):
+        return dxdispatch.run(loaded, inputs or {}, output_folder)
+    openvino.refuse_foreign(loaded)
     walk = _Walk(loaded)
-    values = bind(loaded, inputs)
+    values = bind(loaded, inputs or {})
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
     kept = list(values.values())
@@ -70,7 +116,7 @@ def run_with_report(model: Source | Model, inputs: Mapping[str, Any]) -> tuple[d
                 value = value.copy()
             kept.append(value)
         named[declared.name] = value
-    return named, walk.report
+    return Outputs(named, graph.outputs), walk.report
 
 
 def _shares(a: Any, b: Any) -> bool:
@@ -141,6 +187,8 @@ class _Walk:
         if node.function is not None:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
+        if node.standard == "openvino":
+            return "halfulp", [openvino.evaluate(node, inputs, self._file)]
         if node.domain == "":
             if node.type in _OURS:
                 return "halfulp", [self._ours(node, inputs)]

@@ -1,0 +1,289 @@
+"""DxDispatch JSON, the file that DirectML's own tool runs: resources, dispatchables, commands.
+
+The file is taken to be hostile: what is wrong with it is found here, before anything runs, in one
+line that names the file and the part. Dispatchables that are not ours are read all the same; running
+them is refused by name. Fields are spelled as in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.frontends.directml import OperatorDesc
+from halfulp.frontends.directml_tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
+from halfulp.frontends.dxdispatch_values import FromFile, Initial, Mixed
+from halfulp.frontends.files import replacing
+from halfulp.frontends.graph import Array, Value
+
+_LARGEST_FILE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A buffer and what it holds at first; ``sizeInBytes`` None is the values' size, a multiple of 4.
+
+    ``other`` are fields, here and below, that DxDispatch does not look at.
+    """
+
+    name: str
+    initialValues: Initial
+    initialValuesDataType: str | None = None
+    sizeInBytes: int | None = None
+    initialValuesOffsetInBytes: int = 0
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def type(self) -> str:
+        """The short name of its elements' type; UINT8 for values of mixed types."""
+        return Mixed.type if isinstance(self.initialValues, Mixed) else str(self.initialValuesDataType)
+
+    @property
+    def bytes_of_values(self) -> int:
+        """The size of the initial values."""
+        return self.initialValues.count() * DATA_TYPES[self.type].dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        """The size of the buffer in bytes."""
+        return -(-self.bytes_of_values // 4) * 4 if self.sizeInBytes is None else self.sizeInBytes
+
+    def make(self) -> Array:
+        """Return the initial values."""
+        return self.initialValues.make(DATA_TYPES[self.type].dtype)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A resource, and the element that a tensor starts at."""
+
+    name: str
+    elementCount: int = 0
+    elementSizeInBytes: int = 0
+    elementOffset: int = 0
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dispatchable:
+    """An operator; ``desc`` is None for what is not ours, which ``other`` then holds whole.
+
+    ``bindings`` are those of tensors that DirectML owns: it copies them before the first command.
+    """
+
+    name: str
+    type: str
+    desc: OperatorDesc | None = None
+    bindings: Mapping[str, Binding] = field(default_factory=dict)
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Execute a dispatchable; a binding for each tensor that DirectML does not own."""
+
+    dispatchable: str
+    bindings: Mapping[str, Binding]
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Print:
+    """Print a resource's elements."""
+
+    resource: str
+    verbose: bool = False
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Write a resource to a file: .npy, of the given dimensions, or raw."""
+
+    resource: str
+    targetPath: str
+    dimensions: tuple[int, ...] = ()
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+
+Command = Dispatch | Print | WriteFile
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a file holds, and where it came from."""
+
+    file: str
+    folder: Path | None
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The resources as inputs: each has its initial values as default."""
+        return tuple(
+            Value(resource.name, DATA_TYPES[resource.type].name, (resource.initialValues.count(),))
+            for resource in self.resources.values()
+        )
+
+
+def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> Program:
+    """Read a DxDispatch file and check it.
+
+    Args:
+        source: a path, or the bytes of a file, which then may name no other files.
+        file: the model's name in messages; the path, or what stands for it, where not given.
+
+    Raises:
+        ModelError: for a file that is broken or unsafe: no such JSON, fields that are missing or don't
+            fit, names that don't exist, values that don't fit their type, files outside the folder, a
+            description that DirectML's debug layer would refuse (``.clause`` says why).
+        UnsupportedError: initial values from images, or that ONNX dispatchables fill.
+
+    Example:
+        >>> program = load(b'''{
+        ...   "resources": {"A": {"initialValuesDataType": "FLOAT32", "initialValues": [4, 9]}},
+        ...   "dispatchables": {"root": {"type": "ELEMENT_WISE_CONSTANT_POW", "desc": {
+        ...     "InputTensor": {"DataType": "FLOAT32", "Sizes": [2]},
+        ...     "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Exponent": 0.5}}},
+        ...   "commands": [{"type": "dispatch", "dispatchable": "root",
+        ...     "bindings": {"InputTensor": "A", "OutputTensor": "A"}}]}''')
+        >>> program.dispatchables["root"].desc.Exponent, program.resources["A"].size
+        (0.5, 8)
+    """
+    from halfulp.frontends.dxdispatch_reader import read  # which needs the classes above
+
+    if isinstance(source, bytes):
+        return read(source, file or "<bytes>", None)
+    path = Path(source)
+    name = file or str(path)
+    return read(_read(path, name), name, path.parent)
+
+
+def save(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write a program as JSON, complete or not at all.
+
+    Args:
+        program: the files that it reads stay where they are, so it goes into their folder.
+        path: ends in .json.
+
+    Raises:
+        HalfulpError: the file can't be written, or its program would not find its files there.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise HalfulpError(f"{target}: a DxDispatch file ends in .json")
+    reads = [r.name for r in program.resources.values() if isinstance(r.initialValues, FromFile)]
+    if reads and (program.folder is None or program.folder.resolve() != target.parent.resolve()):
+        raise HalfulpError(f"resource {reads[0]!r} reads a file that is not in {target.parent}")
+    text = json.dumps(to_json(program), indent=2, ensure_ascii=False, allow_nan=False)
+    with replacing(target) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """Return a program as the object that :func:`save` writes, names short.
+
+    Example:
+        >>> to_json(Program("m.json", None, {}, {}, ()))
+        {'resources': {}, 'dispatchables': {}, 'commands': []}
+    """
+    resources = {
+        resource.name: {
+            **({"initialValuesDataType": kind} if (kind := resource.initialValuesDataType) else {}),
+            "initialValues": resource.initialValues.json(),
+            **({"sizeInBytes": size} if (size := resource.sizeInBytes) is not None else {}),
+            **(
+                {"initialValuesOffsetInBytes": start}
+                if (start := resource.initialValuesOffsetInBytes)
+                else {}
+            ),
+            **resource.other,
+        }
+        for resource in program.resources.values()
+    }
+    dispatchables = {d.name: _dispatchable(d) for d in program.dispatchables.values()}
+    commands = [_command(command) for command in program.commands]
+    return {**program.other, "resources": resources, "dispatchables": dispatchables, "commands": commands}
+
+
+def _dispatchable(dispatchable: Dispatchable) -> dict[str, Any]:
+    if dispatchable.desc is None:
+        return {"type": dispatchable.type, **dispatchable.other}
+    bindings = {name: _binding(binding) for name, binding in dispatchable.bindings.items()}
+    return {
+        "type": f"DML_OPERATOR_{dispatchable.type}",
+        "desc": _desc(dispatchable.desc),
+        **({"bindings": bindings} if bindings else {}),
+        **dispatchable.other,
+    }
+
+
+def _desc(desc: Any) -> dict[str, Any]:
+    """Return a description as JSON, without what a reader would fill in anyway."""
+    found: dict[str, Any] = {}
+    for item in fields(desc):
+        value = getattr(desc, item.name)
+        if is_dataclass(value):
+            found[item.name] = _desc(value)
+        elif isinstance(value, tuple):
+            found[item.name] = list(value)
+        elif isinstance(value, float):
+            found[item.name] = FLOATS.get(str(value), value)
+        elif value is not None:
+            found[item.name] = value
+    if isinstance(desc, DML_BUFFER_TENSOR_DESC):
+        least = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
+        implied = {
+            name: getattr(least, name) for name in found if name not in ("DataType", "Sizes", "Strides")
+        }
+        found = {name: value for name, value in found.items() if implied.get(name) != value}
+    return found
+
+
+FLOATS = {"nan": "nan", "inf": "inf", "-inf": "-inf"}
+"""How JSON spells a float that is not finite, by how Python does."""
+
+
+def _binding(binding: Binding) -> Any:
+    found = {item.name: getattr(binding, item.name) for item in fields(binding) if item.name != "other"}
+    given = {name: value for name, value in found.items() if value} | dict(binding.other)
+    return binding.name if list(given) == ["name"] else given
+
+
+def _command(command: Command) -> dict[str, Any]:
+    found: dict[str, Any]
+    match command:
+        case Dispatch():
+            bindings = {name: _binding(binding) for name, binding in command.bindings.items()}
+            found = {"type": "dispatch", "dispatchable": command.dispatchable, "bindings": bindings}
+        case Print():
+            found = {"type": "print", "resource": command.resource}
+            found |= {"verbose": True} if command.verbose else {}
+        case WriteFile():
+            found = {"type": "writeFile", "resource": command.resource, "targetPath": command.targetPath}
+            found |= {"dimensions": list(command.dimensions)} if command.dimensions else {}
+    return found | dict(command.other)
+
+
+def _read(path: Path, file: str) -> bytes:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError("not a plain file", file=file)
+        if status.st_size > _LARGEST_FILE:
+            raise ModelError("larger than any DxDispatch file", file=file, expected="under 1 GiB")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"can't be read: {reason}", file=file) from None

@@ -1,0 +1,107 @@
+"""OpenVINO IR: an .xml file and its .bin to a graph, version 10 and 11, and a graph to version 11.
+
+The file is taken to be hostile. What is wrong with it is found here, before anything runs, and said
+in one line that names the file and the layer. Layers that are not ours are read all the same, for
+whoever wants to look at the graph; running or writing them is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.frontends.files import replacing
+from halfulp.frontends.graph import Graph, Model
+from halfulp.frontends.openvino_builder import build
+from halfulp.frontends.openvino_layers import parse
+from halfulp.frontends.openvino_weights import Weights
+from halfulp.frontends.openvino_writer import write
+
+_LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
+
+
+def load(
+    source: str | os.PathLike[str] | bytes, *, weights: bytes | None = None, file: str | None = None
+) -> Model:
+    """Read an IR file and check it.
+
+    A value goes by its tensor name where it is an input or an output of the model, by its layer's
+    name otherwise; inputs and outputs have the other names as aliases.
+
+    Args:
+        source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
+        weights: the bytes of the .bin file, instead of the file.
+        file: the model's name in messages; the path, or what stands for it, where not given.
+
+    Raises:
+        ModelError: for a file that is broken or unsafe: entities, ids that are not unique, ports and
+            edges that don't exist, cycles, shapes that contradict each other or the weights.
+        UnsupportedError: another version of the format, an element type that is not ours, pdpd.
+
+    Example:
+        >>> xml = b'''<net name="n" version="11">
+        ...   <layers>
+        ...     <layer id="0" name="a" type="Parameter" version="opset1">
+        ...       <data shape="?,3" element_type="f16"/>
+        ...       <output><port id="0" precision="FP16" names="x"/></output></layer>
+        ...     <layer id="1" name="b" type="Power" version="opset1">
+        ...       <input><port id="0"/><port id="1"/></input>
+        ...       <output><port id="2" names="y"/></output></layer>
+        ...     <layer id="2" name="c" type="Result" version="opset1"><input><port id="0"/></input></layer>
+        ...   </layers>
+        ...   <edges>
+        ...     <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+        ...     <edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
+        ...     <edge from-layer="1" from-port="2" to-layer="2" to-port="0"/>
+        ...   </edges></net>'''
+        >>> graph = load(xml).graph
+        >>> [(value.name, str(value), value.aliases) for value in (*graph.inputs, *graph.outputs)]
+        [('x', 'float16[?, 3]', ('a',)), ('y', 'float16[?, 3]', ('c', 'b'))]
+    """
+    if isinstance(source, bytes):
+        name = file or "<bytes>"
+        return build(parse(source, name), Weights(weights), name)
+    path = Path(source)
+    name = file or str(path)
+    net = parse(_read(path, name), name)
+    return build(net, Weights(path.with_suffix(".bin") if weights is None else weights), name)
+
+
+def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as IR version 11: the .xml at ``path``, the .bin beside it, both or neither.
+
+    Tensor names, layer names and rt_info of a graph that was read from a file stay as they were.
+
+    Args:
+        model: a graph whose nodes are OpenVINO operators that are ours.
+        path: ends in .xml.
+
+    Raises:
+        UnsupportedError: nodes that are not ours, types that OpenVINO lacks, by name.
+        HalfulpError: the files can't be written, or a name can't be.
+    """
+    graph = model.graph if isinstance(model, Model) else model
+    xml = Path(path)
+    if xml.suffix.lower() != ".xml":
+        raise HalfulpError(f"{xml}: OpenVINO reads files that end in .xml only")
+    with replacing(xml) as new_xml, replacing(xml.with_suffix(".bin")) as new_bin:
+        with new_bin.open("wb") as weights:
+            text = write(graph, weights)
+        new_xml.write_bytes(text)
+
+
+def _read(path: Path, file: str) -> bytes:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError("not a plain file", file=file)
+        if status.st_size > _LARGEST_FILE:
+            raise ModelError("larger than any IR file", file=file, expected="under 256 MiB")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"can't be read: {reason}", file=file) from None

@@ -1,0 +1,186 @@
+"""The .bin file beside an OpenVINO IR: constants by offset and size, mapped, never believed."""
+
+from __future__ import annotations
+
+import math
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp.errors import HalfulpError
+from halfulp.frontends.graph import Array, describe, printable
+from halfulp.frontends.openvino_layers import ELEMENT_TYPES, MOST_DIMS, natural
+from halfulp.types import TYPES
+
+
+def parse_shape(text: str) -> tuple[int | None, ...] | None:
+    """Return the shape that a Parameter or Const declares; None where the rank is dynamic.
+
+    Args:
+        text: dims separated by commas. ``?`` and ``-1`` are dynamic, and so is a range; ``...``
+            alone is a dynamic rank, nothing a scalar.
+
+    Raises:
+        HalfulpError: a dim that is negative, too large, or no dim at all.
+
+    Example:
+        >>> parse_shape("?,3, 1..10"), parse_shape(""), parse_shape("...")
+        ((None, 3, None), (), None)
+    """
+    if text.strip() == "...":
+        return None
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    dims = tuple(map(_dim, parts))
+    if len(dims) > MOST_DIMS:
+        raise HalfulpError("its shape has more dims than NumPy does", expected=MOST_DIMS, got=len(dims))
+    return dims
+
+
+def _dim(text: str) -> int | None:
+    if text in ("?", "-1"):
+        return None
+    low, dots, high = text.partition("..")
+    bounds = [natural(bound.strip()) for bound in (low, high) if bound.strip()]
+    if dots and bounds and None not in bounds and sorted(bounds) == bounds:  # type: ignore[type-var]
+        return None
+    number = natural(text)
+    if number is None:
+        raise HalfulpError("its shape has a dim that can't be", got=repr(text[:40]))
+    return number
+
+
+class Weights:
+    """The weights of one model.
+
+    Args:
+        source: the .bin file, which need not exist where no constant has data; or its bytes.
+    """
+
+    def __init__(self, source: Path | bytes | None) -> None:
+        self._source = source
+        self._size: int | None = len(source) if isinstance(source, bytes) else None
+
+    def read(self, data: Mapping[str, str]) -> Array:
+        """Return the array of a Const layer, read-only; mapped where its type is not packed.
+
+        Args:
+            data: the attributes of the layer's <data>: element_type, shape, offset, size.
+
+        Raises:
+            HalfulpError: an attribute is missing or can't be, the shape contradicts the size, or
+                the .bin file is missing or too short.
+
+        Example:
+            >>> data = {"element_type": "f32", "shape": "2", "offset": "4", "size": "8"}
+            >>> Weights(np.arange(3, dtype=np.float32).tobytes()).read(data)
+            array([1., 2.], dtype=float32)
+        """
+        for name in ("element_type", "shape", "offset", "size"):
+            if name not in data:
+                raise HalfulpError(f"it has no {name}")
+        openvino = data["element_type"]
+        if openvino not in ELEMENT_TYPES:
+            raise HalfulpError("its element_type is not one of ours", got=repr(openvino[:40]))
+        element_type = ELEMENT_TYPES[openvino]
+        shape = parse_shape(data["shape"])
+        if shape is None or None in shape:
+            raise HalfulpError("its shape is not static", got=repr(data["shape"][:40]))
+        static = tuple(dim for dim in shape if dim is not None)
+        offset, size = natural(data["offset"]), natural(data["size"])
+        if offset is None or size is None:
+            shown = f"offset {data['offset'][:40]!r}, size {data['size'][:40]!r}"
+            raise HalfulpError("offset and size must be numbers, at least 0 and below 2^63", got=shown)
+        needed = stored_bytes(element_type, math.prod(static))
+        # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
+        if needed != size or math.prod(max(dim, 1) for dim in static) >= 1 << 60:
+            raise HalfulpError(
+                f"its shape contradicts its size: {describe(element_type, static)}",
+                expected=f"{needed} bytes",
+                got=f"{size} bytes",
+            )
+        return self._array(element_type, static, offset, size)
+
+    def _array(self, element_type: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
+        dtype = np.dtype(bool) if element_type == "bool" else TYPES[element_type].dtype
+        if size == 0:
+            array = np.empty(shape, dtype)
+        else:
+            raw = self._bytes(offset, size)
+            if element_type == "bool":
+                array = (raw != 0).reshape(shape)
+            elif TYPES[element_type].bits == 4:
+                array = _unpacked(raw, math.prod(shape), dtype).reshape(shape)
+            else:
+                array = raw.view(dtype.newbyteorder("<")).reshape(shape)
+        array.flags.writeable = False
+        return array
+
+    def _bytes(self, offset: int, size: int) -> Array:
+        held = self._held()
+        if offset + size > held:
+            raise HalfulpError(
+                "it reaches past the end of the weights",
+                expected=f"{offset + size} bytes",
+                got=f"{held} bytes",
+            )
+        if isinstance(self._source, bytes):
+            return np.frombuffer(self._source, np.uint8, size, offset)
+        assert self._source is not None
+        return np.asarray(np.memmap(self._source, np.uint8, "r", offset, (size,)))
+
+    def _held(self) -> int:
+        if self._size is None:
+            if self._source is None:
+                raise HalfulpError("it has data, but the model came without weights")
+            assert isinstance(self._source, Path)
+            name = printable(self._source.name)
+            try:
+                status = self._source.stat()
+                # Before opening: to open a named pipe would wait for its writer.
+                if not stat.S_ISREG(status.st_mode):
+                    raise HalfulpError(f"the weights '{name}' are not a plain file")
+                with self._source.open("rb"):
+                    self._size = status.st_size
+            except OSError as error:
+                raise HalfulpError(f"the weights '{name}' can't be read: {error.strerror}") from None
+        return self._size
+
+
+def stored_bytes(element_type: str, count: int) -> int:
+    """Return the bytes that so many elements take: those of 4 bits lie two to a byte.
+
+    Example:
+        >>> stored_bytes("float32", 3), stored_bytes("int4", 3), stored_bytes("bool", 3)
+        (12, 2, 3)
+    """
+    if element_type == "bool":
+        return count
+    row = TYPES[element_type]
+    return (count + 1) // 2 if row.bits == 4 else count * row.dtype.itemsize
+
+
+def stored(array: Array) -> Array:
+    """Return an array as the bytes that :class:`Weights` reads it from.
+
+    Example:
+        >>> import ml_dtypes
+        >>> stored(np.array([1, -2, 3], ml_dtypes.int4))
+        array([225,   3], dtype=uint8)
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
+        nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
+        nibbles[: flat.size] = flat.view(np.uint8) & 15
+        return nibbles[::2] | nibbles[1::2] << 4
+    return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+
+
+def _unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
+    """Return the elements of two to a byte, the first in the low half."""
+    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
+    if dtype.name == "int4":  # what ml_dtypes keeps in the byte's other half is its own affair
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
+    return nibbles.view(dtype)
