@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-import gmpy2
+import gmpy2  # type: ignore[import-untyped]
 from gmpy2 import mpfr
 
 BITS = 500
@@ -124,8 +124,15 @@ def generate() -> str:
             "",
             "namespace halfulp::HALFULP_ISA::constants {",
             "",
-            polynomial("log2_fast", "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1)",
-                       log2_series, mpfr(0), z_max, 7, 0),
+            polynomial(
+                "log2_fast",
+                "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1)",
+                log2_series,
+                mpfr(0),
+                z_max,
+                7,
+                0,
+            ),
             "// The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.",
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
@@ -144,7 +151,9 @@ def generate() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", action="store_true", help="replace core/kernels/constants.h")
     if parser.parse_args().write:
         TARGET.write_text(generate(), encoding="ascii")

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "operands": BASE | {"protocols"},
     "apply": BASE | {"specs", "protocols", "operands", "_core"},
     "__init__": BASE | {"specs", "apply", "runtime"},
-    "frontends": BASE | {"specs", "apply"},
+    "frontends": BASE | {"specs", "operands", "apply"},
     "runtime": BASE | {"specs", "apply", "frontends"},
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
     "integrations": BASE | {"specs", "apply", "frontends", "runtime"},
