@@ -58,7 +58,6 @@ inline constexpr Function<90, Status*(const KernelContext*, size_t index, const 
 inline constexpr Function<91, Status*(KernelContext*, size_t, const int64_t* dims, size_t count, Value**)> output{};
 inline constexpr Function<93, void(Status*)> release_status{};
 inline constexpr Function<99, void(TensorInfo*)> release_tensor_info{};
-inline constexpr Function<101, void(CustomOpDomain*)> release_domain{};
 // Calls work(user, 0) .. work(user, total - 1) on the session's own threads, in up to `batches` portions.
 inline constexpr Function<274, Status*(const KernelContext*, void (*work)(void* user, size_t), size_t total,
                                        size_t batches, void* user)>

@@ -3,7 +3,8 @@
 // One operator per type of X, such as Pow_float16: were they one operator of several types, ONNX Runtime would take
 // its float32 kernel for a float16 node among nodes that it has no float16 kernels for.
 //
-// The library is unloaded with its last session. It owns no threads, and nothing is thrown out of it.
+// The library stays loaded once it is (it is linked so), because sessions come and go. It owns no threads, and nothing
+// is thrown out of it.
 
 #include <cstdio>
 #include <exception>
@@ -108,7 +109,6 @@ public:
         check(create_domain(api, "halfulp", &domain_));
         for (const Operator& op : operators_) check(add_operator(api, domain_, &op));
     }
-    ~Library() { release_domain(api_, domain_); }
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
 
@@ -135,7 +135,7 @@ int minor_version(const ApiBase* base) {
 // Made once for each runtime, because many sessions register the library and none tells when it ends.
 const Library& library_of(const ApiBase* base, const Api* api) {
     static std::mutex mutex;
-    static std::vector<std::unique_ptr<Library>> libraries;
+    static auto& libraries = *new std::vector<std::unique_ptr<const Library>>;  // outlives the last session
     std::lock_guard lock(mutex);
     for (const auto& library : libraries)
         if (library->serves(base)) return *library;

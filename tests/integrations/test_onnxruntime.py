@@ -6,6 +6,7 @@ What it does with the session's memory, threads and library stands in test_onnxr
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,8 @@ def test_shapes_known_only_at_run_time(row: OpVersion, rng: np.random.Generator)
                 expected = operator(x, y, **attributes)
             except SpecError as error:
                 refused += 1
-                with pytest.raises(Exception, match="Status Message") as raised:
+                with pytest.raises(Exception, match="Status Message: " + re.escape(str(error)) + "$"):
                     session.run(None, feeds)
-                assert str(raised.value).endswith(str(error))
             else:
                 assert_same_bits(session.run(None, feeds)[0], expected)
     assert refused > 20
@@ -112,7 +112,7 @@ def test_what_is_wrong_before_the_run_is_found_at_the_start() -> None:
         plugin.session(model)
     assert error.value.clause == "onnx.PRelu-9.C2"
     model = single("Pow", 14, {"x": ("bfloat16", [2]), "y": ("bfloat16", [2])}, ("bfloat16", None))
-    with pytest.raises(ModelError, match="onnx.Pow-13.C7: Y must have a type"):
+    with pytest.raises(ModelError, match=r"onnx.Pow-13.C7: Y must have a type"):
         plugin.session(model)
 
 
@@ -182,7 +182,9 @@ def test_a_function_that_calls_itself() -> None:
 def test_types_that_only_onnxruntime_infers() -> None:
     """BiasGelu is ONNX Runtime's own: the onnx package does not know its output's type."""
     text = """<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>
-        g (float[N, 2] x, float[2] b) => (float[M, 2] z) { h = com.microsoft.BiasGelu(x, b)  y = Pow(h, b)  z = Pow(y, b) }"""
+        g (float[N, 2] x, float[2] b) => (float[M, 2] z) {
+            h = com.microsoft.BiasGelu(x, b)  y = Pow(h, b)  z = Pow(y, b)
+        }"""
     model = parser.parse_model(text)
     x, b = np.array([[0.5, 2.0]], np.float32), np.array([1.5, 2.5], np.float32)
     text = text.replace("y = Pow(h, b)  z = Pow(y, b)", "z = Identity(h)")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import UnsupportedError
 from halfulp.frontends.onnx import Source, parse
 from halfulp.integrations.onnxruntime_patch import patched
 from halfulp.types import TYPES, ElementType, element_type

@@ -18,7 +18,8 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.frontends.graph import printable
 from halfulp.specs.resolve import in_force
 
-DOMAIN = "halfulp"
+RESOLVED = "halfulp.resolved"
+"""The domain of Pow and PRelu nodes whose op_type is the id of their version."""
 
 _OURS = ("Pow", "PRelu")
 _DEEPEST = 64  # functions calling functions
@@ -28,7 +29,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 def resolved(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy in which a Pow node is, for example, ``halfulp.onnx.Pow-13``, and no function holds any.
+    """Return a copy in which a Pow node is, say, ``onnx.Pow-13`` of the domain RESOLVED, and no function holds any.
 
     Args:
         model: is left as it is.
@@ -71,7 +72,8 @@ class _Resolver:
             self._fail(f"the function {printable(key[1])!r} calls itself, or nests too deep")
         if key not in self._holds:
             called = {_node_key(node) for node in all_nodes(self._functions[key].node)}
-            self._holds[key] = any([self._holds_ours(other, (*callers, key)) for other in called])
+            # All are asked, so that no cycle is missed.
+            self._holds[key] = True in {self._holds_ours(other, (*callers, key)) for other in called}
         return self._holds[key]
 
     def _graph(self, graph: GraphProto, opsets: Mapping[str, int], depth: int) -> None:
@@ -99,7 +101,7 @@ class _Resolver:
                     continue
             elif key[0] == "" and key[1] in _OURS:
                 node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
-                node.domain, node.overload = DOMAIN, ""
+                node.domain, node.overload = RESOLVED, ""
             elif depth and _version(node, opsets) != _version(node, self._opsets):
                 raise UnsupportedError(
                     f"{self._file}: a function of the model is of another opset, in which"
@@ -112,9 +114,7 @@ class _Resolver:
     def _body(self, function: FunctionProto, call: NodeProto) -> list[NodeProto]:
         """Return copies of a function's nodes, with the call's names and attributes for the function's."""
         prefix = f"{call.name or function.name}/{self._made}/"
-        names = {"": ""}
-        for formal, actual in zip_longest(function.input, call.input, fillvalue=""):
-            names[formal] = actual
+        names = dict(zip_longest(("", *function.input), ("", *call.input), fillvalue=""))
         passed = []
         for formal, actual in zip(function.output, call.output, strict=False):
             if formal in names:  # an input, handed through

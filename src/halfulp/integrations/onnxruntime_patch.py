@@ -18,9 +18,11 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, h
 from halfulp.errors import HalfulpError, ModelError, SpecError
 from halfulp.frontends.graph import printable
 from halfulp.frontends.onnx_tensors import declared
-from halfulp.integrations.onnxruntime_inline import DOMAIN, all_nodes, resolved, subgraphs
+from halfulp.integrations.onnxruntime_inline import RESOLVED, all_nodes, resolved, subgraphs
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.types import TYPES
+
+DOMAIN = "halfulp"
 
 # The kernels look clauses up by these; see native/onnxruntime/broadcast.h.
 _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
@@ -62,7 +64,8 @@ def patched(model: ModelProto, file: str) -> ModelProto:
                 node=label,
             ) from None
         attempt = result
-    attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
+        attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return attempt
 
 
@@ -104,10 +107,10 @@ class _Patcher:
             clause = error.clause if isinstance(error, SpecError) else None
             shown: Mapping[str, Any] = error.shown
             raise ModelError(error.message, file=self._file, node=label, clause=clause, **shown) from error
-        node.op_type = f"{row.name}_{output.type}"
+        node.domain, node.op_type = DOMAIN, f"{row.name}_{output.type}"
         del node.attribute[:]
         node.attribute.extend(_told(row, attributes))
-        return helper.make_tensor_value_info(node.output[0], TYPES[output.type].onnx_enum, output.shape)
+        return _info(node.output[0], output)
 
     def _operand(self, name: str, types: _Types, label: str) -> TensorType:
         if name not in types:
@@ -132,7 +135,7 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
 
 
 def _is_ours(node: NodeProto) -> bool:
-    return bool(node.domain == DOMAIN)
+    return bool(node.domain == RESOLVED)
 
 
 def _inferred(model: ModelProto, file: str) -> GraphProto:
@@ -172,16 +175,21 @@ def _add_types_of_onnxruntime(model: ModelProto) -> None:
         session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # whatever it refuses: the caller says which type is missing
         return
-    numbers = {f"tensor({row.onnx})": row.onnx_enum for row in TYPES.values() if row.onnx}
+    names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
     stated = {info.name for info in (*model.graph.value_info, *model.graph.output)}
     for output in session.get_outputs():
-        if output.type in numbers and output.name not in stated:
+        if output.type in names_of and output.name not in stated:
             # No shape: where Pow was replaced it may be another.
-            info = helper.make_tensor_value_info(output.name, numbers[output.type], None)
-            model.graph.value_info.append(info)
+            model.graph.value_info.append(_info(output.name, TensorType(names_of[output.type], None)))
 
 
 def _make_identity(node: NodeProto) -> None:
     """Replace a node of ours by one whose output has X's type, too."""
     node.domain, node.op_type = "", "Identity"
     del node.input[1:], node.attribute[:]
+
+
+def _info(name: str, tensor: TensorType) -> onnx.ValueInfoProto:
+    number = TYPES[tensor.type].onnx_enum
+    assert number is not None, f"{tensor.type} is no type of ONNX"
+    return helper.make_tensor_value_info(name, number, tensor.shape)

@@ -1,0 +1,233 @@
+"""Our operators within ONNX Runtime's sessions: its memory, threads and environment; the library's life and age."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import ModelProto, parser
+
+import halfulp as hu
+
+ort: Any = pytest.importorskip("onnxruntime")
+plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
+
+
+def model(body: str, operands: str = "float[N] x, float[N] y", result: str = "float[M] z") -> ModelProto:
+    return parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 16]> g ({operands}) => ({result}) {{ {body} }}'
+    )
+
+
+POW = model("z = Pow(x, y)")
+
+
+def operands(size: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(size)
+    return {
+        "x": rng.uniform(0.01, 10, size).astype(np.float32),
+        "y": rng.uniform(-4, 4, size).astype(np.float32),
+    }
+
+
+def run_python(program: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_set_of_options_for_many_sessions() -> None:
+    options = ort.SessionOptions()
+    plugin.register(options)
+    plugin.register(options)
+    feeds = operands(100)
+    first, second = plugin.session(POW, options), plugin.session(model("z = PRelu(x, y)"), options)
+    np.testing.assert_array_equal(first.run(None, feeds)[0], hu.pow(feeds["x"], feeds["y"]))
+    np.testing.assert_array_equal(second.run(None, feeds)[0], hu.prelu(feeds["x"], feeds["y"]))
+
+
+def test_a_patched_model_needs_no_session_of_ours() -> None:
+    """A program in another language does this: register the library, load the model."""
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(plugin.library())
+    session = ort.InferenceSession(plugin.patch(POW).SerializeToString(), options)
+    feeds = operands(100)
+    np.testing.assert_array_equal(session.run(None, feeds)[0], hu.pow(feeds["x"], feeds["y"]))
+
+
+def test_patching_leaves_the_given_model_and_a_patched_one_as_they_are() -> None:
+    before = POW.SerializeToString(deterministic=True)
+    patched = plugin.patch(POW)
+    assert POW.SerializeToString(deterministic=True) == before
+    assert plugin.patch(patched) == patched
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_sessions_own_threads(threads: int) -> None:
+    """As many as the session was told, whatever HALFULP_NUM_THREADS says; the same bits with any number."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    before = len(os.listdir("/proc/self/task"))
+    session = plugin.session(POW, options)
+    feeds = operands(1_000_000)
+    got = session.run(None, feeds)[0]
+    assert len(os.listdir("/proc/self/task")) - before == threads - 1
+    np.testing.assert_array_equal(got, hu.pow(feeds["x"], feeds["y"]))
+
+
+def test_many_threads_of_callers() -> None:
+    session = plugin.session(model("a = Pow(x, y) z = PRelu(a, y)"))
+    sizes = [1, 1000, 20_000, 100_000] * 8
+
+    def call(size: int) -> bool:
+        feeds = operands(size)
+        expected = hu.prelu(hu.pow(feeds["x"], feeds["y"]), feeds["y"])
+        return all(np.array_equal(session.run(None, feeds)[0], expected) for _ in range(5))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, sizes))
+
+
+FLUSHED = """
+import numpy as np, onnxruntime as ort
+import halfulp as hu
+from onnx import parser
+from halfulp.integrations import onnxruntime as plugin
+
+x, y = np.float32([2, 1e-40, 2**-74] * 40_000), np.float32([-140, 1, 2] * 40_000)
+expected = hu.pow(x, y).view("u4")
+assert (expected != 0).all()
+text = '<ir_version: 8, opset_import: ["": 16]> g (float[N] x, float[N] y) => (float[N] z) { z = Pow(x, y) }'
+options = ort.SessionOptions()
+options.add_session_config_entry("session.set_denormal_as_zero", "1")
+session = plugin.session(parser.parse_model(text), options)
+print((x[1] * np.float32(1)).tobytes() == bytes(4))  # this thread's, too
+print(np.array_equal(session.run(None, {"x": x, "y": y})[0].view("u4"), expected))
+"""
+
+
+def test_subnormals_where_the_session_flushes_them() -> None:
+    assert run_python(FLUSHED).split() == ["True", "True"]
+
+
+def test_optimizations_leave_the_bits() -> None:
+    """In place, with constants folded, with neighbours fused: at every level the same."""
+    body = """c = Constant<value_floats = [0.5, 2.0, 3.0]>()  d = Pow(c, c)
+        a = Relu(x)  b = Pow(a, d)  e = PRelu(b, c)  f = Pow(e, e)  g = Neg(f)  h = PRelu(g, d)  z = Add(h, c)"""
+    network = model(body, "float[4, 3] x", "float[4, 3] z")
+    x = np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32)
+    c = np.float32([0.5, 2, 3])
+    d = hu.pow(c, c)
+    e = hu.prelu(hu.pow(np.maximum(x, 0), d), c)
+    expected = hu.prelu(-hu.pow(e, e), d) + c
+    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"):
+        options = ort.SessionOptions()
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+        np.testing.assert_array_equal(plugin.session(network, options).run(None, {"x": x})[0], expected)
+
+
+PEAK = """
+import sys, numpy as np, onnxruntime as ort
+from onnx import parser
+from halfulp.integrations import onnxruntime as plugin
+
+def status(field):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024
+
+rows = 1 << 22  # 16 MiB of float32
+body = " ".join(f"t{i + 1} = Pow(t{i}, e) " for i in range(8))
+text = f'<ir_version: 8, opset_import: ["": 16]> g (float[{sys.argv[1]}] x) => (float[{sys.argv[1]}] t8)'
+text += " { e = Constant<value_floats = [1.01]>() t0 = Neg(x) " + body + "}"
+options = ort.SessionOptions()
+options.enable_cpu_mem_arena = False  # which would hide what is asked for
+session = plugin.session(parser.parse_model(text), options)
+x = -np.ones(rows, np.float32)
+session.run(None, {"x": x[:1 << 16] if sys.argv[1] == "N" else x})
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = status("VmRSS")
+result = session.run(None, {"x": x})
+print((status("VmHWM") - before) / x.nbytes)
+"""
+
+
+def test_no_tensor_is_copied() -> None:
+    """Eight powers in a row take the memory of two tensors, the result's included; the shape may be symbolic."""
+    for dim in (str(1 << 22), "N"):
+        assert float(run_python(PEAK, dim)) < 2.2, dim
+
+
+def test_arrays_of_small_types_are_not_copied_on_their_way_out() -> None:
+    session = plugin.session(model("z = PRelu(x, y)", "bfloat16[N] x, bfloat16[N] y", "bfloat16[N] z"))
+    x = np.array([-1.5, 2], ml_dtypes.bfloat16)
+    got = plugin.run(session, {"x": x, "y": x})["z"]
+    del session
+    gc.collect()
+    np.testing.assert_array_equal(got, hu.prelu(x, x))
+    assert got.base is not None
+
+
+LIFE = """
+import gc, numpy as np
+from onnx import parser
+from halfulp.integrations import onnxruntime as plugin
+
+text = '<ir_version: 8, opset_import: ["": 16]> g (float[N] x) => (float[N] z) { z = Pow(x, x) }'
+model = plugin.patch(parser.parse_model(text))
+
+def memory():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS"))
+
+sizes = []
+for i in range(300):
+    session = plugin.session(model)
+    assert session.run(None, {"x": np.float32([3])})[0] == 27
+    del session
+    gc.collect()
+    sizes.append(memory())
+print(sizes[-1] - sizes[100])
+"""
+
+
+def test_sessions_that_come_and_go_leak_nothing() -> None:
+    assert int(run_python(LIFE)) < 1024  # KiB, for 200 sessions
+
+
+class ApiBase(ctypes.Structure):
+    _fields_ = (
+        ("get_api", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)),
+        ("version", ctypes.CFUNCTYPE(ctypes.c_void_p)),
+    )
+
+
+def test_an_onnxruntime_that_is_too_old_is_refused_in_words() -> None:
+    """The library is handed the tables that version 1.19 would hand it."""
+    messages = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    def create_status(code: int, message: bytes) -> int:
+        messages.append(message.decode())
+        return 1
+
+    table = (ctypes.c_void_p * 1)(ctypes.cast(create_status, ctypes.c_void_p))
+    get_api = ApiBase._fields_[0][1](lambda version: ctypes.addressof(table) if version <= 19 else None)
+    version = ctypes.create_string_buffer(b"1.19.2")
+    base = ApiBase(get_api, ApiBase._fields_[1][1](lambda: ctypes.addressof(version)))
+    register = ctypes.CDLL(plugin.library()).RegisterCustomOps
+    register.restype = ctypes.c_void_p
+    assert register(None, ctypes.byref(base))
+    assert messages == ["halfulp needs ONNX Runtime 1.20 or later; this is 1.19.2"]
+
+
+def test_importing_the_integration_loads_no_onnxruntime() -> None:
+    program = "import sys, halfulp.integrations.onnxruntime; print('onnxruntime' in sys.modules)"
+    assert run_python(program).split() == ["False"]
