@@ -22,7 +22,7 @@ HALFULP_INLINE Word<Real> word_of(Real value) {
 }
 
 // What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
-enum Parity : uint32_t { even = 0, odd = 1, not_integral = 2 };
+static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
 
 template <typename Real>
 HALFULP_INLINE Word<Real> parity_of(Real y) {
