@@ -133,8 +133,10 @@ def generate() -> str:
                 7,
                 0,
             ),
-            "// The next one's values are below 2^r by this part of them, which is more than all errors of the fast"
-            " phase.",
+            (
+                "// The next one's values are below 2^r by this part of them, which is more than all errors of the fast"
+                " phase."
+            ),
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
             polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
