@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError
 from halfulp.frontends.directml import OperatorDesc
 from halfulp.frontends.directml_tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
 from halfulp.frontends.dxdispatch_values import FromFile, Initial, Mixed
-from halfulp.frontends.files import replacing
+from halfulp.frontends.files import read_whole, replacing
 from halfulp.frontends.graph import Array, Value
 
 _LARGEST_FILE = 1 << 30
@@ -165,7 +164,7 @@ def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> 
         return read(source, file or "<bytes>", None)
     path = Path(source)
     name = file or str(path)
-    return read(_read(path, name), name, path.parent)
+    return read(read_whole(path, _LARGEST_FILE, name), name, path.parent)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
@@ -272,18 +271,3 @@ def _command(command: Command) -> dict[str, Any]:
             found = {"type": "writeFile", "resource": command.resource, "targetPath": command.targetPath}
             found |= {"dimensions": list(command.dimensions)} if command.dimensions else {}
     return found | dict(command.other)
-
-
-def _read(path: Path, file: str) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError("not a plain file", file=file)
-        if status.st_size > _LARGEST_FILE:
-            raise ModelError("larger than any DxDispatch file", file=file, expected="under 1 GiB")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"can't be read: {reason}", file=file) from None

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, ModelError
 from halfulp.frontends.graph import Array
 
 _LONGEST_HEADER = 1 << 16
@@ -262,6 +262,29 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     data = member.read(min(needed, memory))
     _check_size(shape, dtype, len(data), what)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def read_whole(path: Path, most: int, file: str) -> bytes:
+    """Return the bytes of a model's file.
+
+    Args:
+        path: the file.
+        most: the bytes that a file of its format may have.
+        file: the model's name in messages.
+
+    Raises:
+        ModelError: it can't be read, is no plain file, or larger than that.
+    """
+    try:
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+            return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ModelError(f"can't be read: {reason}", file=file) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelError("not a plain file", file=file)
+    raise ModelError("larger than any file of its format", file=file, expected=f"at most {most} bytes")
 
 
 def inside(folder: Path | None, location: str, what: str, *, exists: bool = True) -> Path:

@@ -8,11 +8,10 @@ whoever wants to look at the graph; running or writing them is refused by name.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
-from halfulp.errors import HalfulpError, ModelError
-from halfulp.frontends.files import replacing
+from halfulp.errors import HalfulpError
+from halfulp.frontends.files import read_whole, replacing
 from halfulp.frontends.graph import Graph, Model
 from halfulp.frontends.openvino_builder import build
 from halfulp.frontends.openvino_layers import parse
@@ -65,7 +64,7 @@ def load(
         return build(parse(source, name), Weights(weights), name)
     path = Path(source)
     name = file or str(path)
-    net = parse(_read(path, name), name)
+    net = parse(read_whole(path, _LARGEST_FILE, name), name)
     return build(net, Weights(path.with_suffix(".bin") if weights is None else weights), name)
 
 
@@ -90,18 +89,3 @@ def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
         with new_bin.open("wb") as weights:
             text = write(graph, weights)
         new_xml.write_bytes(text)
-
-
-def _read(path: Path, file: str) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError("not a plain file", file=file)
-        if status.st_size > _LARGEST_FILE:
-            raise ModelError("larger than any IR file", file=file, expected="under 256 MiB")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"can't be read: {reason}", file=file) from None

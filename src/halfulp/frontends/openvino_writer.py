@@ -67,10 +67,10 @@ class _Writer:
             layer.id = number
         root = Element("net", name=_text(self._graph.name), version=str(VERSIONS[-1]))
         parent = SubElement(root, "layers")
-        parent.extend(map(self._element, layers))
+        parent.extend([self._element(layer) for layer in layers])
         parent = SubElement(root, "edges")
         parent.extend(self._edges(layers))
-        root.extend(map(deepcopy, self._origin.rest) if self._origin.rest else [Element("rt_info")])
+        root.extend([deepcopy(element) for element in self._origin.rest] or [Element("rt_info")])
         ElementTree.indent(root, "\t")
         text = ElementTree.tostring(root, encoding="unicode")
         return f'<?xml version="1.0"?>\n{text}\n'.encode()
@@ -180,7 +180,7 @@ class _Writer:
             element.append(deepcopy(note.rt_info))
         if layer.inputs:
             side = SubElement(element, "input")
-            side.extend(self._port(number, name) for number, name in enumerate(layer.inputs))
+            side.extend([self._port(number, name) for number, name in enumerate(layer.inputs)])
         if layer.output is not None:
             side = SubElement(element, "output")
             side.append(self._port(len(layer.inputs), layer.output, note.tensors))
