@@ -77,8 +77,8 @@ int main(int argc, char** argv) {
     FpEnvironment default_environment;
     const Case cases[] = {
         {"pow", false, {}},
-        {"pow, domain error", false, {true, false, 1, 0}},
-        {"pow, scale and bias", false, {true, true, 1.7f, -0.3f}},
+        {"pow, domain error", false, {.domain_error = true}},
+        {"pow, scale and bias", false, {.domain_error = true, .scale_bias = true, .scale = 1.7f, .bias = -0.3f}},
         {"prelu", true, {}},
     };
     bool all_agree = true;

@@ -140,6 +140,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
 
     PowOptions options;
     options.domain_error = kernel == Kernel::pow_domain_error;
+    options.constant_exponent = PyArray_SIZE(y) == 1;
     if (!scale_bias.is_none()) {
         options.scale_bias = true;
         options.scale = nb::cast<float>(scale_bias[0]);

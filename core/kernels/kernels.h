@@ -9,8 +9,9 @@ namespace halfulp {
 inline constexpr int tile_size = 256;
 
 struct PowOptions {
-    bool domain_error = false;  // a base below zero with an exponent that is infinite or not integral: NaN
-    bool scale_bias = false;    // the base is x * scale + bias, rounded once
+    bool domain_error = false;       // a base below zero with an exponent that is infinite or not integral: NaN
+    bool constant_exponent = false;  // every y of the call is the same
+    bool scale_bias = false;         // the base is x * scale + bias, rounded once
     float scale = 1, bias = 0;
 };
 

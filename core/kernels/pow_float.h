@@ -5,6 +5,7 @@
 //   domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value without meaning,
 //               which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
+//   shortcuts   for a constant y of a few values; their error stands beside them
 //   guarantee   fast: for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]
 //               pair: for all types; the exact value lies within pair_error + |t| pair_error_of_t of the scaled value
 //               A result is taken only where the whole interval rounds to one element; otherwise the next phase
@@ -114,6 +115,48 @@ HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
     double sum = polynomial(constants::exp2_fast, t - (shifted - round_magic));
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
+}
+
+// Exponents that have a formula of a few operations.
+enum class Shortcut { none, square, root, reciprocal, cube, fourth, reciprocal_square, reciprocal_root, root_cube };
+
+static inline Shortcut shortcut_of(double y) {
+    if (y == 2) return Shortcut::square;
+    if (y == 0.5) return Shortcut::root;
+    if (y == -1) return Shortcut::reciprocal;
+    if (y == 3) return Shortcut::cube;
+    if (y == 4) return Shortcut::fourth;
+    if (y == -2) return Shortcut::reciprocal_square;
+    if (y == -0.5) return Shortcut::reciprocal_root;
+    if (y == 1.5) return Shortcut::root_cube;
+    return Shortcut::none;
+}
+
+// These three are single operations, which IEEE 754 rounds correctly.
+static constexpr bool is_exact(Shortcut shortcut) {
+    return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
+}
+
+template <Shortcut shortcut, typename Real>
+HALFULP_INLINE Real exact_power_of(Real x) {
+    if constexpr (shortcut == Shortcut::square) return x * x;
+    else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
+    else if constexpr (sizeof(Real) == 4) return __builtin_sqrtf(x);
+    else return __builtin_sqrt(x);
+}
+
+// x^y (1 - shortcut_error) in a double for a float x, whose square is exact: three roundings with the factor's, 1.5 * 2^-52.
+// So the exact value lies in [v, v (1 + 2 shortcut_error)].
+static constexpr double shortcut_error = 0x1p-51;
+
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of(double x) {
+    constexpr double one = 1 - shortcut_error;
+    if constexpr (shortcut == Shortcut::cube) return x * x * (x * one);
+    else if constexpr (shortcut == Shortcut::fourth) return (x * x) * (x * x) * one;
+    else if constexpr (shortcut == Shortcut::reciprocal_square) return one / (x * x);
+    else if constexpr (shortcut == Shortcut::reciprocal_root) return one / __builtin_sqrt(x);
+    else return x * __builtin_sqrt(x) * one;
 }
 
 // y * log2(x) for a positive x, which is normal unless may_be_subnormal.

@@ -253,12 +253,11 @@ struct Encoded {
     uint32_t encoding, undecided;
 };
 
-// The fast phase's interval for t, rounded to float32.
-HALFULP_INLINE Encoded round_fast(double t) {
-    double power = exp2_fast(t);
-    uint32_t least = __builtin_bit_cast(uint32_t, static_cast<float>(power));
-    uint32_t greatest = __builtin_bit_cast(uint32_t, static_cast<float>(power * (1 + 2 * fast_error)));
-    return {least, least ^ greatest};
+// A power in [least, least * (1 + 2 error)], rounded to float32.
+HALFULP_INLINE Encoded round_interval(double least, double error) {
+    uint32_t from = __builtin_bit_cast(uint32_t, static_cast<float>(least));
+    uint32_t to = __builtin_bit_cast(uint32_t, static_cast<float>(least * (1 + 2 * error)));
+    return {from, from ^ to};
 }
 
 // A float that is a power rounded to float32, rounded again to a shorter type. The two roundings are as good as one
@@ -279,53 +278,90 @@ HALFULP_INLINE Encoded round_again(float power) {
     }
 }
 
+// What the phases that a tile went through leave: magnitudes in lanes, as float32, and the flags of the undecided ones.
+struct FloatLanes {
+    alignas(64) uint32_t lanes[tile_size];
+    alignas(64) uint32_t flags[tile_size];
+    uint32_t any_flag = 0;
+
+    // Flags are made only where there are any: the second time that the loop's values are computed is seldom.
+    template <typename F>
+    void fill(int n, F interval) {
+        for (int i = 0; i < n; ++i) {
+            Encoded power = interval(i);
+            lanes[i] = power.encoding;
+            any_flag |= power.undecided;
+        }
+        if (any_flag)
+            for (int i = 0; i < n; ++i) flags[i] = interval(i).undecided;
+    }
+};
+
+template <Shortcut shortcut>
+static void fill_by(const float* x, FloatLanes& power, int n) {
+    if constexpr (is_exact(shortcut)) {
+        for (int i = 0; i < n; ++i) power.lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
+    } else {
+        power.fill(n, [x](int i) { return round_interval(power_of<shortcut>(absolute(x[i])), shortcut_error); });
+    }
+}
+
+template <typename Y>
+static void fill_by_fast_phase(const float* x, const Y* y, bool any_subnormal, FloatLanes& power, int n) {
+    alignas(64) double t[tile_size];
+    if (any_subnormal) {
+        for (int i = 0; i < n; ++i) t[i] = limited(y[i] * log2_fast(static_cast<double>(absolute(x[i]))), 1000);
+    } else {
+        for (int i = 0; i < n; ++i) t[i] = limited(y[i] * log2_fast(absolute(x[i])), 1000);
+    }
+    power.fill(n, [&t](int i) { return round_interval(exp2_fast(t[i]), fast_error); });
+}
+
 // Every floating type but float64, whose values are floats.
 template <Element type, typename Y>
-static void pow_tile(const PowOptions& options, const float* x, const Y* exponents, Storage<type>* out, int n) {
+static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n) {
     // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
-    Exponents<Y> y{exponents};
-    alignas(64) double t[tile_size];
-    Contents contents = scan(x, exponents, n);
-    if (contents.subnormal) {
-        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(static_cast<double>(absolute(x[i]))), 1000);
-    } else {
-        for (int i = 0; i < n; ++i) t[i] = limited(y.values[i] * log2_fast(absolute(x[i])), 1000);
-    }
-
-    alignas(64) uint32_t lanes[tile_size], flags[tile_size];
-    uint32_t any = 0;
-    for (int i = 0; i < n; ++i) {
-        Encoded power = round_fast(t[i]);
-        lanes[i] = power.encoding;
-        any |= power.undecided;
+    Contents contents = scan(x, y, n);
+    FloatLanes power;
+    switch (options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none) {
+        case Shortcut::none: fill_by_fast_phase(x, y, contents.subnormal, power, n); break;
+        case Shortcut::square: fill_by<Shortcut::square>(x, power, n); break;
+        case Shortcut::root: fill_by<Shortcut::root>(x, power, n); break;
+        case Shortcut::reciprocal: fill_by<Shortcut::reciprocal>(x, power, n); break;
+        case Shortcut::cube: fill_by<Shortcut::cube>(x, power, n); break;
+        case Shortcut::fourth: fill_by<Shortcut::fourth>(x, power, n); break;
+        case Shortcut::reciprocal_square: fill_by<Shortcut::reciprocal_square>(x, power, n); break;
+        case Shortcut::reciprocal_root: fill_by<Shortcut::reciprocal_root>(x, power, n); break;
+        case Shortcut::root_cube: fill_by<Shortcut::root_cube>(x, power, n); break;
     }
     if constexpr (type != Element::float32) {
         // What matters is whether the float is undecided between two elements of the type.
         for (int i = 0; i < n; ++i) {
-            Encoded power = round_again<type>(__builtin_bit_cast(float, lanes[i]));
-            lanes[i] = power.encoding;
-            flags[i] = power.undecided;
+            Encoded again = round_again<type>(__builtin_bit_cast(float, power.lanes[i]));
+            power.lanes[i] = again.encoding;
+            power.flags[i] = again.undecided;
         }
-        any = 0;  // by a loop of its own: a sum of comparisons is no vector loop to every compiler
-        for (int i = 0; i < n; ++i) any |= flags[i];
+        power.any_flag = 0;  // by a loop of its own: not every compiler makes vectors of an or of comparisons
+        for (int i = 0; i < n; ++i) power.any_flag |= power.flags[i];
     }
-    finish<type>(options, contents, x, y, lanes, n);
-    for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);
-    if (!any) return;
-    if constexpr (type == Element::float32)
-        for (int i = 0; i < n; ++i) flags[i] = round_fast(t[i]).undecided;
+    finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
+    for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(power.lanes[i]);
+    if (!power.any_flag) return;
     int listed[tile_size + 1];
-    resolve<type>(x, y, out, listed, list_lanes(flags, n, listed));
+    resolve<type>(x, Exponents<Y>{y}, out, listed, list_lanes(power.flags, n, listed));
 }
 
-// float64.
-static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n) {
-    alignas(64) double t_high[tile_size], t_low[tile_size];
-    alignas(64) uint64_t flags[tile_size];
-    Contents contents = scan(x, y.highs, n);
-    uint64_t any = 0, far = contents.subnormal;
-    if (!contents.subnormal) {
+template <Shortcut shortcut>
+static void fill_exactly(const double* x, uint64_t* out, int n) {
+    for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<shortcut>(absolute(x[i])));
+}
+
+// float64, by the pair phase. Returns whether any lane is flagged as undecided.
+static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags, int n) {
+    uint64_t any = 0, far = any_subnormal;
+    if (!any_subnormal) {
+        alignas(64) double t_high[tile_size], t_low[tile_size];
         for (int i = 0; i < n; ++i) {
             DoubleDouble t = log2_pair<false>(absolute(x[i]), y.highs[i], y.lows[i]);
             t_high[i] = t.high;
@@ -339,11 +375,22 @@ static void pow_tile(const PowOptions& options, const double* x, PairExponents y
             far |= !(absolute(t_high[i]) < 1020);
         }
     }
-    if (far) {
-        alignas(64) double values[tile_size];
-        pair_phase(x, y, PairTarget::of(row(Element::float64)), values, flags, n);
-        for (int i = 0; i < n; ++i) out[i] = bits_of(values[i]);
-        any = 1;
+    if (!far) return any != 0;
+    alignas(64) double values[tile_size];
+    pair_phase(x, y, PairTarget::of(row(Element::float64)), values, flags, n);
+    for (int i = 0; i < n; ++i) out[i] = bits_of(values[i]);
+    return true;
+}
+
+static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n) {
+    alignas(64) uint64_t flags[tile_size];
+    Contents contents = scan(x, y.highs, n);
+    bool any = false;
+    switch (options.constant_exponent && y.lows[0] == 0 ? shortcut_of(y.highs[0]) : Shortcut::none) {
+        case Shortcut::square: fill_exactly<Shortcut::square>(x, out, n); break;
+        case Shortcut::root: fill_exactly<Shortcut::root>(x, out, n); break;
+        case Shortcut::reciprocal: fill_exactly<Shortcut::reciprocal>(x, out, n); break;
+        default: any = fill_by_pair_phase(x, y, contents.subnormal, out, flags, n);
     }
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
