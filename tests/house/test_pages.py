@@ -60,7 +60,7 @@ def test_links_and_paths_exist(page: Path) -> None:
     assert not missing
 
 
-TOP_FOLDERS = {"core", "src", "tests", "tools", "data", "benchmarks", "examples", "docs"}
+TOP_FOLDERS = {"core", "native", "src", "tests", "tools", "data", "benchmarks", "examples", "docs"}
 
 
 def anchors(page: Path) -> set[str]:
