@@ -1,0 +1,50 @@
+"""float32: every power that the pair phase cannot tell from a rounding boundary is on it. Quick: some seconds."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from tests.exhaustive.ties import EXPONENTS, Exponent, Found, Near, confused, report, search, significant_bits
+
+import halfulp as hu
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    return search(EXPONENTS)
+
+
+def test_what_is_undecided_is_a_tie(found):
+    print(report(found))
+    assert found.powers == 254 << 23
+    assert not confused(found)
+
+
+def test_every_exact_power_was_found(found):
+    """In number as many as there are odd r with r^(2^k) of 24 bits and r^n of 25: x = r^(2^k) times a power of two."""
+    expected = sum(r ** (2**y.k) < 2**24 and r**y.n < 2**25 for y in EXPONENTS for r in range(1, 1 << 13, 2))
+    # Squares of r up to 2^12.5, square roots of r^2 up to 2^24.
+    assert len({(power.x, power.y) for power in found.exact}) == len(found.exact) == expected
+    for x, y, number, _ in found.exact:
+        assert Fraction(x) ** y.n == Fraction(number) ** 2**y.k
+        assert significant_bits(number) <= 25
+
+
+@pytest.mark.parametrize("y_type", [np.float32, np.float64])
+def test_the_core_rounds_them(found, y_type):
+    """Exact ones to nearest even, as NumPy converts a double; the others to the side that they are on."""
+    near: list[Near] = found.exact + found.inexact
+    x = np.array([power.x for power in near], np.float32)
+    y = np.array([power.y.n / 2**power.y.k for power in near], y_type)
+    numbers = np.array([power.number for power in near])
+    side = np.sign([power.distance for power in near])
+    expected = np.nextafter(numbers, numbers * (1 + side)).astype(np.float32)
+    np.testing.assert_array_equal(hu.pow(x, y), expected)
+
+
+def test_a_nearest_power_is_measured() -> None:
+    (near,) = (
+        power for power in search([Exponent(11, 4)]).inexact if power.x == float.fromhex("0x1.7bdf7cp+11")
+    )
+    assert near.number == round(near.x ** (11 / 16) * 2**17) / 2**17
+    assert np.log2(abs(near.distance)) == pytest.approx(-58.95, abs=0.01)
