@@ -85,7 +85,10 @@ class Dispatchable:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Execute a dispatchable; a binding for each tensor that DirectML does not own."""
+    """Execute a dispatchable; a binding for each tensor that DirectML does not own.
+
+    What a dispatchable that is not ours is bound to stays in ``other``.
+    """
 
     dispatchable: str
     bindings: Mapping[str, Binding]
@@ -263,7 +266,8 @@ def _command(command: Command) -> dict[str, Any]:
     match command:
         case Dispatch():
             bindings = {name: _binding(binding) for name, binding in command.bindings.items()}
-            found = {"type": "dispatch", "dispatchable": command.dispatchable, "bindings": bindings}
+            found = {"type": "dispatch", "dispatchable": command.dispatchable}
+            found |= {"bindings": bindings} if bindings else {}
         case Print():
             found = {"type": "print", "resource": command.resource}
             found |= {"verbose": True} if command.verbose else {}

@@ -162,11 +162,12 @@ class _Reader:
                 name = given.take("dispatchable", text)
                 if name not in self._dispatchables:
                     raise HalfulpError(f"there is no dispatchable {printable(name)!r}")
-                bindings = given.take("bindings", self._bindings)
                 desc = self._dispatchables[name].desc
-                if desc is not None:
-                    bound = {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
-                    self._check_bindings(desc, bindings, bound, "here")
+                if desc is None:
+                    return Dispatch(name, {}, given.rest())
+                bindings = given.take("bindings", self._bindings)
+                bound = {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
+                self._check_bindings(desc, bindings, bound, "here")
                 return Dispatch(name, bindings, given.rest())
             case "print":
                 resource = given.take("resource", self._resource_name)
