@@ -171,10 +171,28 @@ public:
 
     void run(ptrdiff_t first, ptrdiff_t end) {
         FpEnvironment default_environment;
+        if (loop_.is_flat()) return run_flat(first * tile_size, std::min(end * tile_size, loop_.shape_.extent[0]));
         for (ptrdiff_t tile = first; tile < end; ++tile) run_tile(tile);
     }
 
 private:
+    // The common case without the boxes' bookkeeping.
+    void run_flat(ptrdiff_t first, ptrdiff_t end) {
+        const View *views = loop_.views_, &out = views[role_out];
+        for (int k : {role_x, role_y}) {
+            if (views[k].strides[0] != 0) continue;
+            Box box{1, {tile_size}, {0}};
+            copy_box<true>(box, views[k], views[k].data, buffer_[k]);
+        }
+        const auto address = [&](int k, ptrdiff_t i) -> const void* {
+            return views[k].strides[0] == 0 ? buffer_[k] : views[k].data + i * views[k].strides[0];
+        };
+        for (ptrdiff_t i = first; i < end; i += tile_size) {
+            int n = static_cast<int>(std::min<ptrdiff_t>(tile_size, end - i));
+            f_(address(role_x, i), address(role_y, i), out.data + i * out.strides[0], n);
+        }
+    }
+
     void run_tile(ptrdiff_t tile) {
         ptrdiff_t offset[role_count] = {}, extent[max_dims];
         int n = 1;
@@ -242,6 +260,19 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
         for (View& view : views_) view.strides[0] = view.item_size;
     }
     choose_tile();
+}
+
+// Whether the operands are plain vectors, as after simplify most are: packed, aligned and in native order, or constants.
+bool Loop::is_flat() const {
+    if (shape_.dims != 1) return false;
+    for (int k = 0; k < role_count; ++k) {
+        const View& view = views_[k];
+        if (view.strides[0] == 0 && k != role_out) continue;
+        if (view.swapped || view.strides[0] != view.item_size ||
+            reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(view.item_size) != 0)
+            return false;
+    }
+    return true;
 }
 
 ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_a_share - 1) / tiles_a_share; }

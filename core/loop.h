@@ -46,6 +46,7 @@ private:
     friend class Walker;
 
     void simplify();
+    bool is_flat() const;
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
     void choose_tile();

@@ -78,6 +78,20 @@ View view_of(PyArrayObject* array, const Shape& shape) {
     return view;
 }
 
+// Whether two views share no memory, by their bounds, or are the very same.
+bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
+    const char *out_low = out.data, *out_high = out.data + out.item_size, *in_low = in.data, *in_high = in.data + in.item_size;
+    bool same = out.data == in.data && out.item_size == in.item_size;
+    for (int i = 0; i < shape.dims; ++i) {
+        if (shape.extent[i] == 0) return true;
+        ptrdiff_t out_reach = out.strides[i] * (shape.extent[i] - 1), in_reach = in.strides[i] * (shape.extent[i] - 1);
+        (out_reach < 0 ? out_low : out_high) += out_reach;
+        (in_reach < 0 ? in_low : in_high) += in_reach;
+        same &= out.strides[i] == in.strides[i];
+    }
+    return same || out_high <= in_low || in_high <= out_low;
+}
+
 // A new array of x's type in native byte order: laid out as the operand that has the result's shape.
 nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     PyArray_Descr* type = PyArray_DESCR(x);
@@ -120,10 +134,10 @@ private:
     PyThreadState* state_;
 };
 
-// x and y, exact ndarrays of types that were registered, to out or a new array; None where they are
-// anything else or don't fit, so that the caller can say why.
+// x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
+// don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
-                 nb::handle scale_bias) {
+                 nb::handle scale_bias, bool out_is_safe) {
     Kernel kernel = static_cast<Kernel>(kernel_number);
     PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
     if (x == nullptr || y == nullptr) return nb::none();
@@ -136,6 +150,11 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     if (out.is_none()) out = new_result(x, y, shape);
     PyArrayObject* target = as_array(out);
     if (target == nullptr || element_of(target) != type || !has_shape(target, shape) || !PyArray_ISWRITEABLE(target))
+        return nb::none();
+
+    const View views[] = {view_of(x, shape), view_of(y, shape), view_of(target, shape)};
+    if (!out_object.is_none() && !out_is_safe &&
+        !(is_safe_to_overwrite(views[2], views[0], shape) && is_safe_to_overwrite(views[2], views[1], shape)))
         return nb::none();
 
     PowOptions options;
@@ -154,7 +173,6 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         tile = [&](const void* a, const void* b, void* to, int n) { kernels.pow(options, type, y_type, a, b, to, n); };
     }
 
-    const View views[] = {view_of(x, shape), view_of(y, shape), view_of(target, shape)};
     const Loop loop(shape, views[0], views[1], views[2]);
     if (loop.share_count() <= 1) {  // at most some ten thousand elements: not worth giving up the interpreter for
         if (loop.share_count() == 1) loop.run_share(0, tile);
@@ -204,7 +222,8 @@ NB_MODULE(_core, m) {
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
-          nb::arg("scale_bias").none());
+          nb::arg("scale_bias").none(),
+          nb::arg("out_is_safe") = false);
     nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
         .def(nb::init<>())
         .def("__enter__", &DefaultEnvironment::enter)

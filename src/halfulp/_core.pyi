@@ -17,8 +17,13 @@ def apply(
     y: object,
     out: NDArray[Any] | None,
     scale_bias: tuple[float, float] | None,
+    out_is_safe: bool = False,
 ) -> NDArray[Any] | None:
-    """Return x kernel y in out or a new array; None where an operand is no ndarray, or does not fit."""
+    """Return x kernel y in out or a new array.
+
+    None where an operand is no ndarray, or does not fit; and where out overlaps an operand by its bounds,
+    unless it is that very view or out_is_safe says that they share no element.
+    """
 
 class DefaultEnvironment:
     """The default floating-point environment for the length of a ``with`` statement."""

@@ -137,8 +137,9 @@ def _compute(
         )
     if not target.flags.writeable:
         raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
+    # The core looks at the operands' bounds only; views may share none of the elements in between.
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
-        _core.apply(kernel, x, y, target, scale_bias)
+        _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
     else:
         np.copyto(target, _compute(row, output, x, y, None, scale_bias))
     return out
@@ -214,10 +215,10 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
         array([4052555153018976267, 9223372036854775807])
     """
-    if out is None:
-        result = _core.apply(_core.POW, x, y, None, None)
-        if result is not None:
-            return result
+    exponent = exponent_array(y) if type(x) is np.ndarray and is_number(y) else y
+    result = _core.apply(_core.POW, x, exponent, out, None)
+    if result is not None:
+        return result
     return _call(_POW, POW_UFUNC, x, y, out)
 
 
@@ -242,10 +243,9 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
         array([-0.5, -0. ,  3. ])
     """
-    if out is None:
-        result = _core.apply(_core.PRELU, x, slope, None, None)
-        if result is not None:
-            return result
+    result = _core.apply(_core.PRELU, x, slope, out, None)
+    if result is not None:
+        return result
     return _call(_PRELU, PRELU_UFUNC, x, slope, out)
 
 
