@@ -166,8 +166,10 @@ void Node::compute(KernelContext* context) const {
     if (kernel_ == Kernel::prelu) {
         tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type_, a, b, to, n); };
     } else {
-        tile = [&, y_type = y.type](const void* a, const void* b, void* to, int n) {
-            kernels.pow(PowOptions(), type_, y_type, a, b, to, n);
+        PowOptions options;
+        options.constant_exponent = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t dim) { return dim == 1; });
+        tile = [&kernels, options, type = type_, y_type = y.type](const void* a, const void* b, void* to, int n) {
+            kernels.pow(options, type, y_type, a, b, to, n);
         };
     }
     const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),

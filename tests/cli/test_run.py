@@ -28,7 +28,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def invoked(*arguments: str, status: int = 0) -> str:
     """Run the verb and return what it printed: stdout, or stderr where it fails."""
-    result = CliRunner().invoke(app, ["run", *arguments])
+    result = CliRunner().invoke(app, ["run", "--engine", "halfulp", *arguments])
     assert result.exit_code == status, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result.stdout if status == 0 else result.stderr

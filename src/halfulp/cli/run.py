@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from halfulp.cli.engine import Engine, evaluate
 from halfulp.errors import HalfulpError
 from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
 
@@ -54,6 +55,13 @@ def run(
             help="Where the writeFile commands of a .json file may write, instead of the file's own folder.",
         ),
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
+            " auto is onnxruntime where it is installed and takes the model."
+        ),
+    ] = Engine.auto,
 ) -> None:
     """Evaluate a model and print which engine evaluated which node, and what came out.
 
@@ -64,7 +72,6 @@ def run(
     from halfulp.frontends.graph import Model
     from halfulp.frontends.load import load
     from halfulp.runtime.feeds import make_inputs
-    from halfulp.runtime.run import run_with_report
 
     loaded = load(model)
     if inputs:
@@ -75,10 +82,11 @@ def run(
         feeds = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))
     else:
         feeds = {}
-    outputs, report = run_with_report(loaded, feeds, output_folder=output_folder)
+    outputs, report, choice = evaluate(engine, model, loaded, feeds, output_folder)
     if output is not None:
         write_npz(output, _flat(outputs))
     console = table.console()
+    console.print(choice, markup=False, highlight=False)
     console.print(table.nodes(report))
     console.print(table.summary(report))
     console.print()

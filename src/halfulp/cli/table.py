@@ -63,10 +63,12 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
 
 def summary(report: Report) -> str:
     """Return one line: how much of the run was ours."""
-    own = sum(row.engine == "halfulp" for row in report.nodes)
-    rest = len(report.nodes) - own
+    engines = [row.engine for row in report.nodes]
+    own = engines.count("halfulp")
+    rest = len(engines) - own
+    other = "ONNX Runtime" if "onnxruntime" in engines else "the onnx package's reference evaluator"
     text = f"halfulp evaluated {own} of {len(report.nodes)} nodes, {report.share:.0%} of the time"
-    return f"{text}; the onnx package's reference evaluator the other {rest}" if rest else text
+    return f"{text}; {other} the other {rest}" if rest else text
 
 
 def values(title: str, named: Mapping[str, Any]) -> Table:

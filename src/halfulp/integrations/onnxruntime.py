@@ -11,6 +11,7 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,12 @@ def session(
         >>> session(model).run(None, feeds)
         [array([9.995e-03, 8.100e+01], dtype=float16)]
     """
-    ort = _onnxruntime()
+    ort = installed()
     options = ort.SessionOptions() if sess_options is None else sess_options
     register(options)
     proto, file, folder = parse(model)
-    if folder is not None and _has_external_data(proto):
-        if _version(ort) < (1, 21):
-            raise UnsupportedError(
-                f"{file}: this onnxruntime finds no external data of a patched model",
-                expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
-                got=ort.__version__,
-            )
-        options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
+    if folder is not None:
+        find_external_data(options, proto, file, folder)
     data = patched(proto, file).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
@@ -82,7 +77,7 @@ def register(session_options: Any) -> None:
         >>> options = ort.SessionOptions()
         >>> register(options)
     """
-    _onnxruntime()
+    installed()
     try:
         session_options.get_session_config_entry(_REGISTERED)
     except RuntimeError:  # it has none
@@ -158,10 +153,42 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     fed_small = any(_is_small(value) for value in inputs.values())
     if not fed_small and not any(_small_type(output.type) for output in session.get_outputs()):
         return dict(zip(names, session.run(names, dict(inputs)), strict=True))
-    ort = _onnxruntime()
+    ort = installed()
     values = {name: _ort_value(ort, value) for name, value in inputs.items()}
     results = session.run_with_ort_values(names, values)
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
+
+
+def installed() -> Any:
+    """Return the module onnxruntime.
+
+    Raises:
+        UnsupportedError: it can't be imported.
+    """
+    try:
+        return import_module("onnxruntime")
+    except ImportError as error:
+        raise UnsupportedError(
+            f"onnxruntime can't be imported: {error}", expected="pip install 'halfulp[onnxruntime]'"
+        ) from None
+
+
+def find_external_data(session_options: Any, model: ModelProto, file: str, folder: Path) -> None:
+    """Let sessions look for a model's external data in its folder, though they get the model as bytes.
+
+    Raises:
+        UnsupportedError: it has some, and this onnxruntime can't be told.
+    """
+    if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
+        return
+    version = installed().__version__
+    if tuple(map(int, version.split(".")[:2])) < (1, 21):
+        raise UnsupportedError(
+            f"{file}: this onnxruntime finds no external data of a patched model",
+            expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
+            got=version,
+        )
+    session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
 
 
 class _Memory:
@@ -205,20 +232,3 @@ def _row(name: str) -> ElementType | None:
     row = TYPES.get(name)
     unpacked = row is not None and row.onnx is not None and row.bits == 8 * row.dtype.itemsize
     return row if unpacked and not hasattr(np, name) else None
-
-
-def _onnxruntime() -> Any:
-    try:
-        return import_module("onnxruntime")
-    except ImportError as error:
-        raise UnsupportedError(
-            f"onnxruntime can't be imported: {error}", expected="pip install 'halfulp[onnxruntime]'"
-        ) from None
-
-
-def _version(ort: Any) -> tuple[int, ...]:
-    return tuple(int(part) for part in ort.__version__.split(".")[:2])
-
-
-def _has_external_data(model: ModelProto) -> bool:
-    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer)

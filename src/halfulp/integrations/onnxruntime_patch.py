@@ -123,6 +123,7 @@ class _Patcher:
 
 def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
     """Yield the attributes of a custom operator: what its kernel must know of the version."""
+    yield helper.make_attribute("version", row.id)
     yield helper.make_attribute("broadcasting", row.broadcasting.name)
     enforced = {check for clause in row.clauses for check in clause.enforces}
     for check in _SHAPE_CHECKS:

@@ -10,7 +10,7 @@ import numpy as np
 
 from halfulp.frontends.graph import Node, describe, type_name
 
-Engine = Literal["halfulp", "onnx reference"]
+Engine = Literal["halfulp", "onnx reference", "onnxruntime"]
 
 
 @dataclass(slots=True)

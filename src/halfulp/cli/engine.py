@@ -1,0 +1,65 @@
+"""Which engine ``halfulp run`` takes: ONNX Runtime with our operators in it, or halfulp's own walk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from halfulp.errors import HalfulpError
+
+if TYPE_CHECKING:
+    from halfulp.frontends.dxdispatch import Program
+    from halfulp.frontends.graph import Model
+    from halfulp.runtime.report import Report
+
+
+class Engine(StrEnum):
+    """The values of ``--engine``."""
+
+    auto = "auto"
+    onnxruntime = "onnxruntime"
+    halfulp = "halfulp"
+
+
+def evaluate(
+    engine: Engine,
+    path: Path,
+    model: Model | Program,
+    feeds: Mapping[str, Any],
+    output_folder: Path | None,
+) -> tuple[dict[str, Any], Report, str]:
+    """Return the outputs, the report, and a line that says which engine made them and why.
+
+    Raises:
+        HalfulpError: ``onnxruntime`` is asked for, and can't run the model.
+    """
+    from halfulp.runtime.run import run_with_report
+
+    reason = ""
+    if engine is not Engine.halfulp:
+        reason = _why_not(path)
+        if not reason:
+            from halfulp.integrations import onnxruntime_engine
+
+            try:
+                outputs, report = onnxruntime_engine.run_with_report(path, model, feeds)  # type: ignore[arg-type]
+            except onnxruntime_engine.Refused as refused:
+                if engine is Engine.onnxruntime:
+                    raise
+                reason = refused.message
+            else:
+                return outputs, report, "engine: onnxruntime, with Pow and PRelu by halfulp"
+        elif engine is Engine.onnxruntime:
+            raise HalfulpError(f"{path}: not for the engine onnxruntime: {reason}")
+    outputs, report = run_with_report(model, feeds, output_folder=output_folder)
+    return outputs, report, f"engine: halfulp ({reason})" if reason else "engine: halfulp"
+
+
+def _why_not(path: Path) -> str:
+    """Return why onnxruntime can't be asked at all, or nothing."""
+    if path.suffix.lower() in (".xml", ".json"):
+        return "it runs ONNX files only"
+    return "" if find_spec("onnxruntime") else "onnxruntime is not installed"

@@ -1,0 +1,120 @@
+"""``halfulp run --engine``: what is chosen and said, and that ONNX Runtime's run is reported like our own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+from typer.testing import CliRunner
+
+import halfulp.cli.engine
+from halfulp.cli import app
+from halfulp.frontends.onnx import load
+from halfulp.runtime.feeds import make_inputs
+from halfulp.runtime.run import run_with_report
+
+ort: Any = pytest.importorskip("onnxruntime")
+engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime_engine")
+
+OURS = """(float16[N] x, bool c) => (float16[M] z) {
+    p = Pow(x, x)
+    [second] q = PRelu(p, x)
+    z = If(c) <then_branch = t () => (float16[M] a) { [inner] a = Pow(q, x) },
+               else_branch = e () => (float16[M] b) { b = Pow(x, q) }>
+}"""
+NETWORK = "(float[N] x) => (float[M] z) { a = Abs(x)  b = Pow(a, x)  z = Neg(b) }"
+ONLY_HALFULP = "(bfloat16[N] x) => (bfloat16[M] z) { a = Abs(x)  z = Pow(a, x) }"
+AT_RUN_TIME = "(float[N] x, float[M] s) => (float[N] z) { z = PRelu(x, s) }"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def saved(text: str) -> Path:
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> g {text}')
+    onnx.save(model, "net.onnx")
+    return Path("net.onnx")
+
+
+def invoked(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(app, ["run", *arguments])
+    assert result.exit_code == status, result.output
+    return result.stdout if status == 0 else result.stderr
+
+
+def test_the_report_is_that_of_our_own_walk() -> None:
+    path = saved(OURS)
+    model = load(path)
+    feeds = make_inputs(model, dims={"N": 5})
+    ours, our_report = run_with_report(model, feeds)
+    theirs, their_report = engine.run_with_report(path, model, feeds)
+    assert theirs["z"].tobytes() == ours["z"].tobytes()
+
+    def told(report: Any) -> dict[str, Any]:
+        rows = [row for row in report.nodes if row.operator.startswith(("onnx.Pow", "onnx.PRelu"))]
+        # Labels differ in a subgraph: ONNX Runtime does not say in which.
+        return {
+            row.label.rpartition(".")[2]: (row.operator, row.engine, row.inputs, row.outputs) for row in rows
+        }
+
+    assert told(their_report) == told(our_report)
+    assert "#0 (Pow)" in told(their_report)
+    assert their_report.share > 0
+    assert os.listdir() == ["net.onnx"]
+
+
+def test_auto_takes_onnxruntime_and_says_so() -> None:
+    saved(NETWORK)
+    text = invoked("net.onnx", "-o", "out.npz")
+    assert "engine: onnxruntime, with Pow and PRelu by halfulp" in text
+    assert "#1 (Pow)" in text
+    assert "halfulp evaluated 1 of 3 nodes" in text
+    assert "ONNX Runtime the other 2" in text
+    x = make_inputs(load("net.onnx"))["x"]
+    with np.load("out.npz") as out:
+        np.testing.assert_array_equal(out["z"], -halfulp.pow(np.abs(x), x))
+
+
+def test_auto_falls_back_and_says_why() -> None:
+    saved(ONLY_HALFULP)
+    text = invoked("net.onnx")
+    assert "engine: halfulp (net.onnx: refused by onnxruntime: " in text
+    assert "Abs(13)" in text.splitlines()[0]
+    assert "refused by onnxruntime" in invoked("net.onnx", "--engine", "onnxruntime", status=2)
+    assert text.splitlines()[1:] != []
+
+
+def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halfulp.cli.engine, "find_spec", lambda name: None)
+    saved(NETWORK)
+    assert "engine: halfulp (onnxruntime is not installed)" in invoked("net.onnx")
+    assert "onnxruntime is not installed" in invoked("net.onnx", "--engine", "onnxruntime", status=2)
+    assert "engine: halfulp\n" in invoked("net.onnx", "--engine", "halfulp")
+
+
+def test_other_files_are_not_for_onnxruntime() -> None:
+    Path("net.xml").write_text('<net name="n" version="11"><layers/><edges/></net>')
+    assert "it runs ONNX files only" in invoked("net.xml")
+    assert "it runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
+
+
+def test_a_clause_broken_at_run_time() -> None:
+    saved(AT_RUN_TIME)
+    arguments = ("net.onnx", "--dim", "N=2", "--dim", "M=3", "--engine", "onnxruntime")
+    text = invoked(*arguments, status=2)
+    assert "SpecError onnx.PRelu-16.C2: slope must be unidirectionally broadcastable to X" in text
+    assert "X: float32[2]   slope: float32[3]" in text
+
+
+def test_what_is_fed_is_checked_as_ever() -> None:
+    saved(NETWORK)
+    np.save("x.npy", np.zeros((2, 2), np.float32))
+    text = invoked("net.onnx", "-i", "x=x.npy", status=2)
+    assert "input 'x' contradicts what the model declares" in text
