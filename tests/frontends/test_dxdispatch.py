@@ -683,7 +683,9 @@ def attempt(data: bytes) -> None:
         hu.run(load(data))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 500))]
+)
 def test_mutated_bytes_give_our_errors_or_a_program(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(200):

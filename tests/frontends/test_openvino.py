@@ -117,6 +117,12 @@ def test_a_dynamic_rank_and_ranges(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(WEIGHTS)
     save(load(tmp_path / "a.xml"), tmp_path / "b.xml")
     assert 'shape="1..10,3"' in (tmp_path / "b.xml").read_text()
+    same(hu.run(tmp_path / "b.xml", {"x": X})["y"], Y)
+    for rows in (0, 11):
+        with pytest.raises(
+            hu.ModelError, match=r"input 'x' has a dim that is out of range\n  expected: \[1\.\.10,3\]"
+        ):
+            hu.run(tmp_path / "b.xml", {"x": np.ones((rows, 3), np.float32)})
 
 
 def test_layers_that_are_not_ours_are_named(tmp_path: Path) -> None:

@@ -230,7 +230,9 @@ def attempt(data: bytes, weights: bytes) -> None:
         hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.inputs})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 500))]
+)
 def test_mutated_bytes_give_our_errors_or_a_model(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(300):

@@ -22,7 +22,8 @@ VERSIONS = (10, 11)
 """The versions of the format that are read; the last one is written."""
 
 MOST_DIMS = 64  # NumPy's limit
-_LARGEST = (1 << 63) - 1  # of a dim, an offset, an id
+LARGEST = (1 << 63) - 1
+"""No dim, offset or id is larger."""
 
 BOOLEAN = "boolean"
 ELEMENT_TYPES = {row.openvino: row.name for row in TYPES.values() if row.openvino} | {BOOLEAN: "bool"}
@@ -239,4 +240,4 @@ def natural(text: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         return None
     number = int(text)
-    return number if number <= _LARGEST else None
+    return number if number <= LARGEST else None

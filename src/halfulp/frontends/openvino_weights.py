@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.errors import HalfulpError
 from halfulp.frontends.graph import Array, describe, printable
-from halfulp.frontends.openvino_layers import ELEMENT_TYPES, MOST_DIMS, natural
+from halfulp.frontends.openvino_layers import ELEMENT_TYPES, LARGEST, MOST_DIMS, natural
 from halfulp.types import TYPES
 
 
@@ -39,17 +39,36 @@ def parse_shape(text: str) -> tuple[int | None, ...] | None:
     return dims
 
 
+def allows(text: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a shape has the rank and lies within the ranges that a Parameter declares.
+
+    Example:
+        >>> allows("?,1..10", (3, 10)), allows("?,1..10", (3, 11)), allows("..", (3,)), allows("...", (3, 3))
+        (True, False, True, True)
+    """
+    if text.strip() == "...":
+        return True
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    ranges = map(_range, parts)
+    return len(parts) == len(shape) and all(a <= dim <= b for dim, (a, b) in zip(shape, ranges, strict=True))
+
+
 def _dim(text: str) -> int | None:
+    low, high = _range(text)
+    return low if low == high else None
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Return the least and the greatest size that a dim may have."""
     if text in ("?", "-1"):
-        return None
-    low, dots, high = text.partition("..")
-    bounds = [natural(bound.strip()) for bound in (low, high) if bound.strip()]
-    if dots and bounds and None not in bounds and sorted(bounds) == bounds:  # type: ignore[type-var]
-        return None
-    number = natural(text)
-    if number is None:
+        return 0, LARGEST
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    bounds = natural(low or "0"), natural(high or str(LARGEST))
+    if not dots:
+        bounds = natural(text), natural(text)
+    if bounds[0] is None or bounds[1] is None or bounds[0] > bounds[1]:
         raise HalfulpError("its shape has a dim that can't be", got=repr(text[:40]))
-    return number
+    return bounds[0], bounds[1]
 
 
 class Weights:

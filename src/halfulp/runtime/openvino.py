@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from halfulp.apply import op
-from halfulp.errors import UnsupportedError
+from halfulp.errors import ModelError, UnsupportedError
 from halfulp.frontends.graph import Array, Model, Node, listed
+from halfulp.frontends.openvino_builder import Origin
 from halfulp.frontends.openvino_operators import OPERATORS, infer
+from halfulp.frontends.openvino_weights import allows
 from halfulp.runtime.cast import cast
 from halfulp.runtime.feeds import dtype_named, guard_memory
 from halfulp.specs.tensor import tensor_type
@@ -29,6 +31,25 @@ def refuse_foreign(model: Model) -> None:
         raise UnsupportedError(
             f"{model.file}: has layers that are not ours", expected=", ".join(OPERATORS), got=listed(foreign)
         )
+
+
+def check_ranges(model: Model, values: Mapping[str, Any]) -> None:
+    """Compare what is fed with the ranges that a file declares for dims.
+
+    Raises:
+        ModelError: a dim lies outside.
+    """
+    if not isinstance(model.graph.source, Origin):
+        return
+    for name, value in values.items():
+        text = model.graph.source.values[name].shape
+        if text is not None and not allows(text, value.shape):
+            raise ModelError(
+                f"input {name!r} has a dim that is out of range",
+                file=model.file,
+                expected=f"[{text}]",
+                got=list(value.shape),
+            )
 
 
 def evaluate(node: Node, inputs: list[Array], file: str) -> Array:

@@ -105,6 +105,7 @@ def run_with_report(
     openvino.refuse_foreign(loaded)
     walk = _Walk(loaded)
     values = bind(loaded, inputs or {})
+    openvino.check_ranges(loaded, values)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
     kept = list(values.values())
