@@ -41,7 +41,7 @@ def core_check(folder: Path, *options: str) -> Path:
     """Build core_check and return its path."""
     cmake = tool("cmake")
     run(cmake, "-S", ROOT, "-B", folder, "-DHALFULP_CORE_CHECK=ON", "-DHALFULP_WERROR=ON", *options)
-    run(cmake, "--build", folder)
+    run(cmake, "--build", folder, "--parallel", "2")
     return folder / "core_check"
 
 
