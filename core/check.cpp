@@ -1,10 +1,18 @@
 // core_check: prints a digest of the kernels' results for every pair of types, for comparing instruction sets and
 // machines; fails where the sets of this one differ. It needs no Python, so it cross-compiles.
 //
-//   core_check [ELEMENTS]     so many operand pairs for each pair of types, in place of 1024
+//   core_check [ELEMENTS] [FILE...]
+//
+//   ELEMENTS   so many operand pairs for each pair of types, in place of 1024
+//   FILE       data/worst_cases/<type>.txt: its operands too. A line is: x's bits, y's type, y's bits, # comment
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,16 +45,54 @@ uint64_t operand(const ElementRow& type, uint64_t& state) {
     return ((near >> dropped << dropped) | sign) & mask;
 }
 
-void fill(const ElementRow& type, char* data, int n, uint64_t& state) {
-    for (int i = 0; i < n; ++i) {
-        uint64_t encoding = operand(type, state);
-        std::memcpy(data + i * type.size, &encoding, static_cast<size_t>(type.size));  // little-endian
-    }
+// Operands of two types, as they lie in memory.
+struct Operands {
+    Element type, y_type;
+    std::vector<char> x, y;
+
+    int count() const { return static_cast<int>(x.size()) / row(type).size; }
+};
+
+void append(Element type, uint64_t encoding, std::vector<char>& to) {
+    char bytes[sizeof encoding];
+    std::memcpy(bytes, &encoding, sizeof bytes);
+    to.insert(to.end(), bytes, bytes + row(type).size);  // little-endian
 }
 
-uint64_t digest(uint64_t so_far, const char* data, int bytes) {
-    for (int i = 0; i < bytes; ++i) so_far = (so_far ^ static_cast<unsigned char>(data[i])) * 0x100000001b3;
-    return so_far;
+Operands random_operands(Element type, Element y_type, int count) {
+    Operands operands{type, y_type, {}, {}};
+    uint64_t state = static_cast<uint64_t>(type) * element_count + static_cast<uint64_t>(y_type);
+    for (int i = 0; i < count; ++i) {
+        append(type, operand(row(type), state), operands.x);
+        append(y_type, operand(row(y_type), state), operands.y);
+    }
+    return operands;
+}
+
+Element element_named(const std::string& name) {
+    for (int i = 0; i < element_count; ++i)
+        if (name == element_rows[i].name) return static_cast<Element>(i);
+    throw std::runtime_error("no element type " + name);
+}
+
+// A file's operands, for each type of y.
+std::vector<Operands> read_operands(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("cannot read " + path.string());
+    Element type = element_named(path.stem().string());
+    std::map<Element, Operands> read;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream fields(line.substr(0, line.find('#')));
+        std::string x, y_name, y;
+        if (!(fields >> x >> y_name >> y)) continue;
+        Element y_type = element_named(y_name);
+        Operands& operands = read.try_emplace(y_type, Operands{type, y_type, {}, {}}).first->second;
+        append(type, std::stoull(x, nullptr, 16), operands.x);
+        append(y_type, std::stoull(y, nullptr, 16), operands.y);
+    }
+    std::vector<Operands> all;
+    for (auto& [y_type, operands] : read) all.push_back(std::move(operands));
+    return all;
 }
 
 struct Case {
@@ -55,48 +101,69 @@ struct Case {
     PowOptions options;
 };
 
-uint64_t run(const Kernels& kernels, const Case& what, Element type, Element y_type, int elements) {
+constexpr Case power = {"pow", false, {}};
+constexpr Case cases[] = {
+    power,
+    {"pow, domain error", false, {.domain_error = true}},
+    {"pow, scale and bias", false, {.domain_error = true, .scale_bias = true, .scale = 1.7f, .bias = -0.3f}},
+    {"prelu", true, {}},
+};
+
+// Results in tiles of `length`.
+std::vector<char> results(const Kernels& kernels, const Case& what, const Operands& operands, int length) {
+    const int size = row(operands.type).size, y_size = row(operands.y_type).size;
     alignas(64) char x[8 * tile_size], y[8 * tile_size], out[8 * tile_size];
-    uint64_t state = static_cast<uint64_t>(type) * element_count + static_cast<uint64_t>(y_type),
-             sum = 0xcbf29ce484222325;
-    for (int done = 0; done < elements; done += tile_size) {
-        int n = elements - done < tile_size ? elements - done : tile_size;
-        fill(row(type), x, n, state);
-        fill(row(y_type), y, n, state);
-        if (what.prelu) kernels.prelu(type, x, y, out, n);
-        else kernels.pow(what.options, type, y_type, x, y, out, n);
-        sum = digest(sum, out, n * row(type).size);
+    std::vector<char> all;
+    for (int done = 0; done < operands.count(); done += length) {
+        int n = operands.count() - done < length ? operands.count() - done : length;
+        std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
+        std::memcpy(y, operands.y.data() + done * y_size, static_cast<size_t>(n * y_size));
+        if (what.prelu) kernels.prelu(operands.type, x, y, out, n);
+        else kernels.pow(what.options, operands.type, operands.y_type, x, y, out, n);
+        all.insert(all.end(), out, out + n * size);
     }
+    return all;
+}
+
+unsigned long long digest(const std::vector<char>& data) {
+    uint64_t sum = 0xcbf29ce484222325;
+    for (char byte : data) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
     return sum;
+}
+
+// Prints a line for the results; returns whether all instruction sets, and tiles of one element, give the same.
+bool check(const Case& what, const Operands& operands) {
+    std::vector<char> first = results(scalar::kernels, what, operands, tile_size);
+    std::printf("%s %s %s %d %016llx\n", what.name, row(operands.type).name, row(operands.y_type).name,
+                operands.count(), digest(first));
+    Case alone = what;
+    alone.options.constant_exponent = true;
+    bool all_agree = true;
+    for (const Kernels* set : available_kernels()) {
+        bool agrees = results(*set, what, operands, tile_size) == first && results(*set, alone, operands, 1) == first;
+        if (!agrees) std::printf("  %s differs\n", set->name);
+        all_agree &= agrees;
+    }
+    return all_agree;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    int elements = argc > 1 ? std::atoi(argv[1]) : 1024;
+    bool has_count = argc > 1 && std::atoi(argv[1]) > 0;
+    int count = has_count ? std::atoi(argv[1]) : 1024;
     FpEnvironment default_environment;
-    const Case cases[] = {
-        {"pow", false, {}},
-        {"pow, domain error", false, {.domain_error = true}},
-        {"pow, scale and bias", false, {.domain_error = true, .scale_bias = true, .scale = 1.7f, .bias = -0.3f}},
-        {"prelu", true, {}},
-    };
     bool all_agree = true;
     for (const Case& what : cases) {
         for (int t = 0; t < element_count; ++t) {
             for (int u = 0; u < element_count; ++u) {
                 if (what.prelu && t != u) continue;
-                Element type = static_cast<Element>(t), y_type = static_cast<Element>(u);
-                uint64_t first = run(scalar::kernels, what, type, y_type, elements);
-                std::printf("%s %s %s %016llx\n", what.name, row(type).name, row(y_type).name,
-                            static_cast<unsigned long long>(first));
-                for (const Kernels* set : available_kernels()) {
-                    if (run(*set, what, type, y_type, elements) == first) continue;
-                    std::printf("  %s differs\n", set->name);
-                    all_agree = false;
-                }
+                all_agree &= check(what, random_operands(static_cast<Element>(t), static_cast<Element>(u), count));
             }
         }
     }
+    for (int i = has_count ? 2 : 1; i < argc; ++i)
+        for (const Operands& operands : read_operands(argv[i])) all_agree &= check(power, operands);
+    for (const Kernels* set : available_kernels()) all_agree &= set->undecided() == 0;
     return all_agree ? 0 : 1;
 }
