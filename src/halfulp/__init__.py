@@ -13,6 +13,7 @@ from halfulp.apply import Operator, op, ops, pow, prelu
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 
 if TYPE_CHECKING:
+    from halfulp.runtime.convert import convert
     from halfulp.runtime.run import run
 
     __version__: str
@@ -24,6 +25,7 @@ __all__ = [
     "SpecError",
     "UnsupportedError",
     "__version__",
+    "convert",
     "op",
     "ops",
     "pow",
@@ -38,6 +40,10 @@ def __getattr__(name: str) -> Any:
         from halfulp.runtime.run import run
 
         return run
+    if name == "convert":
+        from halfulp.runtime.convert import convert
+
+        return convert
     if name == "__version__":
         from importlib.metadata import version
 

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from halfulp.cli.apply import apply
+from halfulp.cli.convert import convert
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(apply)
+app.command()(convert)
 app.command()(spec)
 
 

@@ -1,0 +1,45 @@
+"""``halfulp convert``: a model for another opset, and what was done to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def convert(
+    model: Annotated[Path, typer.Argument(metavar="IN", help="An ONNX file.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="For those inputs.")] = 0,
+) -> None:
+    """Convert a model, and say what was done to which node.
+
+    Exit status 1 says that the outputs of the two models differ; OUT is written all the same.
+
+    Example: halfulp convert net.onnx new.onnx --opset 15 --verify
+    """
+    # Here, so that the other verbs need not wait for the onnx package.
+    from halfulp.runtime.convert import convert as convert_model
+
+    conversion = convert_model(model, output, opset=opset, verify=verify, seed=seed)
+    for change in conversion.changes:
+        typer.echo(printable_line(str(change)))
+    typer.echo(f"{len(conversion.changes)} changes; written to {output}")
+    found = conversion.verification
+    if found is not None:
+        typer.echo(str(found))
+        if not found.same:
+            raise typer.Exit(1)
+
+
+def printable_line(text: str) -> str:
+    """Return a line as it may be printed, however long."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,74 @@
+"""``halfulp convert``: what it writes, prints and refuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.frontends.models import parsed, single
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+from halfulp.runtime import convert_verify
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def invoked(*arguments: str, status: int = 0) -> str:
+    """Run the verb and return what it printed: stdout, or stderr where it fails."""
+    result = CliRunner().invoke(app, ["convert", *arguments])
+    assert result.exit_code == status, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.stderr if status == 2 else result.stdout
+
+
+OLD = """<ir_version: 8, opset_import: ["": 6]>
+    g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { p = PRelu (x, y)  z = Pow<axis=1, broadcast=1>(p, y) }"""
+
+
+def test_to_another_opset() -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    text = invoked("old.onnx", "new.onnx", "--opset", "15", "--verify", "--seed", "3")
+    assert text.splitlines() == [
+        "#0 (PRelu): the slope, of shape [3], gets the shape [3, 1]",
+        "#1 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it",
+        "2 changes; written to new.onnx",
+        "the same bits: 144 elements of outputs, 4 sets of inputs",
+    ]
+    assert onnx.load("new.onnx").opset_import[0].version == 15
+
+
+def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    real = convert_verify.run
+    calls = iter(range(99))
+    monkeypatch.setattr(
+        convert_verify, "run", lambda *a: {name: value + next(calls) % 2 for name, value in real(*a).items()}
+    )
+    text = invoked("old.onnx", "new.onnx", "--opset", "15", "--verify", status=1)
+    assert "output 'z', inputs of seed 0: 3" in text
+    assert Path("new.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.onnx", "new.onnx"], "none.onnx: can't be read"),
+        (["old.onnx", "none/new.onnx", "--opset", "7"], "none/new.onnx: can't be written"),
+        (["old.onnx", "new.onnx", "--opset", "99"], "no such opset"),
+        (["int.onnx", "new.onnx", "--opset", "11"], "node 'node' (Pow): no exact form in opset 11"),
+    ],
+)
+def test_bad_input(arguments: list[str], words: str) -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    onnx.save(single("Pow", 12, {"x": ("int32", [2]), "y": ("int32", [2])}, ("int32", [2])), "int.onnx")
+    before = sorted(os.listdir())
+    text = invoked(*arguments, status=2)
+    assert words in text
+    assert len(text.splitlines()) <= 4
+    assert sorted(os.listdir()) == before
