@@ -273,6 +273,26 @@ def test_values_from_files(tmp_path: Path) -> None:
         assert hu.run(tmp_path / "p.json")["Out"].tolist() == [1, 2, 3]
 
 
+def test_thousands_of_files_and_one_that_changes(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([1, 4, 9], np.float32))
+    source = {"initialValues": {"sourcePath": "x.npy"}}
+    root = changed("resources", to={f"A{i}": source for i in range(3000)} | ROOT["resources"])
+    root["commands"] = [
+        {
+            "type": "dispatch",
+            "dispatchable": "root",
+            "bindings": {"InputTensor": f"A{i}", "OutputTensor": "Out"},
+        }
+        for i in range(3000)
+    ]
+    (tmp_path / "p.json").write_text(json.dumps(root))
+    read = load(tmp_path / "p.json")
+    assert hu.run(read)["Out"].tolist() == [1, 2, 3]
+    (tmp_path / "x.npy").write_bytes(b"")
+    with pytest.raises(hu.ModelError, match=r"p\.json, node resource 'A0': .*has become shorter"):
+        hu.run(read)
+
+
 def test_offsets_of_initial_values() -> None:
     resource = {"initialValuesDataType": "FLOAT32", "initialValues": [4, 9], "initialValuesOffsetInBytes": 4}
     root = changed("resources", "A", to=resource | {"sizeInBytes": 16})
@@ -667,7 +687,7 @@ def test_npy_files_that_do_not_fit(tmp_path: Path, array: np.ndarray, words: str
 
 
 def test_raw_files_that_do_not_fit(tmp_path: Path) -> None:
-    for data, words in ((b"", "an empty file"), (b"123", "does not hold whole elements")):
+    for data, words in ((b"", "whole elements, or none"), (b"123", "whole elements, or none")):
         (tmp_path / "x.bin").write_bytes(data)
         source = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": "x.bin"}}
         (tmp_path / "p.json").write_text(json.dumps(changed("resources", "A", to=source)))
@@ -683,12 +703,15 @@ def attempt(data: bytes) -> None:
         hu.run(load(data))
 
 
+MANY = pytest.mark.exhaustive
+
+
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 500))]
+    ("seed", "rounds"), [*((seed, 300) for seed in range(4)), pytest.param(4, 200_000, marks=MANY)]
 )
-def test_mutated_bytes_give_our_errors_or_a_program(seed: int) -> None:
+def test_mutated_bytes_give_our_errors_or_a_program(seed: int, rounds: int) -> None:
     rng = random.Random(seed)
-    for _ in range(200):
+    for _ in range(rounds):
         data = bytearray(json.dumps(ROOT).encode())
         for _ in range(rng.randint(1, 3)):
             place = rng.randrange(len(data))
@@ -724,9 +747,7 @@ LEAVES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_mutated_structure_gives_our_errors_or_a_program(data: st.DataObject) -> None:
+def attempt_changed(data: st.DataObject) -> None:
     root = copy.deepcopy(ROOT)
     for _ in range(data.draw(st.integers(1, 3))):
         part: Any = root
@@ -741,3 +762,16 @@ def test_mutated_structure_gives_our_errors_or_a_program(data: st.DataObject) ->
             part[key] = copy.deepcopy(data.draw(st.sampled_from(LEAVES)))
             break
     attempt(json.dumps(root).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_mutated_structure_gives_our_errors_or_a_program(data: st.DataObject) -> None:
+    attempt_changed(data)
+
+
+@MANY
+@settings(max_examples=20_000, deadline=None)
+@given(st.data())
+def test_many_mutated_structures(data: st.DataObject) -> None:
+    attempt_changed(data)

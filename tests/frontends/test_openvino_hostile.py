@@ -214,6 +214,35 @@ def test_a_broadcast_that_no_memory_holds() -> None:
         hu.run(model, {"x": x})
 
 
+def constants(count: int, kind: str, size: int, step: int) -> str:
+    """Return a file of constants, each a step after the last."""
+    layer = (
+        '<layer id="{0}" name="c{0}" type="Const" version="opset1">'
+        '<data element_type="{1}" shape="{2}" offset="{3}" size="{4}"/><output><port id="0"/></output></layer>'
+    )
+    elements = 2 * size if kind in ("i4", "u4", "f4e2m1") else size
+    layers = "".join(layer.format(i, kind, elements, i * step, size) for i in range(count))
+    return f'<net name="n" version="11"><layers>{layers}</layers></net>'
+
+
+def test_constants_that_overlap_take_no_more_memory_than_their_file(tmp_path: Path) -> None:
+    weights = bytes(1 << 18)
+    for kind in ("i4", "boolean"):
+        refused(constants(100, kind, 1 << 17, 1), "the constants overlap", weights=weights)
+        with little_memory():  # the very same bytes are the very same array
+            load(constants(100, kind, 1 << 17, 0).encode(), weights=weights)
+    with little_memory():
+        load(constants(100, "i8", 1 << 17, 1).encode(), weights=weights)
+
+
+def test_thousands_of_constants(tmp_path: Path) -> None:
+    (tmp_path / "net.xml").write_text(constants(3000, "f16", 8, 8).replace('shape="8"', 'shape="4"'))
+    (tmp_path / "net.bin").write_bytes(np.arange(12_000, dtype=np.float16).tobytes())
+    model = load(tmp_path / "net.xml")
+    assert model.graph.constants["c1"].tolist() == [4, 5, 6, 7]
+    assert len(model.graph.constants) == 3000
+
+
 def test_every_truncation_is_refused() -> None:
     data = SMALL.encode()
     for length in range(0, data.rindex(b"</net>"), 7):
@@ -230,12 +259,15 @@ def attempt(data: bytes, weights: bytes) -> None:
         hu.run(model, {value.name: np.ones((2, 3), np.float32) for value in model.inputs})
 
 
+MANY = pytest.mark.exhaustive
+
+
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 500))]
+    ("seed", "rounds"), [*((seed, 300) for seed in range(4)), pytest.param(4, 200_000, marks=MANY)]
 )
-def test_mutated_bytes_give_our_errors_or_a_model(seed: int) -> None:
+def test_mutated_bytes_give_our_errors_or_a_model(seed: int, rounds: int) -> None:
     rng = random.Random(seed)
-    for _ in range(300):
+    for _ in range(rounds):
         data = bytearray(SMALL.encode())
         for _ in range(rng.randint(1, 4)):
             place = rng.randrange(len(data))
@@ -283,10 +315,24 @@ PARTS += [
 ]
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PARTS)), min_size=1, max_size=4))
-def test_mutated_attributes_give_our_errors_or_a_model(changes: list[tuple[int, str]]) -> None:
+CHANGES = st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PARTS)), min_size=1, max_size=4)
+
+
+def attempt_with(changes: list[tuple[int, str]]) -> None:
     parts = SMALL.split('"')  # the odd ones are the attributes' values
     for place, value in changes:
         parts[(2 * place + 1) % (len(parts) - 1)] = value
     attempt('"'.join(parts).encode(), WEIGHTS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CHANGES)
+def test_mutated_attributes_give_our_errors_or_a_model(changes: list[tuple[int, str]]) -> None:
+    attempt_with(changes)
+
+
+@MANY
+@settings(max_examples=20_000, deadline=None)
+@given(CHANGES)
+def test_many_mutated_attributes(changes: list[tuple[int, str]]) -> None:
+    attempt_with(changes)

@@ -82,16 +82,25 @@ class Sequence:
 
 @dataclass(frozen=True)
 class FromFile:
-    """The contents of a file, raw or .npy; ``array`` maps it."""
+    """The contents of a file, raw or .npy: so many elements, of the file's byte order, from a byte on."""
 
     sourcePath: str
-    array: Array
+    path: Path
+    dtype: np.dtype[Any]
+    elements: int
+    offset: int = 0
 
     def count(self) -> int:
-        return self.array.size
+        return self.elements
 
     def make(self, dtype: np.dtype[Any]) -> Array:
-        return self.array.astype(self.array.dtype.newbyteorder("="))
+        try:
+            array = np.fromfile(self.path, self.dtype, self.elements, offset=self.offset)
+        except OSError as error:
+            raise HalfulpError(f"{self.path}: can't be read: {error.strerror}") from None
+        if array.size < self.elements:
+            raise HalfulpError(f"{self.path}: has become shorter")
+        return array.astype(dtype)
 
     def json(self) -> Any:
         return {"sourcePath": self.sourcePath}
@@ -216,13 +225,11 @@ def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Fr
     path = inside(folder, location, "sourcePath")
     if suffix != ".npy":
         dtype = _dtype(data_type)
-        if not path.stat().st_size:
-            raise HalfulpError("sourcePath is an empty file", got=shown(location))
-        raw = np.memmap(path, np.uint8, "r")
-        if raw.size % dtype.itemsize:
-            got = f"{raw.size} bytes"
-            raise HalfulpError("sourcePath does not hold whole elements", expected=dtype.name, got=got)
-        return FromFile(location, np.asarray(raw).view(dtype.newbyteorder("<"))), data_type
+        size = path.stat().st_size
+        if not size or size % dtype.itemsize:
+            got = f"{size} bytes of {dtype.name}"
+            raise HalfulpError("sourcePath does not hold whole elements, or none", got=got)
+        return FromFile(location, path, dtype.newbyteorder("<"), size // dtype.itemsize), data_type
     file = open_npy(path)
     if file.fortran and len(file.shape) > 1:
         raise HalfulpError(
@@ -232,7 +239,7 @@ def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[Fr
     if held is None or held != (data_type or held):
         got = f"{file.dtype.name} in {shown(location)}"
         raise HalfulpError("sourcePath has another type than the resource", expected=data_type or "", got=got)
-    return FromFile(location, file.map().reshape(-1)), held
+    return FromFile(location, path, file.dtype, math.prod(file.shape), file.offset), held
 
 
 def _array(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array:

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.frontends.graph import Array, Graph, Model, Node, Value, type_name
 from halfulp.frontends.openvino_layers import ELEMENT_TYPES, Layer, Net, Port
-from halfulp.frontends.openvino_operators import OPERATORS, infer, read_attributes
+from halfulp.frontends.openvino_operators import OPERATORS, agree, infer, read_attributes
 from halfulp.frontends.openvino_weights import Weights, parse_shape
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 
@@ -257,12 +257,7 @@ class _Builder:
             raise HalfulpError(
                 f"{what} declares another precision than it gets", expected=kind, got=port.type
             )
-        if port.dims is None or shape is None:
-            return
-        if len(port.dims) != len(shape) or any(
-            declared is not None and isinstance(dim, int) and declared != dim
-            for declared, dim in zip(port.dims, shape, strict=True)
-        ):
+        if not agree(port.dims, shape):
             raise HalfulpError(
                 f"{what} declares other dims than it gets",
                 expected=format_shape(shape),

@@ -65,6 +65,19 @@ def infer(node: Node, operands: Sequence[TensorType], constants: Constants) -> T
     return operator.infer(node.attributes, operands, constants)
 
 
+def agree(a: Shape, b: Shape) -> bool:
+    """Return whether two shapes may be those of one tensor.
+
+    Example:
+        >>> agree((2, None), (None, 3)), agree((2,), (3,)), agree((2,), (2, 1)), agree(None, (2,))
+        (True, False, False, True)
+    """
+    if a is None or b is None:
+        return True
+    known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
+    return len(a) == len(b) and all(x == y for x, y in known)
+
+
 def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
     """Return the attributes of a layer as values, with defaults filled in.
 

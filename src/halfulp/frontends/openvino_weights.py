@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.graph import Array, describe, printable
 from halfulp.frontends.openvino_layers import ELEMENT_TYPES, LARGEST, MOST_DIMS, natural
 from halfulp.types import TYPES
@@ -80,7 +81,9 @@ class Weights:
 
     def __init__(self, source: Path | bytes | None) -> None:
         self._source = source
-        self._size: int | None = len(source) if isinstance(source, bytes) else None
+        self._memory: Array | None = None
+        self._unpacked: dict[tuple[str, int, int], Array] = {}
+        self._taken = 0
 
     def read(self, data: Mapping[str, str]) -> Array:
         """Return the array of a Const layer, read-only; mapped where its type is not packed.
@@ -91,6 +94,7 @@ class Weights:
         Raises:
             HalfulpError: an attribute is missing or can't be, the shape contradicts the size, or
                 the .bin file is missing or too short.
+            UnsupportedError: an element type that is not ours.
 
         Example:
             >>> data = {"element_type": "f32", "shape": "2", "offset": "4", "size": "8"}
@@ -102,7 +106,7 @@ class Weights:
                 raise HalfulpError(f"it has no {name}")
         openvino = data["element_type"]
         if openvino not in ELEMENT_TYPES:
-            raise HalfulpError("its element_type is not one of ours", got=repr(openvino[:40]))
+            raise UnsupportedError("its element_type is not one of ours", got=repr(openvino[:40]))
         element_type = ELEMENT_TYPES[openvino]
         shape = parse_shape(data["shape"])
         if shape is None or None in shape:
@@ -127,45 +131,59 @@ class Weights:
         if size == 0:
             array = np.empty(shape, dtype)
         else:
-            raw = self._bytes(offset, size)
-            if element_type == "bool":
-                array = (raw != 0).reshape(shape)
-            elif TYPES[element_type].bits == 4:
-                array = _unpacked(raw, math.prod(shape), dtype).reshape(shape)
+            memory = self._mapped()
+            if offset + size > memory.size:
+                raise HalfulpError(
+                    "it reaches past the end of the weights",
+                    expected=f"{offset + size} bytes",
+                    got=f"{memory.size} bytes",
+                )
+            raw = memory[offset : offset + size]
+            if element_type == "bool" or TYPES[element_type].bits == 4:
+                array = self._unpack(raw, element_type, math.prod(shape), offset).reshape(shape)
             else:
                 array = raw.view(dtype.newbyteorder("<")).reshape(shape)
         array.flags.writeable = False
         return array
 
-    def _bytes(self, offset: int, size: int) -> Array:
-        held = self._held()
-        if offset + size > held:
-            raise HalfulpError(
-                "it reaches past the end of the weights",
-                expected=f"{offset + size} bytes",
-                got=f"{held} bytes",
-            )
-        if isinstance(self._source, bytes):
-            return np.frombuffer(self._source, np.uint8, size, offset)
-        assert self._source is not None
-        return np.asarray(np.memmap(self._source, np.uint8, "r", offset, (size,)))
+    def _unpack(self, raw: Array, element_type: str, count: int, offset: int) -> Array:
+        """Return elements that can't be looked at where they are: the only ones that take memory."""
+        key = element_type, offset, count
+        if key not in self._unpacked:
+            assert self._memory is not None
+            # Constants may share their bytes, but many that overlap would unpack to any size.
+            self._taken += count
+            if self._taken > 8 * self._memory.size:
+                raise HalfulpError("the constants overlap, and unpack to more than the weights hold")
+            if element_type == "bool":
+                self._unpacked[key] = raw != 0
+            else:
+                self._unpacked[key] = _unpacked(raw, count, TYPES[element_type].dtype)
+        return self._unpacked[key]
 
-    def _held(self) -> int:
-        if self._size is None:
+    def _mapped(self) -> Array:
+        """Return all of the weights, mapped once: a mapping for each constant would use up the files."""
+        if self._memory is None:
             if self._source is None:
                 raise HalfulpError("it has data, but the model came without weights")
-            assert isinstance(self._source, Path)
-            name = printable(self._source.name)
-            try:
-                status = self._source.stat()
-                # Before opening: to open a named pipe would wait for its writer.
-                if not stat.S_ISREG(status.st_mode):
-                    raise HalfulpError(f"the weights '{name}' are not a plain file")
-                with self._source.open("rb"):
-                    self._size = status.st_size
-            except OSError as error:
-                raise HalfulpError(f"the weights '{name}' can't be read: {error.strerror}") from None
-        return self._size
+            if isinstance(self._source, bytes):
+                self._memory = np.frombuffer(self._source, np.uint8)
+            else:
+                self._memory = _map(self._source)
+        return self._memory
+
+
+def _map(path: Path) -> Array:
+    name = printable(path.name)
+    try:
+        # Before opening: to open a named pipe would wait for its writer.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise HalfulpError(f"the weights '{name}' are not a plain file")
+        with path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
+    except OSError as error:
+        raise HalfulpError(f"the weights '{name}' can't be read: {error.strerror}") from None
 
 
 def stored_bytes(element_type: str, count: int) -> int:

@@ -14,8 +14,8 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.graph import Array, Graph, Node, Value, listed, printable, type_name
 from halfulp.frontends.openvino_builder import Note, Origin
 from halfulp.frontends.openvino_layers import OPENVINO_TYPES, VERSIONS, precision
-from halfulp.frontends.openvino_operators import OPERATORS, infer
-from halfulp.frontends.openvino_weights import stored
+from halfulp.frontends.openvino_operators import OPERATORS, agree, infer
+from halfulp.frontends.openvino_weights import parse_shape, stored
 from halfulp.specs.tensor import TensorType
 
 _NEW = 1 << 62  # the position of what was not in a file before: after everything that was
@@ -97,7 +97,9 @@ class _Writer:
                 raise UnsupportedError(f"input {printable(value.name)!r} has no element type")
             self._types[value.name] = TensorType(value.type, value.shape)
             note = self._note(value.name, (value.name, *value.aliases))
-            shape = _shape(value) if note.shape is None else note.shape
+            shape = _shape(value)
+            if note.shape is not None and parse_shape(note.shape) == value.shape:
+                shape = note.shape  # which may be more precise: a range
             data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
             yield _Layer("Parameter", note, data, output=value.name)
         constants = sorted(self._graph.constants, key=self._position)
@@ -112,10 +114,8 @@ class _Writer:
         for node in self._graph.nodes:
             (output,) = node.outputs
             self._types[output] = self._infer(node)
-            # Where another value's tensor goes by this name, the file's own notes know of it.
-            names = (output,) if output not in self._origin.values else ()
             data = {name: _spelled(name, value) for name, value in node.attributes.items()}
-            yield _Layer(node.type, self._note(output, names), data, node.inputs, output)
+            yield _Layer(node.type, self._note(output, (output,)), data, node.inputs, output)
         for index, value in enumerate(self._graph.outputs):
             if index < len(self._origin.results):
                 note = self._origin.results[index]
@@ -146,7 +146,7 @@ class _Writer:
         declared = self._graph.declared.get(node.outputs[0])
         if declared is None:
             return result
-        if declared.type is not None and declared.type != result.type:
+        if declared.type not in (None, result.type) or not agree(declared.shape, result.shape):
             raise HalfulpError(
                 f"node {node.label}: its output is declared otherwise", expected=str(declared), got=result
             )

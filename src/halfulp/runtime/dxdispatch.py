@@ -90,7 +90,8 @@ class _Machine:
                 array = np.asarray(as_value(fed[name], declared, program.file))
                 check(array.reshape(-1), declared, f"input {name!r}", program.file)
             elif name in used:
-                array = resource.make()
+                with self.blaming(f"resource '{printable(name)}'"):
+                    array = resource.make()
             else:
                 continue
             self._buffers[name] = _filled(resource, array)
