@@ -175,10 +175,10 @@ def ops() -> tuple[str, ...]:
     return ids()
 
 
-# The two functions take every type of the table, not only those that ONNX allows.
+# The two functions' operators: they take every type of the table, not only those that ONNX allows.
 _ANY = tuple(TYPES)
-_POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
-_PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
+POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
+PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 
 
 def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
@@ -219,7 +219,7 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     result = _core.apply(_core.POW, x, exponent, out, None)
     if result is not None:
         return result
-    return _call(_POW, POW_UFUNC, x, y, out)
+    return _call(POW, POW_UFUNC, x, y, out)
 
 
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
@@ -246,7 +246,7 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     result = _core.apply(_core.PRELU, x, slope, out, None)
     if result is not None:
         return result
-    return _call(_PRELU, PRELU_UFUNC, x, slope, out)
+    return _call(PRELU, PRELU_UFUNC, x, slope, out)
 
 
 # What libraries with an __array_ufunc__ are handed; at the module's top, because it is pickled by name.

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "frontends": BASE | {"specs", "operands", "apply"},
     "runtime": BASE | {"specs", "apply", "frontends"},
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
-    "integrations": BASE | {"specs", "apply", "frontends", "runtime"},
+    "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
     "cli": BASE | {"specs", "apply", "frontends", "runtime", "integrations"},
     "__main__": {"cli"},
 }

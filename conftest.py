@@ -1,0 +1,8 @@
+"""What pytest leaves out where a package that halfulp plugs into is not installed."""
+
+from importlib.util import find_spec
+
+# Their examples run, and so their modules are imported.
+collect_ignore = [
+    f"src/halfulp/integrations/{name}.py" for name in ("dask", "jax", "torch") if find_spec(name) is None
+]

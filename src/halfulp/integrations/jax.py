@@ -1,0 +1,130 @@
+"""JAX: ``pow`` and ``prelu`` under jit, grad, vmap and their compositions, by a callback to the host.
+
+A traced call leaves the compiled program for the processor's memory and comes back, so it is made for
+exactness, not for speed on an accelerator.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import halfulp as hu
+from halfulp.apply import POW, PRELU
+from halfulp.errors import HalfulpError
+from halfulp.operands import number_as
+
+Number = int | float
+
+
+def pow(x: Any, y: Any, /) -> jax.Array:
+    """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.
+
+    Args:
+        x: the base, of any type that halfulp and JAX both have. A number takes y's type.
+        y: the exponent, broadcast with x. A number counts exactly, also where JAX has no 64-bit types.
+
+    Returns:
+        An array of x's type and the broadcast shape.
+
+    Raises:
+        SpecError: shapes that do not broadcast, a type that the table lacks.
+        HalfulpError: a number that does not fit the type that it takes.
+
+    Example:
+        >>> x = jnp.array([1.0, 2.0, 3.0])
+        >>> jax.jit(pow)(x, jnp.array([4, 5, 6]))
+        Array([  1.,  32., 729.], dtype=float32)
+        >>> jax.grad(lambda x: pow(x, 2.5).sum())(x)
+        Array([ 2.5     ,  7.071068, 12.99038 ], dtype=float32)
+    """
+    if isinstance(y, int | float):
+        return _pow_number(jnp.asarray(x), y)
+    y = jnp.asarray(y)
+    return _pow(_number(x, y.dtype) if isinstance(x, int | float) else jnp.asarray(x), y)
+
+
+def prelu(x: Any, slope: Any, /) -> jax.Array:
+    """Return slope * x where x < 0, else x, as ``hu.prelu`` does.
+
+    Args:
+        x: an array of any type that halfulp and JAX both have.
+        slope: of x's type, of a shape that broadcasts to x's own. A number takes x's type.
+
+    Returns:
+        An array of x's type and shape.
+
+    Raises:
+        SpecError: types that differ, a slope that would enlarge x.
+        HalfulpError: a number that does not fit x's type.
+
+    Example:
+        >>> prelu(jnp.array([-2.0, 3.0]), 0.25)
+        Array([-0.5,  3. ], dtype=float32)
+    """
+    x = jnp.asarray(x)
+    return _prelu(x, _number(slope, x.dtype) if isinstance(slope, int | float) else jnp.asarray(slope))
+
+
+def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
+    array = number_as(number, dtype, exactly=not jnp.issubdtype(dtype, jnp.floating))
+    if array is None:
+        raise HalfulpError(f"{number} does not fit the type {dtype}")
+    return jnp.asarray(array)
+
+
+def _on_host(function: Any, shape: Any, batching: str, x: jax.Array, *others: jax.Array) -> jax.Array:
+    """Call a NumPy function in the middle of a traced program."""
+    # Of equal rank, so that a batch dimension in front of each stays in its place.
+    operands = (jnp.reshape(a, (1,) * (len(shape) - a.ndim) + a.shape) for a in (x, *others))
+    result = jax.ShapeDtypeStruct(shape, x.dtype)
+    return jax.pure_callback(
+        lambda *arrays: function(*map(np.asarray, arrays)), result, *operands, vmap_method=batching
+    )
+
+
+@jax.custom_jvp
+def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
+    return _on_host(hu.pow, POW.infer(x, y).shape, "expand_dims", x, y)
+
+
+@_pow.defjvp
+def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    x, y = primals
+    result = _pow(x, y)
+    tangent = jnp.zeros_like(result)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        base = jnp.where((y == 0) & ((x == 0) | jnp.isnan(x)), 1, x)
+        tangent += (tangents[0] * y * _pow(base, y - 1)).astype(x.dtype)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        base = jnp.where((x == 0) & (y >= 0), 1, x)
+        tangent += (tangents[1] * _pow(base, y) * jnp.log(base)).astype(x.dtype)
+    return result, tangent
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _pow_number(x: jax.Array, y: Number) -> jax.Array:
+    return _on_host(lambda array: hu.pow(array, y), x.shape, "expand_dims", x)
+
+
+@_pow_number.defjvp
+def _pow_number_jvp(y: Number, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x,) = primals
+    by_x = y * _pow_number(x, y - 1) if y != 0 else jnp.zeros_like(x)
+    return _pow_number(x, y), tangents[0] * by_x
+
+
+@jax.custom_jvp
+def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
+    # The batches are made equal: a batched slope may not enlarge an x without one.
+    return _on_host(hu.prelu, PRELU.infer(x, slope).shape, "broadcast_all", x, slope)
+
+
+@_prelu.defjvp
+def _prelu_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    (x, slope), (by_x, by_slope) = primals, tangents
+    return _prelu(x, slope), jnp.where(x < 0, slope * by_x + x * by_slope, by_x)

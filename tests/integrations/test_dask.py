@@ -1,0 +1,153 @@
+"""Dask: lazy, any chunks, the same bits on threads, processes and a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+da = pytest.importorskip("dask.array")
+
+import dask  # noqa: E402
+
+import halfulp.integrations.dask as hdask  # noqa: E402
+
+RNG = np.random.default_rng(8)
+X = RNG.uniform(0.5, 9, (7, 9)).astype(np.float32)
+Y = RNG.uniform(-3, 3, 9).astype(np.float32)
+
+FUNCTIONS = pytest.mark.parametrize(
+    ("pow", "prelu"), [(hdask.pow, hdask.prelu), (hu.pow, hu.prelu)], ids=["integration", "plain"]
+)
+
+
+def assert_same(lazy: Any, expected: np.ndarray, **options: Any) -> None:
+    """Lazy, and on computing of the type, shape and bits."""
+    assert isinstance(lazy, da.Array)
+    assert lazy.dtype == expected.dtype
+    got = lazy.compute(**options)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == expected.tobytes()
+
+
+@FUNCTIONS
+class TestBothWays:
+    @pytest.mark.parametrize("x_chunks", [-1, 1, (3, 4), ((1, 6), (2, 3, 4))])
+    @pytest.mark.parametrize("y_chunks", [-1, 2])
+    def test_any_chunks(self, pow: Any, prelu: Any, x_chunks: Any, y_chunks: Any) -> None:
+        x, y = da.from_array(X, x_chunks), da.from_array(Y, y_chunks)
+        assert_same(pow(x, y), hu.pow(X, Y))
+        assert_same(pow(y[:, None], x.T), hu.pow(Y[:, None], X.T))
+        assert_same(pow(x[:, None], x), hu.pow(X[:, None], X))
+        assert_same(prelu(-x, y), hu.prelu(-X, Y))
+        assert_same(prelu(-x, y[0]), hu.prelu(-X, Y[0]))
+
+    def test_numbers_and_arrays(self, pow: Any, prelu: Any) -> None:
+        x = da.from_array(X, (3, 4))
+        for number in (2, 2.3, np.float64(2.3), 10**30 + 1):
+            assert_same(pow(x, number), hu.pow(X, number))
+        assert_same(pow(2.3, x), hu.pow(2.3, X))
+        assert_same(prelu(-x, 0.3), hu.prelu(-X, 0.3))
+        assert_same(pow(x, Y), hu.pow(X, Y))
+        assert_same(pow(X, da.from_array(Y, 2)), hu.pow(X, Y))
+
+    @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn", "int4", "int8", "uint64"])
+    def test_types(self, pow: Any, prelu: Any, name: str) -> None:
+        array = np.arange(7).astype(getattr(ml_dtypes, name, name))
+        x = da.from_array(array, 2)
+        assert_same(pow(x, 2.5), hu.pow(array, 2.5))
+        assert_same(pow(2, x), hu.pow(2, array))
+        assert_same(pow(X[:, :7], x), hu.pow(X[:, :7], array))
+        assert_same(prelu(x, 3), hu.prelu(array, 3))
+
+    def test_sizes_that_dask_does_not_know(self, pow: Any, prelu: Any) -> None:
+        x = da.from_array(X, (3, 4))
+        some = x[x > 2]
+        assert np.isnan(some.shape[0])
+        assert_same(pow(some, some), hu.pow(some.compute(), some.compute()))
+        assert_same(prelu(-some, 0.3), hu.prelu(-some.compute(), 0.3))
+
+    def test_no_elements(self, pow: Any, prelu: Any) -> None:
+        empty = da.ones((0, 4), dtype="float32")
+        assert_same(pow(empty, 2.5), np.ones((0, 4), np.float32))
+        assert_same(prelu(empty, np.ones(4, np.float32)), np.ones((0, 4), np.float32))
+
+    def test_nothing_is_computed_before_it_is_asked_for(self, pow: Any, prelu: Any) -> None:
+        computed = []
+
+        def block(*_: Any, **__: Any) -> Any:
+            computed.append(1)
+            return np.ones((2, 2), np.float32)
+
+        x = da.map_blocks(block, chunks=((2, 2), (2, 2)), dtype=np.float32, meta=np.ones((0, 0), np.float32))
+        lazy = prelu(pow(x, 2.5), 0.3)
+        assert not computed
+        lazy.compute()
+        assert len(computed) == 4
+
+    def test_the_same_call_has_the_same_name(self, pow: Any, prelu: Any) -> None:
+        x = da.from_array(X, (3, 4))
+        assert pow(x, 2.5).name == pow(x, 2.5).name != pow(x, 2.0).name
+        assert pow(x, 2.5).name != prelu(x, 2.5).name
+
+    @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+    def test_schedulers(self, pow: Any, prelu: Any, scheduler: str) -> None:
+        assert_same(pow(da.from_array(X, 2), Y), hu.pow(X, Y), scheduler=scheduler)
+
+
+def test_what_is_refused_is_refused_at_once() -> None:
+    x, y = da.from_array(X, (3, 4)), da.from_array(Y, 5)
+    with pytest.raises(hu.SpecError, match="X and Y must be broadcastable"):
+        hdask.pow(x, y[:4])
+    with pytest.raises(hu.SpecError, match="slope must be unidirectionally broadcastable"):
+        hdask.prelu(x[:, :1], y)
+    with pytest.raises(hu.SpecError, match="must have the same type"):
+        hdask.prelu(x, y.astype("float64"))
+    with pytest.raises(hu.SpecError, match="X must have a type that T allows"):
+        hdask.pow(x.astype(complex), y)
+
+
+def test_arrays_are_made_dask_arrays() -> None:
+    assert_same(hdask.pow(X, Y), hu.pow(X, Y))
+    assert_same(hdask.prelu([[-1.0, 2.0]], [0.5, 0.5]), np.array([[-0.5, 2.0]]))
+    assert_same(hdask.pow(2, 3), np.array(8))
+
+
+def digest(block: np.ndarray) -> np.ndarray:
+    """A block's bits, as an array of one row."""
+    return np.frombuffer(hashlib.sha256(block.tobytes()).digest(), np.uint8).reshape(1, -1)
+
+
+LIMIT = 320 << 20
+
+
+@pytest.mark.filterwarnings("ignore")  # distributed's own: ports in use, event loops, open sockets
+def test_a_cluster_with_less_memory_than_the_array() -> None:
+    distributed = pytest.importorskip("distributed")
+    # In blocks of 8 MiB, made where they are used, of which only a digest comes back.
+    x = da.random.default_rng(9).uniform(0.1, 9, (44, 1 << 21), chunks=(1, -1)).astype(np.float32)
+    y = da.linspace(-3, 3, 1 << 21, chunks=-1).astype(np.float32)
+    assert x.nbytes > LIMIT
+    powers = hu.pow(x, y)
+    digests = hdask.prelu(-powers, 0.3).map_blocks(digest, dtype=np.uint8, chunks=(1, 32))
+    with (
+        dask.config.set({"distributed.comm.retry.count": 3, "temporary-directory": None}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=LIMIT, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.run(lambda: __import__("os").getpid())
+        got = digests.compute()
+        assert client.run(lambda: __import__("os").getpid()) == workers, "a worker died"
+        assert len(set(workers.values())) == 2
+    exponents = y.compute()
+    with dask.config.set(scheduler="synchronous"):
+        for row, bits in enumerate(got):
+            whole = hu.prelu(-hu.pow(x.blocks[row].compute(), exponents), 0.3)
+            assert digest(whole).tobytes() == bits.tobytes(), row

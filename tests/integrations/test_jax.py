@@ -1,0 +1,88 @@
+"""JAX: our bits under jit, grad, vmap and their compositions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.test_util import check_grads  # noqa: E402
+
+import halfulp.integrations.jax as hjax  # noqa: E402
+
+RNG = np.random.default_rng(7)
+X = RNG.uniform(0.5, 2, (3, 4)).astype(np.float32)
+Y = RNG.uniform(-2, 2, 4).astype(np.float32)
+
+
+def assert_same(array: Any, expected: np.ndarray) -> None:
+    """Type, shape and bits are equal."""
+    got = np.asarray(array)
+    assert isinstance(array, jax.Array)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "x_type", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "int32", "uint16"]
+)
+@pytest.mark.parametrize("y_type", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_the_bits_are_ours(x_type: str, y_type: str, transform: Any) -> None:
+    x, y = jnp.asarray(X * 3).astype(x_type), jnp.abs(jnp.asarray(Y)).astype(y_type)
+    assert_same(transform(hjax.pow)(x, y), hu.pow(np.asarray(x), np.asarray(y)))
+    slope = y.astype(x_type)
+    assert_same(transform(hjax.prelu)(-x, slope), hu.prelu(np.asarray(-x), np.asarray(slope)))
+
+
+def test_numbers_count_exactly() -> None:
+    for number in (2.3, -2, 10**30 + 1):
+        assert_same(jax.jit(lambda x, n=number: hjax.pow(x, n))(X), hu.pow(X, number))
+    assert_same(hjax.pow(2.3, X), hu.pow(2.3, X))
+    assert_same(hjax.prelu(-X, 0.1), hu.prelu(-X, 0.1))
+    with pytest.raises(hu.HalfulpError, match=r"2.5 does not fit the type int32"):
+        hjax.pow(2.5, jnp.array([1]))
+
+
+@pytest.mark.parametrize("function", [hjax.pow, hjax.prelu, lambda x, _: hjax.pow(x, 2.5)])
+def test_derivatives(function: Any) -> None:
+    check_grads(function, (jnp.asarray(X), jnp.asarray(Y)), order=1, eps=1e-2, atol=3e-2, rtol=3e-2)
+
+
+def test_every_order_agrees_with_jaxs() -> None:
+    x = jnp.array([0.7, 1.3, 2.1])
+    for chain in (
+        jax.hessian,
+        lambda f: jax.jit(jax.jacrev(jax.jacfwd(f))),
+    ):
+        for exponent in (3.5, x[::-1]):
+            ours = chain(lambda t, y=exponent: hjax.pow(t, y))(x)
+            jaxs = chain(lambda t, y=exponent: jnp.power(t, y))(x)
+            np.testing.assert_allclose(ours, jaxs, rtol=1e-4, atol=1e-6)
+    by_x = jax.grad(lambda x: hjax.pow(x, jnp.array([2, 3])).sum())(jnp.array([2.0, 3.0]))
+    np.testing.assert_allclose(by_x, [4, 27])
+
+
+def test_vmap() -> None:
+    x, y, many = jnp.asarray(X), jnp.asarray(Y), jnp.asarray(RNG.uniform(-2, 2, (3, 4)).astype(np.float32))
+    vmap = jax.vmap
+    assert_same(vmap(hjax.pow, (0, None))(x, y), hu.pow(X, Y))
+    assert_same(vmap(hjax.pow, (None, 0))(x, many), hu.pow(X[None], np.asarray(many)[:, None]))
+    assert_same(vmap(hjax.pow, (1, None))(x, 2.5), hu.pow(X.T, 2.5))
+    expected = hu.prelu(np.broadcast_to(-X, (3, 3, 4)), np.asarray(many)[:, None])
+    assert_same(vmap(hjax.prelu, (None, 0))(-x, many), expected)
+
+
+def test_what_is_refused_is_refused_at_once() -> None:
+    with pytest.raises(hu.SpecError, match="X and Y must be broadcastable"):
+        jax.jit(hjax.pow)(X, Y[:3])
+    with pytest.raises(hu.SpecError, match="slope must be unidirectionally broadcastable"):
+        jax.jit(hjax.prelu)(X[:, :1], Y)
+    with pytest.raises(hu.SpecError, match="must have the same type"):
+        hjax.prelu(X, jnp.arange(4))

@@ -1,0 +1,454 @@
+"""PyTorch: our bits in every type, derivatives of every kind, compilation, modules and export."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+torch = pytest.importorskip("torch")
+
+import halfulp.integrations.torch as htorch  # noqa: E402
+
+nn = torch.nn
+
+pytestmark = [
+    # What torch itself warns of, in its own use of itself.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+TYPES = sorted(htorch._DTYPES, key=str)
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def values(dtype: Any, *shape: int, seed: int = 0) -> Any:
+    """A tensor of values whose powers are mostly finite."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return (torch.rand(shape, generator=generator) * 3 + 0.1).to(dtype)
+    return torch.randint(0, 5, shape, generator=generator).to(dtype)
+
+
+def raw(tensor: Any) -> bytes:
+    """The bytes of a tensor's elements in order."""
+    return tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def array(tensor: Any) -> np.ndarray:
+    """A copy of a tensor as an array, by a way of its own: through bytes."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    return np.frombuffer(raw(tensor), hu.types.TYPES[name].dtype).reshape(tensor.shape)
+
+
+def assert_same(tensor: Any, expected: np.ndarray) -> None:
+    """Shape, type and bits are equal."""
+    assert tuple(tensor.shape) == expected.shape
+    assert str(tensor.dtype) == f"torch.{expected.dtype.name}"
+    assert raw(tensor) == np.ascontiguousarray(expected).tobytes()
+
+
+class TestValues:
+    @pytest.mark.parametrize("y_dtype", TYPES, ids=str)
+    @pytest.mark.parametrize("x_dtype", TYPES, ids=str)
+    def test_pow_of_every_pair_of_types(self, x_dtype: Any, y_dtype: Any) -> None:
+        x, y = values(x_dtype, 5, 300), values(y_dtype, 300, seed=1)
+        assert_same(htorch.pow(x, y), hu.pow(array(x), array(y)))
+
+    @pytest.mark.parametrize("dtype", TYPES, ids=str)
+    def test_prelu_of_every_type(self, dtype: Any) -> None:
+        x, slope = values(dtype, 2, 3, 50), values(dtype, 3, 1, seed=1)
+        assert_same(htorch.prelu(x, slope), hu.prelu(array(x), array(slope)))
+
+    def test_every_type_that_both_have(self) -> None:
+        names = {str(dtype).removeprefix("torch.") for dtype in TYPES}
+        assert names >= {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
+        assert names >= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    def test_numbers_count_exactly(self, dtype: Any) -> None:
+        x = values(dtype, 1000)
+        for number in (2, -3, 0.1, 2.5, 10**30, -(10**30) - 1, float("inf")):
+            assert_same(htorch.pow(x, number), hu.pow(array(x), number))
+        for number in (2, 0.1, 1.00390625000001):
+            assert_same(htorch.pow(number, x), hu.pow(number, array(x)))
+            assert_same(htorch.prelu(-x, number), hu.prelu(-array(x), number))
+
+    def test_layouts(self) -> None:
+        images = values(torch.float32, 2, 3, 8, 8).to(memory_format=torch.channels_last)
+        exponents = values(torch.float32, 3, 1, 1, seed=1)
+        result = htorch.pow(images, exponents)
+        assert result.is_contiguous(memory_format=torch.channels_last)
+        assert_same(result, hu.pow(array(images), array(exponents)))
+        x = values(torch.bfloat16, 40, 30)
+        for view in (x.T, x[::2, ::3], x[:, 3], x.expand(2, 40, 30), x[:0], x[1, 1]):
+            assert_same(htorch.pow(view, 1.7), hu.pow(array(view), 1.7))
+            assert_same(htorch.prelu(-view, 0.3), hu.prelu(-array(view), 0.3))
+
+    def test_no_copy(self) -> None:
+        for dtype in TYPES:
+            x = values(dtype, 10)
+            view = htorch._as_array(x)
+            assert view.__array_interface__["data"][0] == x.data_ptr()
+            assert htorch._as_tensor(view, dtype).data_ptr() == x.data_ptr()
+
+    def test_a_result_does_not_depend_on_its_place_or_on_threads(self) -> None:
+        x, y = values(torch.float32, 4000), values(torch.float32, 4000, seed=1)
+        before = torch.get_num_threads()
+        whole, torchs = htorch.pow(x, y), torch.pow(x, y)
+        differ = 0
+        try:
+            for threads in (1, 2, 3):
+                torch.set_num_threads(threads)
+                for start in range(0, 3900, 13):
+                    part = slice(start, start + 7)
+                    assert raw(htorch.pow(x[part], y[part])) == raw(whole[part])
+                    differ += raw(torch.pow(x[part], y[part])) != raw(torchs[part])
+        finally:
+            torch.set_num_threads(before)
+        assert differ > 0, "torch's own depend on it, or these operands don't tell"
+
+    def test_what_is_refused(self) -> None:
+        x = torch.ones(2, 3)
+        with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C\d+: X and Y must be broadcastable"):
+            htorch.pow(x, torch.ones(4))
+        with pytest.raises(hu.SpecError, match="slope must be unidirectionally broadcastable"):
+            htorch.prelu(torch.ones(3), x)
+        with pytest.raises(hu.SpecError, match="must have the same type"):
+            htorch.prelu(x, torch.ones(3, dtype=torch.float64))
+        with pytest.raises(hu.HalfulpError, match=r"no element type torch.complex64"):
+            htorch.pow(x.to(torch.complex64), x)
+        with pytest.raises(hu.HalfulpError, match=r"2.5 does not fit the type torch.int32"):
+            htorch.pow(2.5, torch.ones(2, dtype=torch.int32))
+        with pytest.raises(TypeError, match="one of the operands must be a tensor"):
+            htorch.pow(2, 3)
+
+
+def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Functions and operands in float64, for numerical differentiation."""
+
+    def leaf(*shape: int, low: float, high: float, seed: int) -> Any:
+        generator = torch.Generator().manual_seed(seed)
+        tensor = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+        return tensor.requires_grad_()
+
+    x, y = leaf(3, 4, low=0.5, high=2, seed=1), leaf(4, low=-2, high=2, seed=2)
+    negative = leaf(5, low=-2, high=-0.5, seed=3)
+    signed = leaf(2, 3, 4, low=-2, high=2, seed=4)
+    slope = leaf(3, 1, low=0.1, high=2, seed=5)
+    return {
+        "pow": (htorch.pow, (x, y)),
+        "pow, x smaller": (
+            htorch.pow,
+            (leaf(4, low=0.5, high=2, seed=6), leaf(3, 1, low=-2, high=2, seed=7)),
+        ),
+        "pow, a number": (lambda x: htorch.pow(x, 2.5), (x,)),
+        "pow, 0 and 1": (lambda x: htorch.pow(x, 0) + htorch.pow(x, 1), (x,)),
+        "pow, a number as base": (lambda y: htorch.pow(1.5, y), (y,)),
+        "pow, integers": (lambda x: htorch.pow(x, torch.tensor([3, 2, 1, 0, -1])), (negative,)),
+        "pow, unsigned": (
+            lambda x: htorch.pow(x, torch.tensor([3, 0, 1, 0, 2], dtype=torch.uint8)),
+            (negative,),
+        ),
+        "prelu": (htorch.prelu, (signed, slope)),
+        "prelu, a number": (lambda x: htorch.prelu(x, 0.25), (signed,)),
+    }
+
+
+class TestDerivatives:
+    @pytest.mark.parametrize("name", grad_operands())
+    def test_against_numerical_differentiation(self, name: str) -> None:
+        function, operands = grad_operands()[name]
+        assert torch.autograd.gradcheck(
+            function,
+            operands,
+            check_forward_ad=True,
+            check_batched_grad=True,
+            check_batched_forward_grad=True,
+        )
+        assert torch.autograd.gradgradcheck(
+            function, operands, check_fwd_over_rev=True, check_batched_grad=True
+        )
+
+    def test_every_order_and_mode_agrees_with_torchs(self) -> None:
+        func = torch.func
+        x = torch.tensor([0.7, 1.3, 2.1], dtype=torch.float64)
+        chains = [
+            lambda f: func.jacfwd(f),
+            lambda f: func.jacrev(f),
+            lambda f: func.hessian(f),
+            lambda f: func.jacfwd(func.jacfwd(f)),
+            lambda f: func.jacrev(func.jacfwd(f)),
+            lambda f: func.jacfwd(func.jacfwd(func.jacfwd(f))),
+            lambda f: func.jacfwd(func.jacrev(func.jacfwd(f))),
+            lambda f: func.vmap(func.jacfwd(func.jacfwd(f))),
+            lambda f: func.vmap(func.jacrev(func.jacrev(f))),
+        ]
+        for chain in chains:
+            for exponent in (3.5, x.flip(0)):
+                ours = chain(lambda t, y=exponent: htorch.pow(t, y))(x)
+                torchs = chain(lambda t, y=exponent: torch.pow(t, y))(x)
+                torch.testing.assert_close(ours, torchs)
+            ours = chain(lambda t: htorch.prelu(t - 1, 0.25) ** 2)(x)
+            torchs = chain(lambda t: torch.where(t < 1, 0.25 * (t - 1), t - 1) ** 2)(x)
+            torch.testing.assert_close(ours, torchs)
+
+    def test_dual_numbers(self) -> None:
+        x = torch.tensor([2.0, 3.0])
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones(2))
+            result = torch.autograd.forward_ad.unpack_dual(htorch.pow(dual, 3))
+        assert result.primal.tolist() == [8, 27]
+        assert result.tangent.tolist() == [12, 27]
+
+    def test_where_the_power_is_constant_or_0(self) -> None:
+        x = torch.tensor([0.0, 0.0, 0.0, float("nan"), 2.0, 0.0, -2.0], requires_grad=True)
+        y = torch.tensor([0.0, 1.0, 2.0, 0.0, 0.0, 0.5, 2.0], requires_grad=True)
+        htorch.pow(x, y).sum().backward()
+        torch.testing.assert_close(x.grad, torch.tensor([0, 1, 0, 0, 0, float("inf"), -4]))
+        by_y = y.grad.tolist()
+        assert by_y[:3] == [0, 0, 0]
+        assert by_y[5] == 0
+        assert np.isnan(by_y[6])
+
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    def test_gradients_have_the_operands_types(self, dtype: Any) -> None:
+        x, y = values(dtype, 3, 4).requires_grad_(), values(torch.float32, 4, seed=1).requires_grad_()
+        htorch.pow(x, y).sum().backward()
+        assert (x.grad.dtype, x.grad.shape) == (dtype, (3, 4))
+        assert (y.grad.dtype, y.grad.shape) == (torch.float32, (4,))
+
+    def test_vmap(self) -> None:
+        x, y = values(torch.float64, 3, 4), values(torch.float64, 3, 4, seed=1)
+        vmap = torch.func.vmap
+        assert raw(vmap(htorch.pow)(x, y)) == raw(htorch.pow(x, y))
+        assert raw(vmap(htorch.pow, (None, 0))(x, y)) == raw(htorch.pow(x[None], y[:, None]))
+        assert raw(vmap(htorch.pow, (1, None))(x, 2.5)) == raw(htorch.pow(x.T, 2.5))
+        assert raw(vmap(htorch.pow, (0, 1))(x[:, :3], y[:, :3])) == raw(htorch.pow(x[:, :3], y[:, :3].T))
+        nested = vmap(vmap(htorch.pow, (None, 0)), (0, None))(x[:, 0], y[0])
+        assert raw(nested) == raw(htorch.pow(x[:, :1], y[:1]))
+        # A batch of slopes for one x, and slopes of a lower rank than x.
+        assert raw(vmap(htorch.prelu, (None, 0))(-x, y)) == raw(htorch.prelu(-x.expand(3, 3, 4), y[:, None]))
+        assert raw(vmap(htorch.prelu)(-x[..., None], y[:, :1])) == raw(
+            htorch.prelu(-x[..., None], y[:, :1, None])
+        )
+
+
+class TestCompilation:
+    @pytest.mark.parametrize("name", ["pow", "prelu"])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+    def test_opcheck(self, name: str, dtype: Any) -> None:
+        operator = getattr(torch.ops.halfulp, name).default
+        x, y = values(dtype, 3, 4), values(dtype, 4, seed=1)
+        for operands in [
+            (x, y),
+            (x.requires_grad_(), y.requires_grad_()),
+            (values(dtype, 8, 4)[::2, ::2], y[:2]),
+            (
+                values(dtype, 2, 3, 8, 8).to(memory_format=torch.channels_last),
+                y[:3].detach().reshape(3, 1, 1),
+            ),
+        ]:
+            torch.library.opcheck(operator, operands)
+
+    @pytest.mark.parametrize("dynamic", [False, True])
+    def test_without_a_graph_break(self, dynamic: bool) -> None:
+        def function(x: Any, y: Any) -> Any:
+            return (
+                htorch.pow(x, y)
+                + htorch.pow(2.3, x)
+                + htorch.pow(x, 0.1)
+                + htorch.pow(x, 3)
+                + htorch.prelu(x - 1, 0.25)
+                + htorch.prelu(x - 1, y[:1])
+            )
+
+        torch._dynamo.reset()
+        compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+        for dtype in (torch.float32, torch.bfloat16):
+            for length in (16, 5):
+                x, y = values(dtype, length).requires_grad_(), values(dtype, length, seed=1)
+                assert raw(compiled(x, y)) == raw(function(x, y))
+                (ours,) = torch.autograd.grad(compiled(x, y).sum(), x)
+                torch.testing.assert_close(ours, torch.autograd.grad(function(x, y).sum(), x)[0])
+
+    def test_fake_tensors(self) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        with FakeTensorMode():
+            x = torch.empty(2, 3, dtype=torch.bfloat16)
+            result = htorch.pow(x, torch.empty(4, 1, 3))
+            assert (result.shape, result.dtype) == ((4, 2, 3), torch.bfloat16)
+
+    def test_export(self) -> None:
+        class Power(nn.Module):
+            def forward(self, x: Any, y: Any) -> Any:
+                return htorch.pow(x, y)
+
+        operands = values(torch.float32, 3, 4), values(torch.int64, 4, seed=1)
+        program = torch.export.export(Power(), operands)
+        assert torch.ops.halfulp.pow.default in [node.target for node in program.graph.nodes]
+        assert raw(program.module()(*operands)) == raw(htorch.pow(*operands))
+
+
+class Network(nn.Module):
+    """A network with every way to write a power."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 3, 3)
+        self.activation = nn.PReLU(3)
+        self.exponent = nn.Parameter(torch.tensor(2.2))
+
+    def forward(self, x: Any) -> Any:
+        x = self.activation(self.convolution(x)).abs() + 0.1
+        x = x**self.exponent + x**2.5 + 2**x + torch.pow(x, 3) + x.pow(0.5)
+        return torch.nn.functional.prelu(-x, self.activation.weight)
+
+
+class Powers(nn.Module):
+    """Powers only: what they give can be compared bit for bit."""
+
+    def forward(self, x: Any) -> Any:
+        inplace = x.clone()
+        inplace.pow_(1.7)
+        out = torch.empty(0)
+        torch.pow(x, 2.3, out=out)
+        return (
+            x**2.3,
+            2.3**x,
+            torch.pow(2, x),
+            inplace,
+            out,
+            x.pow(2.5),
+            x.to(torch.int32) ** 2,
+            x.to(torch.int32) ** 0.5,
+        )
+
+
+class TestReplace:
+    def test_every_power_is_ours(self) -> None:
+        x = values(torch.float32, 2000)
+        module = htorch.replace(Powers())
+        results = module(x)
+        expected = [hu.pow(array(x), 2.3), hu.pow(2.3, array(x)), hu.pow(2, array(x)), hu.pow(array(x), 1.7)]
+        for result, want in zip(results, expected, strict=False):
+            assert_same(result, want)
+        assert raw(results[4]) == raw(results[0])
+        torchs = Powers()(x)
+        assert any(raw(ours) != raw(theirs) for ours, theirs in zip(results, torchs, strict=True))
+        for ours, theirs in zip(results, torchs, strict=True):
+            torch.testing.assert_close(ours, theirs)  # and so torch's types
+        assert raw(x**2.3) == raw(torch.pow(x, 2.3)), "outside nothing changes"
+
+    def test_prelu_for_each_channel(self) -> None:
+        for shape, channels in [((2, 3, 4, 5), 3), ((2, 3), 3), ((4,), 1), ((2, 3, 4), 1)]:
+            x = values(torch.float32, *shape) - 1.5
+            module, replaced = nn.PReLU(channels), nn.PReLU(channels)
+            with torch.no_grad():
+                module.weight.copy_(values(torch.float32, channels))
+            replaced.load_state_dict(module.state_dict())
+            assert htorch.replace(replaced) is replaced
+            torch.testing.assert_close(replaced(x), module(x))
+            replaced(x).sum().backward()
+            module(x).sum().backward()
+            torch.testing.assert_close(replaced.weight.grad, module.weight.grad)
+
+    def test_a_module_stays_what_it_was(self) -> None:
+        torch.manual_seed(0)
+        plain = Network()
+        module = htorch.replace(copy.deepcopy(plain))
+        assert htorch.replace(module) is module
+        assert isinstance(module, Network)
+        assert isinstance(module.activation, nn.PReLU)
+        assert list(module.state_dict()) == list(plain.state_dict())
+        module.load_state_dict(plain.state_dict())
+        x = torch.randn(2, 1, 8, 8)
+        expected = module(x)
+        torch.testing.assert_close(expected, plain(x))
+        buffer = io.BytesIO()
+        torch.save(module, buffer)
+        buffer.seek(0)
+        for again in (
+            pickle.loads(pickle.dumps(module)),
+            copy.deepcopy(module),
+            torch.load(buffer, weights_only=False),
+        ):
+            assert raw(again(x)) == raw(expected)
+            assert type(again) is type(module)
+
+    def test_compiled_without_a_graph_break(self) -> None:
+        module = htorch.replace(Network())
+        graphs = []
+
+        def backend(graph: Any, _: Any) -> Any:
+            graphs.append(graph)
+            return graph.forward
+
+        torch._dynamo.reset()
+        x = torch.randn(2, 1, 8, 8)
+        compiled = torch.compile(module, fullgraph=True, backend=backend)
+        assert raw(compiled(x)) == raw(module(x))
+        (graph,) = graphs
+        targets = [str(node.target) for node in graph.graph.nodes]
+        assert targets.count("halfulp.pow.default") == 5
+        assert targets.count("halfulp.prelu.default") == 2
+        assert not [t for t in targets if "pow" in t and "halfulp" not in t]
+
+    @pytest.mark.exhaustive
+    def test_compiled_by_inductor(self) -> None:
+        torch._dynamo.reset()
+        module = htorch.replace(Powers())
+        x = values(torch.float32, 2000)
+        compiled = torch.compile(module, fullgraph=True)
+        for ours, eager in zip(compiled(x), module(x), strict=True):
+            assert raw(ours) == raw(eager)
+
+
+class TestOnnx:
+    def export(self, module: Any, operands: tuple[Any, ...], **options: Any) -> Any:
+        pytest.importorskip("onnxscript")
+        import onnx
+
+        model = torch.onnx.export(module, operands, dynamo=True, verbose=False, **options).model_proto
+        onnx.checker.check_model(model)
+        return model
+
+    def test_plain_nodes(self) -> None:
+        module = htorch.replace(Network()).eval()
+        x = torch.randn(2, 1, 8, 8)
+        model = self.export(module, (x,))
+        operators = [node.op_type for node in model.graph.node]
+        assert operators.count("Pow") == 5
+        assert operators.count("PRelu") == 2
+        assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+        (result,) = hu.run(model, {model.graph.input[0].name: x.numpy()}).values()
+        np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+    def test_same_bits_from_the_model(self) -> None:
+        class Functions(nn.Module):
+            def forward(self, x: Any, y: Any, slope: Any) -> Any:
+                return htorch.pow(x, y), htorch.pow(x, 2.3), htorch.pow(2.5, x), htorch.prelu(x - 1, slope)
+
+        operands = (
+            values(torch.float32, 3, 40),
+            values(torch.int64, 40, seed=1),
+            values(torch.float32, 40, seed=2),
+        )
+        model = self.export(Functions(), operands, dynamic_shapes=({0: torch.export.Dim("N")}, None, None))
+        assert [node.op_type for node in model.graph.node if node.op_type in ("Pow", "PRelu")] == [
+            "Pow",
+            "Pow",
+            "Pow",
+            "PRelu",
+        ]
+        feeds = {value.name: t.numpy() for value, t in zip(model.graph.input, operands, strict=True)}
+        for result, expected in zip(hu.run(model, feeds).values(), Functions()(*operands), strict=True):
+            assert_same(expected, result)
