@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.frontends.bounded import few_files
 from tests.frontends.models import external, parsed, single, with_initializer
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
@@ -350,6 +351,17 @@ def test_external_data_is_mapped(folder) -> None:
     (folder / "sub").mkdir()
     os.link(folder / "data.bin", folder / "sub" / "data.bin")
     np.testing.assert_array_equal(load_external(folder, "sub/data.bin").graph.constants["w"], [0, 1, 2, 3])
+
+
+def test_thousands_of_external_tensors(folder) -> None:
+    proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin", length=16)
+    for index in range(3000):
+        copy = proto.graph.initializer.add()
+        copy.CopyFrom(proto.graph.initializer[0])
+        copy.name = f"copy{index}"
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    with few_files():
+        assert len(load(folder / "net.onnx").graph.constants) == 3001
 
 
 def test_packed_external_data(folder) -> None:

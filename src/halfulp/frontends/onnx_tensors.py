@@ -103,6 +103,7 @@ class TensorReader:
     def __init__(self, file: str, folder: Path | None) -> None:
         self._file = file
         self._folder = folder
+        self._mapped: dict[Path, Array] = {}  # a mapping for each tensor would use up the open files
 
     def read(self, tensor: TensorProto, what: str) -> Array:
         """Return the tensor's array, read-only, and memory-mapped where it is external.
@@ -210,8 +211,10 @@ class TensorReader:
                     data_type=tensor.data_type, dims=tensor.dims, raw_data=stream.read(needed)
                 )
             return _frozen(onnx.numpy_helper.to_array(packed))
-        mapped = np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
-        return np.asarray(mapped)
+        if path not in self._mapped:
+            self._mapped[path] = np.asarray(np.memmap(path, np.uint8, "r"))
+        raw = self._mapped[path][offset : offset + needed]
+        return raw.view(dtype.newbyteorder("<")).reshape(shape)
 
     def _inside(self, location: str, what: str) -> Path:
         """Return the resolved path of external data, refusing all that leaves the model's folder."""
