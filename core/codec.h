@@ -137,8 +137,10 @@ HALFULP_INLINE Storage<element> encode(double value) {
         if constexpr (!type.has_zero()) {
             encoding = value == 0 || value < 0 ? type.nan : encoding;
         } else {
-            bool keeps_sign = (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0);
-            encoding |= value == value && keeps_sign ? negative * type.sign() : 0;
+            uint64_t sign = value == value ? negative * type.sign() : 0;
+            if constexpr (type.bits != 4) sign = encoding == type.nan ? 0 : sign;
+            if constexpr (!type.has_minus_zero()) sign = encoding == 0 ? 0 : sign;
+            encoding |= sign;
         }
         return static_cast<Storage<element>>(encoding);
     }

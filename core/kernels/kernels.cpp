@@ -33,6 +33,17 @@ const Storage<type>* as(const void* data) {
     return static_cast<const Storage<type>*>(data);
 }
 
+// Whether all integers are at least -2^bits and below 2^bits, bits < 32, as most exponents are.
+template <typename Integer>
+bool all_within(const Integer* values, int bits, int n) {
+    using Unsigned = std::make_unsigned_t<Integer>;
+    constexpr int sign = std::is_signed_v<Integer> ? 1 : 0;
+    const Unsigned offset = sign * (Unsigned{1} << bits);
+    Unsigned any_bit = 0;
+    for (int i = 0; i < n; ++i) any_bit |= static_cast<Unsigned>(values[i]) + offset;
+    return any_bit >> (bits + sign) == 0;
+}
+
 // An integer as a double for a base of at most 24 bits. Beyond 2^53 any exponent sends such a base to zero or
 // infinity or is one of its fixed points, so that only the parity and the sign count: an odd one becomes the
 // greatest odd double.
@@ -44,44 +55,50 @@ double exponent_of(Integer value) {
     return far && (value & 1) != 0 ? (nearest < 0 ? -greatest_odd : greatest_odd) : nearest;
 }
 
-template <typename Real>
-void decode_exponents(Element type, const void* y, Real* values, int n) {
+// Exponents as floats, which are faster. Returns whether they all are: other values come as doubles only.
+bool decode_exponents(Element type, const void* y, float* values, int n) {
+    bool done = true;
+    with_element(type, [&](auto element) {
+        const auto* stored = as<element>(y);
+        if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
+            for (int i = 0; i < n; ++i) values[i] = decode_float<element>(stored[i]);
+        } else if constexpr (!row(element).is_float) {
+            done = all_within(stored, 24, n);
+            if (done)
+                for (int i = 0; i < n; ++i) values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
+        } else {
+            done = false;
+        }
+    });
+    return done;
+}
+
+void decode_exponents(Element type, const void* y, double* values, int n) {
     with_element(type, [&](auto element) {
         const auto* stored = as<element>(y);
         if constexpr (!row(element).is_float && row(element).bits == 64) {
-            for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(exponent_of(stored[i]));
-        } else if constexpr (sizeof(Real) == 4) {
-            for (int i = 0; i < n; ++i) values[i] = decode_float<element>(stored[i]);
+            for (int i = 0; i < n; ++i) values[i] = exponent_of(stored[i]);
         } else {
-            for (int i = 0; i < n; ++i) values[i] = static_cast<Real>(decode<element>(stored[i]));
+            for (int i = 0; i < n; ++i) values[i] = decode<element>(stored[i]);
         }
     });
 }
 
-// Whether every value of a type is a float.
-constexpr bool fits_float(Element type) {
-    return row(type).is_float ? type != Element::float64 : row(type).bits <= 16;
-}
-
-// An exponent as a double and what is left of it.
-void decode_exponents_exactly(Element type, const void* y, double* high, double* low, int n) {
-    if (type != Element::int64 && type != Element::uint64) {
-        decode_exponents(type, y, high, n);
-        for (int i = 0; i < n; ++i) low[i] = 0;
+// A 64-bit integer as its nearest double and what is left of it.
+template <typename Integer>
+void split_exponents(const Integer* stored, double* high, double* low, int n) {
+    if (all_within(stored, 31, n)) {
+        for (int i = 0; i < n; ++i) {
+            high[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
+            low[i] = 0;
+        }
         return;
     }
-    const auto split_all = [&](const auto* stored) {
-        for (int i = 0; i < n; ++i) {
-            // The nearest double may be 2^63 or 2^64, so the difference is taken modulo 2^64: it is small.
-            high[i] = static_cast<double>(stored[i]);
-            double back = high[i] < 0x1p63 ? high[i] : high[i] - 0x1p63;
-            uint64_t whole = static_cast<uint64_t>(static_cast<int64_t>(back < 0x1p63 ? back : 0)) +
-                             (high[i] < 0x1p63 ? 0 : back < 0x1p63 ? uint64_t{1} << 63 : 0);
-            low[i] = static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(stored[i]) - whole));
-        }
-    };
-    if (type == Element::int64) split_all(as<Element::int64>(y));
-    else split_all(as<Element::uint64>(y));
+    for (int i = 0; i < n; ++i) {
+        high[i] = static_cast<double>(stored[i]);
+        low[i] = static_cast<double>(
+            static_cast<int64_t>(static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
+    }
 }
 
 // x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
@@ -96,11 +113,20 @@ float scale_to_float(double x, float scale, float bias) {
 }
 
 void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n) {
-    // Copies: `out` may be an operand, which the later phases read again.
-    alignas(64) double bases[tile_size], high[tile_size], low[tile_size];
-    for (int i = 0; i < n; ++i) bases[i] = decode<Element::float64>(as<Element::float64>(x)[i]);
-    decode_exponents_exactly(y_type, y, high, low, n);
-    pow_tile(options, bases, {high, low}, out, n);
+    static constexpr double zeros[tile_size] = {};
+    alignas(64) double bases[tile_size], exponents[tile_size], lows[tile_size];
+    const double* x_values = static_cast<const double*>(x);
+    if (x == out) {  // which the later phases read again
+        std::memcpy(bases, x, sizeof(double) * static_cast<size_t>(n));
+        x_values = bases;
+    }
+    if (y_type == Element::float64 && y != out)
+        return pow_tile(options, x_values, {static_cast<const double*>(y), zeros}, out, n);
+    if (y_type == Element::int64) split_exponents(as<Element::int64>(y), exponents, lows, n);
+    else if (y_type == Element::uint64) split_exponents(as<Element::uint64>(y), exponents, lows, n);
+    else decode_exponents(y_type, y, exponents, n);
+    bool has_lows = y_type == Element::int64 || y_type == Element::uint64;
+    pow_tile(options, x_values, {exponents, has_lows ? lows : zeros}, out, n);
 }
 
 template <Element type>
@@ -114,17 +140,13 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
         if (options.scale_bias)
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
-    if (fits_float(y_type)) {
-        alignas(64) float exponents[tile_size];
-        const float* y_values = exponents;
-        if (y_type == Element::float32 && y != out) y_values = static_cast<const float*>(y);
-        else decode_exponents(y_type, y, exponents, n);
-        pow_tile<type>(options, x_values, y_values, out, n);
-    } else {
-        alignas(64) double exponents[tile_size];
-        decode_exponents(y_type, y, exponents, n);
-        pow_tile<type>(options, x_values, exponents, out, n);
-    }
+    alignas(64) float exponents[tile_size];
+    if (y_type == Element::float32 && y != out)
+        return pow_tile<type>(options, x_values, static_cast<const float*>(y), out, n);
+    if (decode_exponents(y_type, y, exponents, n)) return pow_tile<type>(options, x_values, exponents, out, n);
+    alignas(64) double wide_exponents[tile_size];
+    decode_exponents(y_type, y, wide_exponents, n);
+    pow_tile<type>(options, x_values, wide_exponents, out, n);
 }
 
 template <Element type, Element y_type>

@@ -33,12 +33,18 @@ namespace halfulp::HALFULP_ISA {
 static constexpr double fast_error = constants::fast_error;
 static constexpr double pair_error = 0x1p-69, pair_error_of_t = 0x1p-73;
 
-// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one sign:
-// compilers make four instructions of a floating minimum where NaN could matter.
+// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one sign,
+// where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum that NaN could
+// reach. The baseline of x86-64 compares doubles only.
 HALFULP_INLINE double limited(double value, double limit) {
+#if defined(__SSE2__) && !defined(__SSE4_2__)
+    value = value < limit ? value : limit;
+    return value > -limit ? value : -limit;
+#else
     int64_t from_above = static_cast<int64_t>(bits_of(value)), most = static_cast<int64_t>(bits_of(limit));
     uint64_t bits = static_cast<uint64_t>(from_above < most ? from_above : most), least = bits_of(-limit);
     return double_of(bits < least ? bits : least);
+#endif
 }
 
 // Estrin's scheme in blocks of four: c[begin] + c[begin + 1] x + ...
@@ -62,20 +68,15 @@ HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
     return blocks<0>(c, x, x2, x2 * x2);
 }
 
-// The same for coefficients that are pairs, by Horner's rule, with a plain polynomial after them. The sum's parts
-// are not normalised between steps: the chain of additions through `high` is what the loop waits for.
-template <int i, int pairs, int count>
-HALFULP_INLINE DoubleDouble polynomial(const DoubleDouble (&c)[pairs], const double (&plain)[count], double x) {
-    DoubleDouble product;
-    if constexpr (i + 1 == pairs) {
-        product = {x * polynomial(plain, x), 0};
-    } else {
-        DoubleDouble rest = polynomial<i + 1>(c, plain, x);
-        product = two_product(rest.high, x);
-        product.low = multiply_add(rest.low, x, product.low);
-    }
-    DoubleDouble sum = fast_two_sum(c[i].high, product.high);
-    return {sum.high, sum.low + (c[i].low + product.low)};
+// c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts are not
+// normalised between steps: the chain of additions through `high` is what the loop waits for.
+template <int from, int to, int pairs>
+HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, double x) {
+    if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
+    DoubleDouble product = two_product(rest.high, x);
+    product.low = multiply_add(rest.low, x, product.low);
+    DoubleDouble sum = fast_two_sum(c[from].high, product.high);
+    return {sum.high, sum.low + (c[from].low + product.low)};
 }
 
 // m in [sqrt(1/2), sqrt 2) and e of x = m * 2^e.
@@ -159,49 +160,65 @@ HALFULP_INLINE double power_of(double x) {
     else return x * __builtin_sqrt(x) * one;
 }
 
-// y * log2(x) for a positive x, which is normal unless may_be_subnormal.
+// The pair phase is cut where its loops are: the fewer operations a round has, and the fewer wait for each other, the
+// more rounds a processor has under way.
+
+// x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
+struct PairQuotient {
+    DoubleDouble s;
+    double e;
+};
+
 template <bool may_be_subnormal>
-HALFULP_INLINE DoubleDouble log2_pair(double x, double y_high, double y_low) {
-#ifndef HALFULP_FUSED
-    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
-#endif
+HALFULP_INLINE PairQuotient quotient_pair(double x) {
     bool subnormal = may_be_subnormal && x < 0x1p-1022;
     Split<double> parts = split(subnormal ? x * 0x1p54 : x);
-    double e = subnormal ? parts.e - 54 : parts.e;
-
     double numerator = parts.m - 1, denominator = 1 + parts.m;
     double denominator_low = parts.m - (denominator - 1);
     double reciprocal = 1 / denominator;
     double s = numerator * reciprocal;
     double rest = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
-    double s_low = rest * reciprocal;
+    return {{s, rest * reciprocal}, subnormal ? parts.e - 54 : parts.e};
+}
 
-    DoubleDouble z = two_product(s, s);
-    z.low = multiply_add(s + s, s_low, z.low);
+// y * log2(x).
+HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, double y_low) {
+#ifndef HALFULP_FUSED
+    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
     const auto& c = constants::log2_pair_pairs;
-    DoubleDouble sum = polynomial<0>(c, constants::log2_pair, z.high);
-    double slope = multiply_add(z.high, multiply_add(z.high, multiply_add(z.high, 4 * constants::log2_pair[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
+    const auto& plain = constants::log2_pair;
+    DoubleDouble s = x.s, z = two_product(s.high, s.high);
+    z.low = multiply_add(s.high + s.high, s.low, z.low);
+    DoubleDouble sum = horner<0, 4>(c, {polynomial(plain, z.high), 0}, z.high);
+    double slope = multiply_add(z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
     sum.low = multiply_add(z.low, slope, sum.low);
 
-    DoubleDouble logarithm = two_product(s, sum.high);
-    logarithm.low += multiply_add(s, sum.low, s_low * sum.high);
-    DoubleDouble whole = fast_two_sum(e, logarithm.high);  // e = 0 or |e| > |log2 m|
+    DoubleDouble logarithm = two_product(s.high, sum.high);
+    logarithm.low += multiply_add(s.high, sum.low, s.low * sum.high);
+    DoubleDouble whole = fast_two_sum(x.e, logarithm.high);  // e = 0 or |e| > |log2 m|
     whole.low += logarithm.low;
 
     DoubleDouble t = two_product(y_high, whole.high);
     return {t.high, t.low + multiply_add(y_high, whole.low, y_low * whole.high)};
 }
 
+// The inner part of 2^(t - k).
+HALFULP_INLINE DoubleDouble exp2_pair_start(double t) {
+    double r = t - ((t + round_magic) - round_magic);
+    return horner<4, 6>(constants::exp2_pair_pairs, {polynomial(constants::exp2_pair, r), 0}, r);
+}
+
 // 2^(t - k), k the integer nearest to t, and how far it may be from the exact value.
 struct PairPower {
-    DoubleDouble value;  // about [sqrt(1/2), sqrt 2]
+    DoubleDouble value;  // about [sqrt(1/2), sqrt 2]; not normalised: low is up to 2^-42
     double error;
     uint64_t k;          // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
 };
 
-HALFULP_INLINE PairPower exp2_pair(DoubleDouble t) {
-    double shifted = t.high + round_magic;
-    DoubleDouble sum = polynomial<0>(constants::exp2_pair_pairs, constants::exp2_pair, t.high - (shifted - round_magic));
+HALFULP_INLINE PairPower exp2_pair(DoubleDouble t, DoubleDouble start) {
+    double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
+    DoubleDouble sum = horner<0, 4>(constants::exp2_pair_pairs, start, r);
     // times 2^t.low = 1 + t.low ln 2: |t.low| is at most 2^-42.
     sum.low = multiply_add(t.low * constants::exp2_pair_pairs[1].high, sum.high, sum.low);
     return {sum, multiply_add(double_of(bits_of(t.high) & ~double_sign), pair_error_of_t, pair_error),
@@ -236,19 +253,20 @@ struct PairTarget {
 // grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before the
 // second, deciding addition.
 HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& power) {
+    DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // whose binade is then the value's
     uint64_t k = power.k;
-    uint64_t binade = (bits_of(power.value.high) >> 52) - 1023 + k + 2048;
+    uint64_t binade = (bits_of(value.high) >> 52) - 1023 + k + 2048;
     uint64_t least = static_cast<uint64_t>(target.least_exponent + 2048);
     bool is_subnormal = static_cast<int64_t>(binade) < static_cast<int64_t>(least);
     uint64_t grid = (is_subnormal ? least : binade) - 2048 - static_cast<uint64_t>(target.fraction_bits) - k;
     double big = double_of((grid + 52 + 1023) << 52);
     if (target.fraction_bits == 52 && !is_subnormal) big = 0;
 
-    double rounded = big + power.value.high;
-    double lost = power.value.high - (rounded - big);
+    double rounded = big + value.high;
+    double lost = value.high - (rounded - big);
     double error = multiply_add(big, 0x1p-104, power.error);
-    double least_value = rounded + (lost + (power.value.low - error));
-    double greatest_value = rounded + (lost + (power.value.low + error));
+    double least_value = rounded + (lost + (value.low - error));
+    double greatest_value = rounded + (lost + (value.low + error));
     uint64_t half = (k + 2048) >> 1;
     double scale1 = double_of((half - 1024 + 1023) << 52);
     double scale2 = double_of((k + 2048 - half - 1024 + 1023) << 52);

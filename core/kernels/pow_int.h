@@ -17,7 +17,8 @@ namespace halfulp::HALFULP_ISA {
 // x^y modulo 2^(bits of Word) for y below 2^bits.
 template <int bits, typename Word, typename Exponent>
 HALFULP_INLINE Word power(Word x, Exponent y) {
-    Word odd = (y & 1) != 0 ? x : Word{1};
+    const Word mask = -static_cast<Word>(y & 1);  // a selection, in what every vector has
+    const Word odd = (x & mask) | (~mask & 1);
     if constexpr (bits == 1) return odd;
     else return odd * power<bits - 1>(x * x, y >> 1);
 }

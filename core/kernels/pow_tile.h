@@ -211,41 +211,90 @@ static int list_lanes(const Flag* flags, int n, int* listed) {
     return count;
 }
 
-// The pair phase: magnitudes on the target's grid to `values`, flags where undecided.
+// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
+// n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
+// a power which the pair phase leaves undecided is a tie.
+static inline bool has_ties(double y) {
+    for (int k = 0; k <= 4; ++k, y *= 2)
+        if (parity_of(y) != not_integral) return y >= 1 && y <= 15;
+    return false;
+}
+
+// y * log2(x) of a tile, as pairs.
+struct PairLogarithms {
+    alignas(64) double high[tile_size];
+    alignas(64) double low[tile_size];
+
+    template <bool may_be_subnormal, typename X, typename Y>
+    void fill(const X* x, Y y, int n) {
+        alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
+        for (int i = 0; i < n; ++i) {
+            PairQuotient quotient = quotient_pair<may_be_subnormal>(absolute(x[i]));
+            s[i] = quotient.s.high;
+            s_low[i] = quotient.s.low;
+            e[i] = quotient.e;
+        }
+        for (int i = 0; i < n; ++i) {
+            DoubleDouble t = log2_pair({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
+            high[i] = t.high;
+            low[i] = t.low;
+        }
+    }
+
+    // finish(i, power) for each 2^t.
+    template <typename F>
+    void raise(int n, F finish) const {
+        alignas(64) double start_high[tile_size], start_low[tile_size];
+        for (int i = 0; i < n; ++i) {
+            DoubleDouble start = exp2_pair_start(high[i]);
+            start_high[i] = start.high;
+            start_low[i] = start.low;
+        }
+        for (int i = 0; i < n; ++i) finish(i, exp2_pair({high[i], low[i]}, {start_high[i], start_low[i]}));
+    }
+};
+
+// The pair phase: the interval's ends on the target's grid.
 template <typename X, typename Y>
-static void pair_phase(const X* x, Y y, const PairTarget& target, double* values, uint64_t* flags, int n) {
-    alignas(64) double t_high[tile_size], t_low[tile_size];
+static void pair_phase(const X* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
+    PairLogarithms t;
+    t.fill<true>(x, y, n);
     for (int i = 0; i < n; ++i) {
-        DoubleDouble t = log2_pair<sizeof(X) == 8>(absolute(x[i]), y.high(i), y.low(i));
-        t_high[i] = limited(t.high, target.most_t);
-        t_low[i] = limited(t.low, 0x1p-40);
+        t.high[i] = limited(t.high[i], target.most_t);
+        t.low[i] = limited(t.low[i], 0x1p-40);
     }
-    for (int i = 0; i < n; ++i) {
-        Rounding rounding = round_to(target, exp2_pair({t_high[i], t_low[i]}));
-        values[i] = rounding.least;
-        flags[i] = rounding.least != rounding.greatest;
-    }
+    t.raise(n, [=](int i, const PairPower& power) {
+        Rounding rounding = round_to(target, power);
+        least[i] = rounding.least;
+        greatest[i] = rounding.greatest;
+    });
 }
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
 static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, int count) {
-    alignas(64) double x_some[tile_size], y_some[tile_size], values[tile_size];
-    alignas(64) uint64_t flags[tile_size];
-    int left[tile_size + 1], left_listed[tile_size];
+    alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
+    int left[tile_size], left_count = 0;
     for (int j = 0; j < count; ++j) {
         x_some[j] = x[listed[j]];
         y_some[j] = y.high(listed[j]);
     }
-    pair_phase(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), values, flags, count);
-    int left_count = list_lanes(flags, count, left);
-    for (int j = 0; j < left_count; ++j) left_listed[j] = listed[left[j]];
+    pair_phase(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), least, greatest, count);
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
-        if (flags[j] || is_special(x[i], y.high(i))) continue;
-        out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(pack<type>(values[j]), bits_of(x[i]), y.parity(i)));
+        if (is_special(x[i], y.high(i))) continue;
+        Storage<type> magnitude = pack<type>(least[j]);
+        if (least[j] != greatest[j]) {
+            if (!has_ties(y_some[j])) {
+                left[left_count++] = i;
+                continue;
+            }
+            if (magnitude & 1) magnitude = pack<type>(greatest[j]);  // of a tie's neighbours, the even one
+        }
+        out[i] = magnitude;
+        if (x[i] < 0) out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
-    resolve_exactly<type>(x, y, out, left_listed, left_count);
+    resolve_exactly<type>(x, y, out, left, left_count);
 }
 
 // A power's encoding, and not zero where its interval holds a rounding boundary.
@@ -361,24 +410,25 @@ static void fill_exactly(const double* x, uint64_t* out, int n) {
 static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags, int n) {
     uint64_t any = 0, far = any_subnormal;
     if (!any_subnormal) {
-        alignas(64) double t_high[tile_size], t_low[tile_size];
-        for (int i = 0; i < n; ++i) {
-            DoubleDouble t = log2_pair<false>(absolute(x[i]), y.highs[i], y.lows[i]);
-            t_high[i] = t.high;
-            t_low[i] = t.low;
-        }
-        for (int i = 0; i < n; ++i) {
-            Rounding rounding = round_normal(exp2_pair({t_high[i], t_low[i]}));
+        PairLogarithms t;
+        t.fill<false>(x, y, n);
+        t.raise(n, [&](int i, const PairPower& power) {
+            Rounding rounding = round_normal(power);
             out[i] = bits_of(rounding.least);
             flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
+        });
+        for (int i = 0; i < n; ++i) {
             any |= flags[i];
-            far |= !(absolute(t_high[i]) < 1020);
+            far |= !(absolute(t.high[i]) < 1020);
         }
     }
     if (!far) return any != 0;
-    alignas(64) double values[tile_size];
-    pair_phase(x, y, PairTarget::of(row(Element::float64)), values, flags, n);
-    for (int i = 0; i < n; ++i) out[i] = bits_of(values[i]);
+    alignas(64) double least[tile_size], greatest[tile_size];
+    pair_phase(x, y, PairTarget::of(row(Element::float64)), least, greatest, n);
+    for (int i = 0; i < n; ++i) {
+        out[i] = bits_of(least[i]);
+        flags[i] = bits_of(least[i]) ^ bits_of(greatest[i]);
+    }
     return true;
 }
 
