@@ -103,7 +103,7 @@ class TensorReader:
     def __init__(self, file: str, folder: Path | None) -> None:
         self._file = file
         self._folder = folder
-        self._mapped: dict[Path, Array] = {}  # a mapping for each tensor would use up the open files
+        self._mapped: dict[Path, np.memmap[Any, Any]] = {}  # a mapping for each tensor would use up the open files
 
     def read(self, tensor: TensorProto, what: str) -> Array:
         """Return the tensor's array, read-only, and memory-mapped where it is external.
@@ -212,9 +212,9 @@ class TensorReader:
                 )
             return _frozen(onnx.numpy_helper.to_array(packed))
         if path not in self._mapped:
-            self._mapped[path] = np.asarray(np.memmap(path, np.uint8, "r"))
+            self._mapped[path] = np.memmap(path, np.uint8, "r")
         raw = self._mapped[path][offset : offset + needed]
-        return raw.view(dtype.newbyteorder("<")).reshape(shape)
+        return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
 
     def _inside(self, location: str, what: str) -> Path:
         """Return the resolved path of external data, refusing all that leaves the model's folder."""
