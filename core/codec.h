@@ -47,8 +47,7 @@ HALFULP_INLINE double decode(Storage<element> stored) {
         if constexpr (type.nan != type.sign())
             value = magnitude > (type.has_infinity() ? type.overflow : type.largest) ? __builtin_nan("") : value;
         value = (stored & type.sign()) != 0 ? -value : value;
-        if constexpr (!type.has_minus_zero() && type.has_zero())
-            value = stored == type.nan ? __builtin_nan("") : value;
+        if constexpr (!type.has_minus_zero() && type.has_zero()) value = stored == type.nan ? __builtin_nan("") : value;
         return value;
     }
 }
@@ -83,8 +82,8 @@ struct Rounded {
 template <Element element>
 HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     constexpr ElementRow type = row(element);
-    double limited = magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude
-                                                                            : power_of_two(type.greatest_exponent() + 2);
+    double limited =
+        magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude : power_of_two(type.greatest_exponent() + 2);
     double floor = power_of_two(type.least_exponent());
     uint64_t exponent = bits_of(limited > floor ? limited : floor) >> 52;
     double scale = double_of((static_cast<uint64_t>(type.fraction_bits() + 2046) - exponent) << 52);
@@ -148,7 +147,8 @@ HALFULP_INLINE Storage<element> encode(double value) {
 
 // A value significand * 2^(exponent - 63), the significand's top bit set, plus less than one unit of its last bit
 // where `sticky`: rounded once to a floating type.
-HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent, bool sticky) {
+HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent,
+                                     bool sticky) {
     int position = exponent > type.least_exponent() ? exponent : type.least_exponent();
     int dropped = 63 - type.fraction_bits() + (position - exponent);
     uint64_t integer = 0;
@@ -165,7 +165,8 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     uint64_t encoding = (binade << type.fraction_bits()) + integer + up;
     if (!type.has_zero()) encoding -= encoding != 0;
     if (encoding > type.largest) encoding = type.overflow;
-    if (negative && (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0)) encoding |= type.sign();
+    if (negative && (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0))
+        encoding |= type.sign();
     return encoding;
 }
 

@@ -23,7 +23,7 @@ inline constexpr int element_count = static_cast<int>(Element::count);
 
 struct ElementRow {
     const char* name;
-    int size;            // bytes in memory
+    int size;  // bytes in memory
     bool is_float;
     bool is_signed;
     int bits;       // of the encoding; integer arithmetic wraps to them
@@ -56,8 +56,14 @@ constexpr const ElementRow& row(Element element) { return element_rows[static_ca
 
 // Storage<Element::float16> is uint16_t.
 template <Element> struct StorageOf;
-#define HALFULP_FLOAT(name, storage, ...) template <> struct StorageOf<Element::name> { using type = storage; };
-#define HALFULP_INT(name, storage, ...) template <> struct StorageOf<Element::name> { using type = storage; };
+#define HALFULP_FLOAT(name, storage, ...)         \
+    template <> struct StorageOf<Element::name> { \
+        using type = storage;                     \
+    };
+#define HALFULP_INT(name, storage, ...)           \
+    template <> struct StorageOf<Element::name> { \
+        using type = storage;                     \
+    };
 #include "elements.def"
 #undef HALFULP_FLOAT
 #undef HALFULP_INT

@@ -262,7 +262,8 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
     choose_tile();
 }
 
-// Whether the operands are plain vectors, as after simplify most are: packed, aligned and in native order, or constants.
+// Whether the operands are plain vectors, as after simplify most are: packed, aligned and in native order, or
+// constants.
 bool Loop::is_flat() const {
     if (shape_.dims != 1) return false;
     for (int k = 0; k < role_count; ++k) {

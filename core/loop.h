@@ -16,8 +16,8 @@ inline constexpr int max_tile_axes = 4;
 struct View {
     char* data = nullptr;
     int item_size = 0;
-    bool swapped = false;               // not in the machine's byte order
-    ptrdiff_t strides[max_dims] = {};   // in bytes, 0 where broadcast
+    bool swapped = false;              // not in the machine's byte order
+    ptrdiff_t strides[max_dims] = {};  // in bytes, 0 where broadcast
 };
 
 struct Shape {
@@ -54,8 +54,8 @@ private:
     Shape shape_;
     View views_[role_count];
     int tile_axes_ = 0;
-    int tile_axis_[max_tile_axes];       // which axes the box spans, the output's fastest last
-    ptrdiff_t tile_extent_[max_dims];    // 1 on the other axes
+    int tile_axis_[max_tile_axes];     // which axes the box spans, the output's fastest last
+    ptrdiff_t tile_extent_[max_dims];  // 1 on the other axes
     ptrdiff_t tiles_along_[max_dims];
     ptrdiff_t tile_count_ = 1;
 };

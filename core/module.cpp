@@ -5,9 +5,11 @@
 #include <numpy/arrayobject.h>
 
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "dispatch.h"
 #include "fp_environment.h"
@@ -80,7 +82,8 @@ View view_of(PyArrayObject* array, const Shape& shape) {
 
 // Whether two views share no memory, by their bounds, or are the very same.
 bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
-    const char *out_low = out.data, *out_high = out.data + out.item_size, *in_low = in.data, *in_high = in.data + in.item_size;
+    const char *out_low = out.data, *out_high = out.data + out.item_size, *in_low = in.data,
+               *in_high = in.data + in.item_size;
     bool same = out.data == in.data && out.item_size == in.item_size;
     for (int i = 0; i < shape.dims; ++i) {
         if (shape.extent[i] == 0) return true;
@@ -134,6 +137,20 @@ private:
     PyThreadState* state_;
 };
 
+// Every result of a 16-bit base with one exponent.
+std::vector<uint16_t> table_of_powers(const Kernels& kernels, const PowOptions& options, Element type, Element y_type,
+                                      const char* y) {
+    constexpr int codes = 1 << 16;
+    std::vector<uint16_t> table(codes);
+    alignas(8) char exponents[8 * tile_size];
+    int size = row(y_type).size;
+    for (int i = 0; i < tile_size; ++i) std::memcpy(exponents + i * size, y, static_cast<size_t>(size));
+    for (int i = 0; i < codes; ++i) table[i] = static_cast<uint16_t>(i);
+    for (int i = 0; i < codes; i += tile_size)
+        kernels.pow(options, type, y_type, &table[i], exponents, &table[i], tile_size);
+    return table;
+}
+
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
 // don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
@@ -167,10 +184,22 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
+    std::vector<uint16_t> table;
     if (kernel == Kernel::prelu) {
         tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type, a, b, to, n); };
     } else {
         tile = [&](const void* a, const void* b, void* to, int n) { kernels.pow(options, type, y_type, a, b, to, n); };
+        // From some hundred thousand elements on, a look-up costs less than the powers, and all powers less than these.
+        constexpr npy_intp worth_a_table = 1 << 18;
+        if (options.constant_exponent && row(type).is_float && row(type).size == 2 && !PyArray_ISBYTESWAPPED(y) &&
+            PyArray_SIZE(target) >= worth_a_table) {
+            FpEnvironment default_environment;
+            table = table_of_powers(kernels, options, type, y_type, PyArray_BYTES(y));
+            tile = [&](const void* a, const void*, void* to, int n) {
+                const auto* codes = static_cast<const uint16_t*>(a);
+                for (int i = 0; i < n; ++i) static_cast<uint16_t*>(to)[i] = table[codes[i]];
+            };
+        }
     }
 
     const Loop loop(shape, views[0], views[1], views[2]);
@@ -222,8 +251,7 @@ NB_MODULE(_core, m) {
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
-          nb::arg("scale_bias").none(),
-          nb::arg("out_is_safe") = false);
+          nb::arg("scale_bias").none(), nb::arg("out_is_safe") = false);
     nb::class_<DefaultEnvironment>(m, "DefaultEnvironment")
         .def(nb::init<>())
         .def("__enter__", &DefaultEnvironment::enter)

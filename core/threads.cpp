@@ -71,8 +71,7 @@ private:
             --wanted_;
             ++busy_;
             lock.unlock();
-            while (take_share()) {
-            }
+            while (take_share()) {}
             lock.lock();
             if (--busy_ == 0) idle_.notify_one();
         }

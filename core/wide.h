@@ -121,8 +121,7 @@ struct Fixed {
         for (int i = 0; i < L; ++i) {
             uint64_t carry = 0;
             for (int j = 0; j < L; ++j) {
-                unsigned __int128 p =
-                    static_cast<unsigned __int128>(limb[i]) * other.limb[j] + product[i + j] + carry;
+                unsigned __int128 p = static_cast<unsigned __int128>(limb[i]) * other.limb[j] + product[i + j] + carry;
                 product[i + j] = static_cast<uint64_t>(p);
                 carry = static_cast<uint64_t>(p >> 64);
             }

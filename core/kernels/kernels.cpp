@@ -153,8 +153,8 @@ template <Element type, Element y_type>
 void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n) {
     constexpr IntegerRange range = IntegerRange::of(row(type));
     using Wide = std::conditional_t<row(type).is_signed, int64_t, uint64_t>;
-    using WideExponent = std::conditional_t<row(y_type).is_float, double,
-                                            std::conditional_t<row(y_type).is_signed, int64_t, uint64_t>>;
+    using WideExponent =
+        std::conditional_t<row(y_type).is_float, double, std::conditional_t<row(y_type).is_signed, int64_t, uint64_t>>;
     const auto base = [x](int i) -> Wide { return widen<type>(as<type>(x)[i]); };
     const auto exponent = [y](int i) -> WideExponent {
         if constexpr (row(y_type).is_float) return decode<y_type>(as<y_type>(y)[i]);
@@ -207,7 +207,8 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
 }
 
 template <Element type>
-void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out, int n) {
+void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
+              int n) {
     if constexpr (type == Element::bfloat16) {
         uint32_t least = ~uint32_t{0};
         for (int i = 0; i < n; ++i) {

@@ -1,8 +1,9 @@
 // x^y for a positive finite x, in two phases: plain functions without branches, which the compiler turns into
 // vectors when pow_tile.h runs them in short loops.
 //
-//   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));  x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value without meaning,
+//   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));  x^y = 2^t = 2^k
+//   Q(t - k) domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value
+//   without meaning,
 //               which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   shortcuts   for a constant y of a few values; their error stands beside them
@@ -16,13 +17,15 @@
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
 //   P = c0 + z R: c0 itself 1/2, z R <= 0.011 c0 with at most 16 units: 0.2, the last addition 1, the polynomial's own
 //   2^-52.1 = 2: P within 4; s P within 7; e + s P: |e + s P| >= |s P|, so within 8; times y: within 9.
-//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 = 2^-42.5,
-//   times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 < fast_error.
+//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 =
+//   2^-42.5, times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 <
+//   fast_error.
 // Error of the pair phase:
-//   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum, with at
-//   most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the polynomial's own
-//   2^-75.9; the pair steps' low parts round by 2^-104: log2 within 2^-73.5, times ln 2 and a value of at most sqrt 2:
-//   |t| 2^-73.5. Q: the plain tail r^6 c6.. is 2^-18.7 with at most 4 units of 2^-53: 2^-69.7; its own 2^-71.4: 2^-69.3.
+//   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum,
+//   with at most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the
+//   polynomial's own 2^-75.9; the pair steps' low parts round by 2^-104: log2 within 2^-73.5, times ln 2 and a value of
+//   at most sqrt 2: |t| 2^-73.5. Q: the plain tail r^6 c6.. is 2^-18.7 with at most 4 units of 2^-53: 2^-69.7; its own
+//   2^-71.4: 2^-69.3.
 #pragma once
 
 #include "../codec.h"
@@ -33,9 +36,9 @@ namespace halfulp::HALFULP_ISA {
 static constexpr double fast_error = constants::fast_error;
 static constexpr double pair_error = 0x1p-69, pair_error_of_t = 0x1p-73;
 
-// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one sign,
-// where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum that NaN could
-// reach. The baseline of x86-64 compares doubles only.
+// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
+// sign, where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum
+// that NaN could reach. The baseline of x86-64 compares doubles only.
 HALFULP_INLINE double limited(double value, double limit) {
 #if defined(__SSE2__) && !defined(__SSE4_2__)
     value = value < limit ? value : limit;
@@ -52,7 +55,8 @@ template <int begin, int count>
 HALFULP_INLINE double block(const double (&c)[count], double x, double x2) {
     if constexpr (begin + 1 == count) return c[begin];
     else if constexpr (begin + 2 == count) return multiply_add(c[begin + 1], x, c[begin]);
-    else if constexpr (begin + 3 == count) return multiply_add(x2, c[begin + 2], multiply_add(c[begin + 1], x, c[begin]));
+    else if constexpr (begin + 3 == count)
+        return multiply_add(x2, c[begin + 2], multiply_add(c[begin + 1], x, c[begin]));
     else return multiply_add(x2, multiply_add(c[begin + 3], x, c[begin + 2]), multiply_add(c[begin + 1], x, c[begin]));
 }
 
@@ -68,8 +72,8 @@ HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
     return blocks<0>(c, x, x2, x2 * x2);
 }
 
-// c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts are not
-// normalised between steps: the chain of additions through `high` is what the loop waits for.
+// c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts
+// are not normalised between steps: the chain of additions through `high` is what the loop waits for.
 template <int from, int to, int pairs>
 HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, double x) {
     if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
@@ -90,7 +94,8 @@ struct Split {
 HALFULP_INLINE Split<float> split(float x) {
     constexpr uint32_t root_half = 0x3f3504f3;
     uint32_t bits = __builtin_bit_cast(uint32_t, x), from_root = bits - root_half;
-    return {__builtin_bit_cast(float, bits - (from_root & 0xff800000)), static_cast<double>(static_cast<int32_t>(from_root) >> 23)};
+    return {__builtin_bit_cast(float, bits - (from_root & 0xff800000)),
+            static_cast<double>(static_cast<int32_t>(from_root) >> 23)};
 }
 
 // A positive normal double.
@@ -146,8 +151,8 @@ HALFULP_INLINE Real exact_power_of(Real x) {
     else return __builtin_sqrt(x);
 }
 
-// x^y (1 - shortcut_error) in a double for a float x, whose square is exact: three roundings with the factor's, 1.5 * 2^-52.
-// So the exact value lies in [v, v (1 + 2 shortcut_error)].
+// x^y (1 - shortcut_error) in a double for a float x, whose square is exact: three roundings with the factor's, 1.5 *
+// 2^-52. So the exact value lies in [v, v (1 + 2 shortcut_error)].
 static constexpr double shortcut_error = 0x1p-51;
 
 template <Shortcut shortcut>
@@ -191,7 +196,8 @@ HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, doub
     DoubleDouble s = x.s, z = two_product(s.high, s.high);
     z.low = multiply_add(s.high + s.high, s.low, z.low);
     DoubleDouble sum = horner<0, 4>(c, {polynomial(plain, z.high), 0}, z.high);
-    double slope = multiply_add(z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
+    double slope = multiply_add(
+        z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
     sum.low = multiply_add(z.low, slope, sum.low);
 
     DoubleDouble logarithm = two_product(s.high, sum.high);
@@ -213,7 +219,7 @@ HALFULP_INLINE DoubleDouble exp2_pair_start(double t) {
 struct PairPower {
     DoubleDouble value;  // about [sqrt(1/2), sqrt 2]; not normalised: low is up to 2^-42
     double error;
-    uint64_t k;          // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
+    uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
 };
 
 HALFULP_INLINE PairPower exp2_pair(DoubleDouble t, DoubleDouble start) {
@@ -249,9 +255,9 @@ struct PairTarget {
     }
 };
 
-// To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times the
-// grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before the
-// second, deciding addition.
+// To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times
+// the grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before
+// the second, deciding addition.
 HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& power) {
     DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // whose binade is then the value's
     uint64_t k = power.k;

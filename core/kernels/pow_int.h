@@ -65,12 +65,17 @@ struct Operand {
     uint32_t parity;
 
     // A minus zero, which a scaled base can be, counts as zero.
-    static Operand of(double value) { return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))}; }
+    static Operand of(double value) {
+        return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
+    }
     static Operand of(int64_t value) {
         uint64_t bits = static_cast<uint64_t>(value);
-        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits), static_cast<uint32_t>(bits & 1)};
+        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits),
+                static_cast<uint32_t>(bits & 1)};
     }
-    static Operand of(uint64_t value) { return {static_cast<double>(value), dyadic_of_integer(value), static_cast<uint32_t>(value & 1)}; }
+    static Operand of(uint64_t value) {
+        return {static_cast<double>(value), dyadic_of_integer(value), static_cast<uint32_t>(value & 1)};
+    }
 
     bool negative() const { return nearest < 0; }
     bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
@@ -80,7 +85,8 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
     if (is_special(x.nearest, y.nearest) || y.nearest == 0) {
         double special = pow_special(x.nearest, y.nearest, y.parity, domain_error);
         if (special != special) return 0;
-        return range.saturate(special < 0, absolute(special) > 1 ? ~uint64_t{0} : static_cast<uint64_t>(absolute(special)));
+        return range.saturate(special < 0,
+                              absolute(special) > 1 ? ~uint64_t{0} : static_cast<uint64_t>(absolute(special)));
     }
     if (x.negative() && y.parity == not_integral) return 0;
     bool negative = x.negative() && y.parity == odd;

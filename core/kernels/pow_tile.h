@@ -57,7 +57,8 @@ HALFULP_INLINE bool is_special(X x, Y y) {
     return !(absolute(x) > 0 && absolute(x) < X(__builtin_inf()) && absolute(y) < Y(__builtin_inf()));
 }
 
-// Exponents as the phases take them: floats, doubles, or doubles with what 64-bit integers beyond 2^53 have left of them.
+// Exponents as the phases take them: floats, doubles, or doubles with what 64-bit integers beyond 2^53 have left of
+// them.
 template <typename Real>
 struct Exponents {
     const Real* values;
@@ -93,7 +94,8 @@ HALFULP_INLINE Storage<type> pack(double magnitude) {
     }
 }
 
-// The encoding of x^y from its magnitude's: where x is below zero a minus for an odd y, NaN for one that is not integral.
+// The encoding of x^y from its magnitude's: where x is below zero a minus for an odd y, NaN for one that is not
+// integral.
 template <Element type, typename Lane>
 HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
     constexpr ElementRow to = row(type);
@@ -186,7 +188,8 @@ static void finish(const PowOptions& options, const Contents& contents, const X*
     if (!contents.special) return;
     for (int i = 0; i < n; ++i)
         if (is_special(x[i], y.high(i)))
-            lanes[i] = encode<type>(pow_special(x[i], y.high(i), static_cast<uint32_t>(y.parity(i)), options.domain_error));
+            lanes[i] =
+                encode<type>(pow_special(x[i], y.high(i), static_cast<uint32_t>(y.parity(i)), options.domain_error));
 }
 
 // The last phase for the lanes listed.
@@ -292,7 +295,8 @@ static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, 
             if (magnitude & 1) magnitude = pack<type>(greatest[j]);  // of a tie's neighbours, the even one
         }
         out[i] = magnitude;
-        if (x[i] < 0) out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
+        if (x[i] < 0)
+            out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
     resolve_exactly<type>(x, y, out, left, left_count);
 }
@@ -407,7 +411,8 @@ static void fill_exactly(const double* x, uint64_t* out, int n) {
 }
 
 // float64, by the pair phase. Returns whether any lane is flagged as undecided.
-static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags, int n) {
+static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags,
+                               int n) {
     uint64_t any = 0, far = any_subnormal;
     if (!any_subnormal) {
         PairLogarithms t;

@@ -20,8 +20,8 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     } else if constexpr (type == Element::float16) {
         // The product of two such numbers is a float, exactly.
         float base = decode_float<type>(x), product = base * decode_float<type>(slope);
-        uint32_t encoding = round_to_float16(__builtin_fabsf(product)).encoding |
-                            __builtin_bit_cast(uint32_t, product) >> 31 << 15;
+        uint32_t encoding =
+            round_to_float16(__builtin_fabsf(product)).encoding | __builtin_bit_cast(uint32_t, product) >> 31 << 15;
         encoding = product != product ? static_cast<uint32_t>(to.nan) : encoding;
         return base < 0 ? static_cast<uint16_t>(encoding) : x;
     } else if constexpr (to.is_float) {
@@ -37,10 +37,12 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     }
 }
 
-// bfloat16, in 32-bit lanes: the product of two such numbers is a float, exactly, unless it is below float's normal range.
+// bfloat16, in 32-bit lanes: the product of two such numbers is a float, exactly, unless it is below float's normal
+// range.
 struct BFloat16Product {
     uint16_t result;
-    uint32_t size;  // the product's magnitude, as a float's encoding minus 1: a zero, which needs no care, is the greatest
+    uint32_t
+        size;  // the product's magnitude, as a float's encoding minus 1: a zero, which needs no care, is the greatest
 };
 
 HALFULP_INLINE BFloat16Product prelu_bfloat16(uint16_t x, uint16_t slope) {
