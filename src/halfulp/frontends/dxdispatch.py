@@ -17,7 +17,7 @@ from typing import Any
 from halfulp.errors import HalfulpError
 from halfulp.frontends.directml import OperatorDesc
 from halfulp.frontends.directml_tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
-from halfulp.frontends.dxdispatch_values import FromFile, Initial, Mixed
+from halfulp.frontends.dxdispatch_values import FromFile, Initial, Mixed, jsonable
 from halfulp.frontends.files import read_whole, replacing
 from halfulp.frontends.graph import Array, Value
 
@@ -238,10 +238,8 @@ def _desc(desc: Any) -> dict[str, Any]:
             found[item.name] = _desc(value)
         elif isinstance(value, tuple):
             found[item.name] = list(value)
-        elif isinstance(value, float):
-            found[item.name] = FLOATS.get(str(value), value)
         elif value is not None:
-            found[item.name] = value
+            found[item.name] = jsonable(value)
     if isinstance(desc, DML_BUFFER_TENSOR_DESC):
         least = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
         implied = {
@@ -249,10 +247,6 @@ def _desc(desc: Any) -> dict[str, Any]:
         }
         found = {name: value for name, value in found.items() if implied.get(name) != value}
     return found
-
-
-FLOATS = {"nan": "nan", "inf": "inf", "-inf": "-inf"}
-"""How JSON spells a float that is not finite, by how Python does."""
 
 
 def _binding(binding: Binding) -> Any:

@@ -132,6 +132,11 @@ class Fields:
             raise HalfulpError(f"{self._what} has an unknown field {printable(name)!r}")
 
 
+def anything(value: Any, name: str) -> Any:
+    """Return a value as it is."""
+    return value
+
+
 def text(value: Any, name: str) -> str:
     """Return a string."""
     if not isinstance(value, str):

@@ -30,6 +30,7 @@ from halfulp.frontends.dxdispatch import (
 )
 from halfulp.frontends.dxdispatch_json import (
     Fields,
+    anything,
     boolean,
     number,
     parse,
@@ -75,7 +76,7 @@ class _Reader:
         parts: dict[str, Any] = {}
         with self._blaming(None):
             for name, kind in (("resources", dict), ("dispatchables", dict), ("commands", list)):
-                parts[name] = root.take(name, lambda value, _: value)
+                parts[name] = root.take(name, anything)
                 if not isinstance(parts[name], kind):
                     noun = "an object" if kind is dict else "a list"
                     raise HalfulpError(f"{name} must be {noun}", got=shown(parts[name]))
@@ -113,7 +114,7 @@ class _Reader:
         given = Fields(value, "a resource")
         given.take("type", _one_of("buffer"), "buffer")
         data_type = given.take("initialValuesDataType", read_data_type, None)
-        values = given.take("initialValues", lambda value, _: value)
+        values = given.take("initialValues", anything)
         initial, data_type = read_initial(values, data_type, self._folder)
         size = given.take("sizeInBytes", uint) if "sizeInBytes" in given else None
         offset = given.take("initialValuesOffsetInBytes", uint, 0)
@@ -142,7 +143,7 @@ class _Reader:
             other = {}
             desc = _operator(given, kind)
         else:
-            desc = _operator(Fields(given.take(field, lambda value, _: value), field), kind)
+            desc = _operator(Fields(given.take(field, anything), field), kind)
             other = given.rest()
         validate(desc)
         owned = {name for name, tensor in tensors(desc).items() if tensor.Flags == "OWNED_BY_DML"}
@@ -260,7 +261,7 @@ def _tensor(value: Any, name: str) -> DML_BUFFER_TENSOR_DESC:
     given = Fields(value, name)
     given.take("Type", _one_of("BUFFER", "DML_TENSOR_TYPE_BUFFER"), "BUFFER")
     if "Desc" in given:
-        outer, given = given, Fields(given.take("Desc", lambda value, _: value), f"{name}.Desc")
+        outer, given = given, Fields(given.take("Desc", anything), f"{name}.Desc")
         outer.end()
     sizes = given.take("Sizes", uint32s)
     tensor = DML_BUFFER_TENSOR_DESC(

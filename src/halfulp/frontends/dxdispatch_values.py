@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.directml_tensor import DATA_TYPES
-from halfulp.frontends.dxdispatch_json import Fields, number, shown, text, uint32
+from halfulp.frontends.dxdispatch_json import Fields, anything, number, shown, text, uint32
 from halfulp.frontends.files import inside, open_npy
 from halfulp.frontends.graph import Array
 
@@ -33,7 +32,7 @@ class Values:
         return _array(self.values, dtype)
 
     def json(self) -> Any:
-        return [_jsonable(value) for value in self.values]
+        return [jsonable(value) for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Constant:
         return np.full(self.valueCount, value, dtype)
 
     def json(self) -> Any:
-        return {"valueCount": self.valueCount, "value": _jsonable(self.value)}
+        return {"valueCount": self.valueCount, "value": jsonable(self.value)}
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class Sequence:
             return np.add.accumulate(steps, dtype=dtype, out=steps)
 
     def json(self) -> Any:
-        delta = _jsonable(self.valueDelta)
-        return {"valueCount": self.valueCount, "valueStart": _jsonable(self.valueStart), "valueDelta": delta}
+        delta = jsonable(self.valueDelta)
+        return {"valueCount": self.valueCount, "valueStart": jsonable(self.valueStart), "valueDelta": delta}
 
 
 @dataclass(frozen=True)
@@ -108,20 +107,23 @@ class FromFile:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A list of values each of its own type, as bytes."""
+    """A list of values each of its own type, as bytes: type, value, and a name that says what it is."""
 
-    elements: tuple[tuple[str, Any], ...]
+    elements: tuple[tuple[str, Any, str], ...]
     type: ClassVar[str] = "UINT8"
 
     def count(self) -> int:
-        return sum(DATA_TYPES[kind].dtype.itemsize for kind, _ in self.elements)
+        return sum(DATA_TYPES[kind].dtype.itemsize for kind, _, _ in self.elements)
 
     def make(self, dtype: np.dtype[Any]) -> Array:
-        parts = [_array([value], DATA_TYPES[kind].dtype).tobytes() for kind, value in self.elements]
+        parts = [_array([value], DATA_TYPES[kind].dtype).tobytes() for kind, value, _ in self.elements]
         return np.frombuffer(b"".join(parts), np.uint8).copy()
 
     def json(self) -> Any:
-        return [{"type": kind, "value": _jsonable(value)} for kind, value in self.elements]
+        return [
+            ({"name": name} if name else {}) | {"type": kind, "value": jsonable(value)}
+            for kind, value, name in self.elements
+        ]
 
 
 Initial = Values | Constant | Sequence | FromFile | Mixed
@@ -192,24 +194,20 @@ def read_data_type(value: Any, name: str) -> str | None:
 def _generated(fields: Fields, dtype: np.dtype[Any]) -> Initial:
     count = fields.take("valueCount", uint32)
     names = ("value",) if "value" in fields else ("valueStart", "valueDelta")
-    values = [fields.take(name, _as_it_is) for name in names]
+    values = [fields.take(name, anything) for name in names]
     _array(values, dtype)
     return Constant(count, *values) if len(values) == 1 else Sequence(count, *values)
 
 
-def _as_it_is(value: Any, name: str) -> Any:
-    return value
-
-
-def _element(item: Any) -> tuple[str, Any]:
+def _element(item: Any) -> tuple[str, Any, str]:
     fields = Fields(item, "each of initialValues without initialValuesDataType")
     kind = fields.take("type", read_data_type)
-    value = fields.take("value", _as_it_is)
-    fields.take("name", text, "")  # a comment
+    value = fields.take("value", anything)
+    name = fields.take("name", text, "")
     fields.end()
     _array([value], _dtype(kind))
     assert kind is not None
-    return kind, value
+    return kind, value, name
 
 
 def _dtype(data_type: str | None) -> np.dtype[Any]:
@@ -251,19 +249,22 @@ def _array(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array:
         if not np.array_equal(np.isinf(array), np.isinf(exact)):
             raise HalfulpError("a value is too large for the type", expected=dtype.name)
         return array
-    info = np.iinfo(dtype)
-    fits: Callable[[Any], bool] = lambda value: (  # noqa: E731
-        isinstance(value, int) and not isinstance(value, bool) and info.min <= value <= info.max
-    )
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     for value in values:
-        if not fits(value):
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise HalfulpError(
                 "a value is none of the type's integers", expected=dtype.name, got=shown(value)
             )
     return np.array(values, dtype)
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON spells it: words for floats that are not finite.
+
+    Example:
+        >>> [jsonable(value) for value in (1, 0.5, float("-inf"), "nan")]
+        [1, 0.5, '-inf', 'nan']
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value

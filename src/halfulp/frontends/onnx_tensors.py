@@ -103,7 +103,8 @@ class TensorReader:
     def __init__(self, file: str, folder: Path | None) -> None:
         self._file = file
         self._folder = folder
-        self._mapped: dict[Path, np.memmap[Any, Any]] = {}  # a mapping for each tensor would use up the open files
+        # One mapping a file: one a tensor would use up the files that may be open.
+        self._mapped: dict[Path, np.memmap[Any, Any]] = {}
 
     def read(self, tensor: TensorProto, what: str) -> Array:
         """Return the tensor's array, read-only, and memory-mapped where it is external.
