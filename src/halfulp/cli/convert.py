@@ -14,6 +14,13 @@ def convert(
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Rewrite the model so that onnxruntime, openvino, directml or tensorrt accepts each node.",
+        ),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
@@ -29,7 +36,7 @@ def convert(
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.runtime.convert import convert as convert_model
 
-    conversion = convert_model(model, output, opset=opset, verify=verify, seed=seed)
+    conversion = convert_model(model, output, opset=opset, target=target, verify=verify, seed=seed)
     for change in conversion.changes:
         typer.echo(printable_line(str(change)))
     typer.echo(f"{len(conversion.changes)} changes; written to {output}")

@@ -18,6 +18,7 @@ from halfulp.runtime import convert_verify
 from halfulp.runtime.convert_editor import Change
 from halfulp.runtime.convert_onnx import to_opset
 from halfulp.runtime.convert_save import save_onnx
+from halfulp.runtime.convert_target import for_target
 from halfulp.runtime.convert_verify import Verification
 
 
@@ -51,6 +52,7 @@ def convert(
     output: str | os.PathLike[str] | None = None,
     *,
     opset: int | None = None,
+    target: str | None = None,
     verify: bool = False,
     seed: int = 0,
 ) -> Conversion:
@@ -61,6 +63,8 @@ def convert(
         output: where to write the result; nowhere if not given. What differs is written too: look at
             the verification.
         opset: the version of ONNX's own operators to convert to, older or newer.
+        target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite the model so that it
+            accepts each Pow and PRelu.
         verify: whether to run both models on seeded inputs, special values included, and to compare
             every bit of the outputs.
         seed: for those inputs.
@@ -87,6 +91,8 @@ def convert(
     result = ModelProto()
     result.CopyFrom(source)
     changes = [] if opset is None else to_opset(result, opset, file, folder)
+    if target is not None:
+        changes += for_target(result, target, file, folder)
     changes += _check(result, source, file)
     after = build(result, file, folder)
     found = convert_verify.verify(before, after, seed=seed) if verify else None

@@ -24,7 +24,7 @@ Step = Callable[[NodeProto, Editor], None]
 
 # How many bits an exponent of a type has at most: what has at least as many holds each of its values.
 # fmt: off
-_SIGNIFICANT = {
+SIGNIFICANT = {
     "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
     "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
 }
@@ -72,7 +72,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
             )
         edit.note(f"the exponent, a constant in {y}, is stored in {x}, exactly")
         return edit.keep(_with_input(node, 1, edit.constant(held, "exponent")))
-    if _SIGNIFICANT.get(y, 64) > _SIGNIFICANT[x]:
+    if SIGNIFICANT.get(y, 64) > SIGNIFICANT[x]:
         raise NoExactForm(
             f"before opset 12 the exponent has the base's type, and {x} does not hold every {y};"
             " a power in a wider type would be rounded twice"
@@ -94,7 +94,7 @@ def exactly_as(array: Array, kind: str) -> Array | None:
     same = (back == array) | ((array != array) & (there != there))
     if array.dtype.kind in "iu":
         # What lies beyond an integer type comes back as its largest value.
-        same &= np.abs(there.astype(np.float64)) < 2.0**63
+        same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if bool(np.all(same)) else None
 
 
