@@ -133,7 +133,7 @@ struct DoubleBits {
 
 static Contents scan(const double* x, const double* y, int n) {
     DoubleBits of_x, of_y;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         of_x.add(x[i]);
         of_y.add(y[i]);
     }
@@ -144,7 +144,7 @@ static Contents scan(const double* x, const double* y, int n) {
 // Whether any exponent is infinite or NaN.
 static bool any_not_finite(const float* y, int n) {
     uint32_t most = 0;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         uint32_t magnitude = __builtin_bit_cast(uint32_t, y[i]) & 0x7fffffff;
         most = most > magnitude ? most : magnitude;
     }
@@ -153,7 +153,7 @@ static bool any_not_finite(const float* y, int n) {
 
 static bool any_not_finite(const double* y, int n) {
     DoubleBits of_y;
-    for (int i = 0; i < n; ++i) of_y.add(y[i]);
+    for (int i = 0; i < n; ++i) of_y.add(y[i]);  // vector loop
     return of_y.not_finite();
 }
 
@@ -161,14 +161,14 @@ template <typename Y>
 static Contents scan(const float* x, const Y* y, int n) {
     constexpr uint32_t infinity = 0x7f800000, least_normal = 0x00800000;
     uint32_t from_normal = 0;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) - least_normal;
         from_normal = from_normal > bits ? from_normal : bits;
     }
     bool y_special = any_not_finite(y, n);
     if (from_normal < infinity - least_normal) return {false, y_special, false};
     uint32_t any_bit = 0, from_one = 0, below_normal = 0;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         uint32_t bits = __builtin_bit_cast(uint32_t, x[i]), magnitude = bits & 0x7fffffff;
         any_bit |= bits;
         from_one = from_one > magnitude - 1 ? from_one : magnitude - 1;
@@ -182,7 +182,8 @@ template <Element type, typename X, typename Y>
 static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
     if (contents.negative) {
         alignas(64) Word<X> parities[tile_size];
-        for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));
+        for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
+        // vector loop: avx512 avx2 neon(most) scalar(most)
         for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
     }
     if (!contents.special) return;
@@ -231,13 +232,13 @@ struct PairLogarithms {
     template <bool may_be_subnormal, typename X, typename Y>
     void fill(const X* x, Y y, int n) {
         alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop
             PairQuotient quotient = quotient_pair<may_be_subnormal>(absolute(x[i]));
             s[i] = quotient.s.high;
             s_low[i] = quotient.s.low;
             e[i] = quotient.e;
         }
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop
             DoubleDouble t = log2_pair({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
             high[i] = t.high;
             low[i] = t.low;
@@ -248,11 +249,12 @@ struct PairLogarithms {
     template <typename F>
     void raise(int n, F finish) const {
         alignas(64) double start_high[tile_size], start_low[tile_size];
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop
             DoubleDouble start = exp2_pair_start(high[i]);
             start_high[i] = start.high;
             start_low[i] = start.low;
         }
+        // vector loop: avx512 avx2 neon
         for (int i = 0; i < n; ++i) finish(i, exp2_pair({high[i], low[i]}, {start_high[i], start_low[i]}));
     }
 };
@@ -262,7 +264,7 @@ template <typename X, typename Y>
 static void pair_phase(const X* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
     PairLogarithms t;
     t.fill<true>(x, y, n);
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = limited(t.high[i], target.most_t);
         t.low[i] = limited(t.low[i], 0x1p-40);
     }
@@ -340,20 +342,20 @@ struct FloatLanes {
     // Flags are made only where there are any: the second time that the loop's values are computed is seldom.
     template <typename F>
     void fill(int n, F interval) {
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop
             Encoded power = interval(i);
             lanes[i] = power.encoding;
             any_flag |= power.undecided;
         }
         if (any_flag)
-            for (int i = 0; i < n; ++i) flags[i] = interval(i).undecided;
+            for (int i = 0; i < n; ++i) flags[i] = interval(i).undecided;  // vector loop
     }
 };
 
 template <Shortcut shortcut>
 static void fill_by(const float* x, FloatLanes& power, int n) {
     if constexpr (is_exact(shortcut)) {
-        for (int i = 0; i < n; ++i) power.lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
+        for (int i = 0; i < n; ++i) power.lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
     } else {
         power.fill(n, [x](int i) { return round_interval(power_of<shortcut>(absolute(x[i])), shortcut_error); });
     }
@@ -363,9 +365,10 @@ template <typename Y>
 static void fill_by_fast_phase(const float* x, const Y* y, bool any_subnormal, FloatLanes& power, int n) {
     alignas(64) double t[tile_size];
     if (any_subnormal) {
+        // vector loop
         for (int i = 0; i < n; ++i) t[i] = limited(y[i] * log2_fast(static_cast<double>(absolute(x[i]))), 1000);
     } else {
-        for (int i = 0; i < n; ++i) t[i] = limited(y[i] * log2_fast(absolute(x[i])), 1000);
+        for (int i = 0; i < n; ++i) t[i] = limited(y[i] * log2_fast(absolute(x[i])), 1000);  // vector loop
     }
     power.fill(n, [&t](int i) { return round_interval(exp2_fast(t[i]), fast_error); });
 }
@@ -390,16 +393,16 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     }
     if constexpr (type != Element::float32) {
         // What matters is whether the float is undecided between two elements of the type.
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
             Encoded again = round_again<type>(__builtin_bit_cast(float, power.lanes[i]));
             power.lanes[i] = again.encoding;
             power.flags[i] = again.undecided;
         }
         power.any_flag = 0;  // by a loop of its own: not every compiler makes vectors of an or of comparisons
-        for (int i = 0; i < n; ++i) power.any_flag |= power.flags[i];
+        for (int i = 0; i < n; ++i) power.any_flag |= power.flags[i];  // vector loop
     }
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
-    for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(power.lanes[i]);
+    for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(power.lanes[i]);  // vector loop
     if (!power.any_flag) return;
     int listed[tile_size + 1];
     resolve<type>(x, Exponents<Y>{y}, out, listed, list_lanes(power.flags, n, listed));
@@ -407,7 +410,7 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
 
 template <Shortcut shortcut>
 static void fill_exactly(const double* x, uint64_t* out, int n) {
-    for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<shortcut>(absolute(x[i])));
+    for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
 }
 
 // float64, by the pair phase. Returns whether any lane is flagged as undecided.
@@ -422,7 +425,7 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
             out[i] = bits_of(rounding.least);
             flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
         });
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
             any |= flags[i];
             far |= !(absolute(t.high[i]) < 1020);
         }
