@@ -80,6 +80,17 @@ def test_a_number_as_slope_is_rounded_once_to_the_type(number: Any, dtype: Any, 
         assert hu.prelu(minus_one, number).astype(object).tolist() == [-expected]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
+def test_a_number_is_the_same_beside_any_copy_of_a_type(dtype: str) -> None:
+    """A dtype that was pickled, or has another byte order, is not NumPy's own object any more."""
+    x = -np.arange(1, 50).astype(dtype)
+    number = 3 if dtype == "int32" else 0.3
+    expected = hu.prelu(x, np.array(number, dtype))
+    for other in (x, pickle.loads(pickle.dumps(x)), x.astype(x.dtype.newbyteorder())):
+        assert hu.prelu(other, number).tobytes() == expected.tobytes()
+        assert hu.pow(number, -other).tobytes() == hu.pow(np.array(number, dtype), -x).tobytes()
+
+
 @pytest.mark.parametrize(
     ("number", "dtype"),
     [(2.5, "i4"), (128, "i1"), (-1, "u1"), (2**64, "u8"), (float("inf"), "i4"), (1e20, "i8")],

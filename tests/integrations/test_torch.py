@@ -15,6 +15,7 @@ import halfulp as hu
 torch = pytest.importorskip("torch")
 
 import halfulp.integrations.torch as htorch  # noqa: E402
+from halfulp.integrations.torch_operators import DTYPES, as_array, as_tensor  # noqa: E402
 
 nn = torch.nn
 
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
-TYPES = sorted(htorch._DTYPES, key=str)
+TYPES = sorted(DTYPES, key=str)
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
@@ -95,9 +96,9 @@ class TestValues:
     def test_no_copy(self) -> None:
         for dtype in TYPES:
             x = values(dtype, 10)
-            view = htorch._as_array(x)
+            view = as_array(x)
             assert view.__array_interface__["data"][0] == x.data_ptr()
-            assert htorch._as_tensor(view, dtype).data_ptr() == x.data_ptr()
+            assert as_tensor(view, dtype).data_ptr() == x.data_ptr()
 
     def test_a_result_does_not_depend_on_its_place_or_on_threads(self) -> None:
         x, y = values(torch.float32, 4000), values(torch.float32, 4000, seed=1)

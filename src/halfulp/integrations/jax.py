@@ -16,9 +16,7 @@ import numpy as np
 import halfulp as hu
 from halfulp.apply import POW, PRELU
 from halfulp.errors import HalfulpError
-from halfulp.operands import number_as
-
-Number = int | float
+from halfulp.operands import Number, number_as
 
 
 def pow(x: Any, y: Any, /) -> jax.Array:

@@ -12,22 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-import halfulp as hu
 from halfulp.errors import HalfulpError
-from halfulp.operands import exponent_array, number_as
-from halfulp.types import TYPES
-
-Number = int | float
-
-# torch's names are ours; its types of 4 bits are packed two to a byte, which ours are not.
-_DTYPES = {
-    getattr(torch, name): row.dtype for name, row in TYPES.items() if row.bits >= 8 and hasattr(torch, name)
-}
+from halfulp.integrations.torch_operators import DTYPES, leaky, power
+from halfulp.operands import Number, exponent_array, number_as
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
@@ -56,11 +46,7 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         x = _number(x, y.dtype, y.device)
     if not isinstance(y, Tensor):
         y = _exponent(y, x.device)
-    if torch.compiler.is_compiling():
-        if torch.onnx.is_in_onnx_export():
-            return _onnx_node("Pow", x, y)
-        return _pow(x, y)
-    return _Pow.apply(x, y) if _is_transformed() else _pow(x, y)
+    return power(x, y)
 
 
 def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
@@ -84,11 +70,7 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
     """
     if not isinstance(slope, Tensor):
         slope = _number(slope, x.dtype, x.device)
-    if torch.compiler.is_compiling():
-        if torch.onnx.is_in_onnx_export():
-            return _onnx_node("PRelu", x, slope)
-        return _prelu(x, slope)
-    return _Prelu.apply(x, slope) if _is_transformed() else _prelu(x, slope)
+    return leaky(x, slope)
 
 
 def replace(module: nn.Module) -> nn.Module:
@@ -116,45 +98,7 @@ def replace(module: nn.Module) -> nn.Module:
     return module
 
 
-# Memory: a tensor's as an ndarray and back.
-
-
-def _as_array(tensor: Tensor) -> NDArray[Any]:
-    dtype = _DTYPES.get(tensor.dtype)
-    if dtype is None:
-        raise HalfulpError(f"no element type {tensor.dtype}")
-    tensor = tensor.detach()
-    if dtype.isbuiltin == 1:
-        return tensor.numpy()
-    return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
-
-
-def _as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    if _DTYPES[dtype].isbuiltin == 1:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
-
-
-_WORDS = {1: torch.int8, 2: torch.int16}
-
-
-def _empty(x: Tensor, y: Tensor) -> Tensor:
-    """Return a result's memory: laid out as the operand that has its shape. The compiler relies on it."""
-    shape = torch.broadcast_shapes(x.shape, y.shape)
-    if x.shape == shape:
-        return torch.empty_like(x)
-    if y.shape == shape:
-        return torch.empty_like(y, dtype=x.dtype)
-    return x.new_empty(shape)
-
-
-def _compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    arrays = _as_array(x), _as_array(y)
-    if x.is_contiguous() and y.is_contiguous():
-        return _as_tensor(function(*arrays), x.dtype)
-    out = _empty(x, y) if function is hu.pow else torch.empty_like(x)
-    function(*arrays, out=_as_array(out))
-    return out
+# Numbers.
 
 
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -164,9 +108,7 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 @torch.compiler.assume_constant_result
 def _fitting(number: Number, dtype: torch.dtype) -> Number:
-    array = (
-        number_as(number, _DTYPES[dtype], exactly=not dtype.is_floating_point) if dtype in _DTYPES else None
-    )
+    array = number_as(number, DTYPES[dtype], exactly=not dtype.is_floating_point) if dtype in DTYPES else None
     if array is None:
         raise HalfulpError(f"{number} does not fit the type {dtype}")
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
@@ -181,174 +123,13 @@ def _exponent(number: Number, device: torch.device) -> Tensor:
     )
 
 
-# The operators: kernels for the CPU, shapes for the compiler, batching.
-
-_LIBRARY = torch.library.Library("halfulp", "DEF")
-for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
-    _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-_LIBRARY.impl("pow", lambda x, y: _compute(hu.pow, x, y), "CPU")
-_LIBRARY.impl("prelu", lambda x, slope: _compute(hu.prelu, x, slope), "CPU")
-_pow = torch.ops.halfulp.pow.default
-_prelu = torch.ops.halfulp.prelu.default
-
-
-@torch.library.register_fake("halfulp::pow", lib=_LIBRARY)
-def _pow_fake(x: Tensor, y: Tensor) -> Tensor:
-    return _empty(x, y)
-
-
-@torch.library.register_fake("halfulp::prelu", lib=_LIBRARY)
-def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
-    return torch.empty_like(x)
-
-
-def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Return a batched tensor with the batch first and the rest aligned to a rank; another one as it is."""
-    if dim is None:
-        return tensor
-    tensor = tensor.movedim(dim, 0)
-    return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
-
-
-@torch.library.register_vmap("halfulp::pow", lib=_LIBRARY)
-def _pow_vmap(_: Any, dims: tuple[int | None, int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
-    rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
-    return _pow(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
-
-
-@torch.library.register_vmap("halfulp::prelu", lib=_LIBRARY)
-def _prelu_vmap(
-    info: Any, dims: tuple[int | None, int | None], x: Tensor, slope: Tensor
-) -> tuple[Tensor, int]:
-    rank = x.dim() - (dims[0] is not None)
-    x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
-    return _prelu(x, _batch_first(slope, dims[1], rank)), 0
-
-
-# Derivatives, made of differentiable operations, so that they have derivatives of their own.
-
-
-def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
-    """Return y x^(y-1); where y is 0 the power is constant, and x does not matter."""
-    base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
-    wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
-    factor = y if y.is_floating_point() else wide.to(torch.float64)
-    return factor * pow(base, wide - 1)
-
-
-def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
-    """Return x^y log x; 0 where x is 0 and y is not negative."""
-    base = torch.where((x == 0) & (y >= 0), 1, x)
-    return pow(base, y) * base.log()
-
-
-def _pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    x, y = ctx.saved_tensors
-    by_x = by_y = None
-    if ctx.needs_input_grad[0]:
-        by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape)
-    if ctx.needs_input_grad[1]:
-        by_y = (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape)
-    return by_x, by_y
-
-
-def _prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    x, slope = ctx.saved_tensors
-    by_x = by_slope = None
-    if ctx.needs_input_grad[0]:
-        by_x = torch.where(x < 0, slope * gradient, gradient)
-    if ctx.needs_input_grad[1]:
-        by_slope = torch.where(x < 0, x * gradient, 0).sum_to_size(slope.shape)
-    return by_x, by_slope
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-    ctx.save_for_forward(*inputs)
-
-
-def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-torch.library.register_autograd(
-    "halfulp::pow", _pow_gradients, setup_context=_save_for_backward, lib=_LIBRARY
-)
-torch.library.register_autograd(
-    "halfulp::prelu", _prelu_gradients, setup_context=_save_for_backward, lib=_LIBRARY
-)
-
-
-def _primals(ctx: Any) -> list[Tensor]:
-    """Return the saved operands without this level's tangents; an outer level's, if there is one, stay.
-
-    torch turns forward mode off while it calls a ``jvp``, and so would lose the outer levels' derivatives.
-    """
-    return [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
-
-
-class _Pow(torch.autograd.Function):
-    """The operator with a forward-mode derivative, which operators cannot have (it would be silently 0).
-
-    The compiler refuses such functions, and they cost more, so it stands in only where it is needed.
-    """
-
-    generate_vmap_rule = True
-    forward = staticmethod(_pow)
-    setup_context = staticmethod(_save)
-    backward = staticmethod(_pow_gradients)
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor | None, y_tangent: Tensor | None) -> Tensor | None:
-        parts = []
-        with forward_ad._set_fwd_grad_enabled(True):
-            x, y = _primals(ctx)
-            if x_tangent is not None:
-                parts.append(x_tangent * _pow_by_x(x, y))
-            if y_tangent is not None and y.is_floating_point():
-                parts.append(y_tangent * _pow_by_y(x, y))
-            return sum(parts).to(x.dtype) if parts else None
-
-
-class _Prelu(torch.autograd.Function):
-    """As _Pow."""
-
-    generate_vmap_rule = True
-    forward = staticmethod(_prelu)
-    setup_context = staticmethod(_save)
-    backward = staticmethod(_prelu_gradients)
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor | None, slope_tangent: Tensor | None) -> Tensor:
-        with forward_ad._set_fwd_grad_enabled(True):
-            x, slope = _primals(ctx)
-            x_tangent = torch.zeros_like(x) if x_tangent is None else x_tangent
-            negative = slope * x_tangent
-            if slope_tangent is not None:
-                negative = negative + slope_tangent * x
-            return torch.where(x < 0, negative, x_tangent)
-
-
-def _is_transformed() -> bool:
-    """Whether forward-mode differentiation or a torch.func transform is in progress, or it can't be told."""
-    try:
-        return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
-    except AttributeError:  # private names of torch
-        return True
-
-
-def _onnx_node(name: str, x: Tensor, y: Tensor) -> Tensor:
-    shape = torch.broadcast_shapes(x.shape, y.shape)
-    return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
-
-
 # Modules: torch's functions with torch's rules for types and shapes, computed by ours.
 
 
 def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     # The compiler cannot ask for the type alone; the product is dead code to it.
     dtype = (input * exponent).dtype if torch.compiler.is_compiling() else torch.result_type(input, exponent)
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         return torch.pow(input, exponent, out=out)
     base = input.to(dtype) if isinstance(input, Tensor) else _number(input, dtype, exponent.device)
     result = pow(base, exponent)
