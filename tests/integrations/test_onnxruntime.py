@@ -179,6 +179,25 @@ def test_a_function_that_calls_itself() -> None:
         plugin.patch(parser.parse_model(text))
 
 
+def test_broken_models_are_refused_in_words() -> None:
+    def refused(words: str, **changes: list[str]) -> None:
+        model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])})
+        for field, value in changes.items():
+            getattr(model.graph.node[0], field)[:] = value
+        with pytest.raises(ModelError, match=words):
+            plugin.patch(model)
+
+    refused("an operand or the output is missing", input=["x", ""])
+    refused("an operand or the output is missing", output=[""])
+    refused("onnx.Pow-15.C4: Pow takes 2 inputs", input=["x"])
+    refused("the type of 'nowhere' can't be inferred", input=["x", "nowhere"])
+    with pytest.raises(ModelError, match="truncated, or not an ONNX model"):
+        plugin.session(b"\x08\xff")
+    name = single("Pow", 15, {"x": ("float32", [2]), "name": ("float32", [2])}).SerializeToString()
+    with pytest.raises(ModelError, match="a name is not UTF-8"):
+        plugin.patch(name.replace(b"name", b"na\xffe"))
+
+
 def test_types_that_only_onnxruntime_infers() -> None:
     """BiasGelu is ONNX Runtime's own: the onnx package does not know its output's type."""
     text = """<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>

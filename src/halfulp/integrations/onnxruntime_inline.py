@@ -45,6 +45,8 @@ def resolved(model: ModelProto, file: str) -> ModelProto:
 class _Resolver:
     def __init__(self, model: ModelProto, file: str) -> None:
         self._file = file
+        if any(isinstance(name, bytes) for name in _names(model)):
+            self._fail("a name is not UTF-8")  # protobuf hands those out as bytes
         self._functions = {_function_key(function): function for function in model.functions}
         self._holds: dict[_Key, bool] = {}
         for key in self._functions:
@@ -132,6 +134,24 @@ class _Resolver:
 
     def _fail(self, message: str) -> NoReturn:
         raise ModelError(message, file=self._file)
+
+
+def _names(model: ModelProto) -> Iterator[str]:
+    """Yield every name that is read here."""
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    for holder in (model, *model.functions):
+        yield from (entry.domain for entry in holder.opset_import)
+    for function in model.functions:
+        yield from (function.domain, function.name, function.overload, *function.input, *function.output)
+        yield from (attribute.name for attribute in function.attribute_proto)
+    for node in (node for body in bodies for node in all_nodes(body.node)):
+        yield from (node.domain, node.op_type, node.overload, node.name, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+            for graph in subgraphs(attribute):
+                for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+                    yield info.name
+                yield from (sparse.values.name for sparse in graph.sparse_initializer)
 
 
 def _bind(node: NodeProto, bound: Mapping[str, AttributeProto]) -> None:

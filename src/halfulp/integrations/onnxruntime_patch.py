@@ -99,8 +99,10 @@ class _Patcher:
         row = find(node.op_type)
         label = f"'{printable(node.name)}'" if node.name else f"#{index}"
         label += f" ({row.name})"
-        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         try:
+            if not (all(node.input) and any(node.output)):
+                raise HalfulpError("an operand or the output is missing")
+            attributes = {attribute.name: _value(attribute) for attribute in node.attribute}
             operands = [self._operand(name, types, label) for name in node.input]
             output = row.infer(*operands, **attributes)
         except HalfulpError as error:
@@ -119,6 +121,13 @@ class _Patcher:
         if value.kind != "tensor" or value.type is None:
             raise HalfulpError("an operand is not a tensor", got=str(value))
         return TensorType(value.type, value.shape)
+
+
+def _value(attribute: AttributeProto) -> Any:
+    try:
+        return helper.get_attribute_value(attribute)
+    except ValueError:
+        raise HalfulpError(f"its attribute {printable(attribute.name)!r} has no value") from None
 
 
 def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
