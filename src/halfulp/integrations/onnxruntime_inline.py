@@ -57,9 +57,8 @@ class _Resolver:
         self._opsets = _opsets(model.opset_import)
         for key in (key for key, holds in self._holds.items() if holds):
             for domain, version in _opsets(self._functions[key].opset_import).items():
-                if self._opsets.setdefault(domain, version) == version and domain not in _opsets(
-                    self.result.opset_import
-                ):
+                if domain not in self._opsets:
+                    self._opsets[domain] = version
                     self.result.opset_import.append(helper.make_opsetid(domain, version))
         self._graph(self.result.graph, self._opsets, 0)
         kept = [f for f in self.result.functions if not self._holds[_function_key(f)]]
