@@ -6,6 +6,7 @@ kept), views them as the plan says, and hands them to the core.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
@@ -15,6 +16,7 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.operands import (
+    Number,
     as_array,
     exponent_array,
     is_number,
@@ -88,7 +90,7 @@ class Operator(OpVersion):
         return x, self._number(self.inputs[1].name, y, x, exactly=self.kernel != "prelu")
 
     def _number(self, port: str, number: Any, like: Array, *, exactly: bool = False) -> Array:
-        array = number_as(number, like.dtype, exactly=exactly)
+        array = number_array(number, like.dtype, exactly=exactly)
         if array is None:
             check = next(f"type {p.type}" for p in self.inputs if p.name == port)
             raise self.error(check, f"{port} does not fit the type {like.dtype.name}", got=number)
@@ -96,6 +98,24 @@ class Operator(OpVersion):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return op, (self.id,)
+
+
+def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
+    """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
+
+    It is kept for the next call. None where the number does not fit, see ``halfulp.operands.number_as``.
+    """
+    # -0.0 equals 0.0, and so has to be told apart.
+    return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: bool) -> Array | None:
+    with _core.DefaultEnvironment():
+        array = number_as(number, dtype, exactly=exactly)
+    if array is not None:
+        array.flags.writeable = False
+    return array
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
@@ -215,8 +235,12 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
         array([4052555153018976267, 9223372036854775807])
     """
-    exponent = exponent_array(y) if type(x) is np.ndarray and is_number(y) else y
-    result = _core.apply(_core.POW, x, exponent, out, None)
+    base, exponent = x, y
+    if type(x) is np.ndarray:
+        exponent = exponent_array(y) if is_number(y) else y
+    elif type(y) is np.ndarray and is_number(x):
+        base = number_array(x, y.dtype)
+    result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result
     return _call(POW, POW_UFUNC, x, y, out)
@@ -243,7 +267,8 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
         array([-0.5, -0. ,  3. ])
     """
-    result = _core.apply(_core.PRELU, x, slope, out, None)
+    factor = number_array(slope, x.dtype) if type(x) is np.ndarray and is_number(slope) else slope
+    result = _core.apply(_core.PRELU, x, factor, out, None)
     if result is not None:
         return result
     return _call(PRELU, PRELU_UFUNC, x, slope, out)

@@ -91,7 +91,8 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
         # Every step but the last rounds to odd, so that the last one errs by no more than its own rounding.
         if dtype != np.float64:
             value = _to_odd(value, number)
-        if row.dtype.isbuiltin != 1:  # ml_dtypes goes by way of float32 (of the row: a dtype's copy is never builtin)
+        # ml_dtypes goes by way of float32. (Asked of the row's dtype, because a copy of one is never builtin.)
+        if row.dtype.isbuiltin != 1:
             value = _to_odd(np.float32(value), value)
         converted = np.array(value).astype(dtype)
         same = converted.astype(np.float64).item() == number or number != number

@@ -280,6 +280,18 @@ class TestCompilation:
                 (ours,) = torch.autograd.grad(compiled(x, y).sum(), x)
                 torch.testing.assert_close(ours, torch.autograd.grad(function(x, y).sum(), x)[0])
 
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    def test_numbers_that_change_from_call_to_call(self, dtype: Any) -> None:
+        def function(x: Any, number: float) -> Any:
+            return htorch.pow(x, number), htorch.pow(number, x), htorch.prelu(-x, number)
+
+        torch._dynamo.reset()
+        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+        x = values(dtype, 200)
+        for number in (0.1, 0.3, 1.00390625000001, 1.00048828125001, 1e-45, 1e39, 2, 3, 5):
+            for ours, eager in zip(compiled(x, number), function(x, number), strict=True):
+                assert raw(ours) == raw(eager), number
+
     def test_fake_tensors(self) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import halfulp as hu
-from halfulp.apply import POW, PRELU
+from halfulp.apply import POW, PRELU, number_array
 from halfulp.errors import HalfulpError
-from halfulp.operands import Number, number_as
+from halfulp.operands import Number
 
 
 def pow(x: Any, y: Any, /) -> jax.Array:
@@ -69,7 +69,7 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
 
 
 def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
-    array = number_as(number, dtype, exactly=not jnp.issubdtype(dtype, jnp.floating))
+    array = number_array(number, dtype)
     if array is None:
         raise HalfulpError(f"{number} does not fit the type {dtype}")
     return jnp.asarray(array)

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from halfulp.apply import number_array
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch_operators import DTYPES, leaky, power
-from halfulp.operands import Number, exponent_array, number_as
+from halfulp.operands import Number, exponent_array
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
@@ -103,15 +104,32 @@ def replace(module: nn.Module) -> nn.Module:
 
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused where an integer type can't hold it."""
+    if dtype.is_floating_point and torch.compiler.is_compiling():
+        return _rounded_once(torch.tensor(number, dtype=torch.float64, device=device), dtype)
     return torch.tensor(_fitting(number, dtype), dtype=dtype, device=device)
 
 
 @torch.compiler.assume_constant_result
 def _fitting(number: Number, dtype: torch.dtype) -> Number:
-    array = number_as(number, DTYPES[dtype], exactly=not dtype.is_floating_point) if dtype in DTYPES else None
+    array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
     if array is None:
         raise HalfulpError(f"{number} does not fit the type {dtype}")
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
+
+
+def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a float64 tensor as one of a type, in steps that the compiler knows.
+
+    torch goes to the small types by way of float32. That step rounds to odd here: to the neighbour whose last
+    bit is set, which leaves the second one the only one that counts.
+    """
+    if dtype in (torch.float64, torch.float32):
+        return wide.to(dtype)
+    nearest = wide.to(torch.float32)
+    back = nearest.to(torch.float64)
+    away = (back.abs() > wide.abs()).to(torch.int32)
+    odd = (nearest.view(torch.int32) - away) | (back != wide).to(torch.int32)
+    return odd.view(torch.float32).to(dtype)
 
 
 def _exponent(number: Number, device: torch.device) -> Tensor:
