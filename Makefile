@@ -1,7 +1,7 @@
 # make run         the examples: a real exported model, then two small networks
 # make test        every quick test, doctests and the docs' examples included
 # make exhaustive  the proofs by exhaustion: minutes to hours
-# make bench       side by side with NumPy
+# make bench       side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make lint        ruff, mypy --strict, clang-format, the compiler's warnings as errors
 # make clean       remove what all of these made
 #
@@ -35,8 +35,8 @@ test: $(VENV)/test
 exhaustive: $(VENV)/test
 	$(BIN)/python -m pytest -m exhaustive -s $(ARGS)
 
-bench: $(VENV)/installed
-	$(BIN)/python benchmarks/pow.py $(ARGS)
+bench: $(VENV)/bench
+	$(BIN)/python benchmarks/run.py $(ARGS)
 
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
@@ -67,6 +67,6 @@ $(VENV)/build-tools: pyproject.toml
 $(VENV)/file-list: FORCE | $(VENV)/build-tools
 	@find src -name '*.py' | sort > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(VENV)/test $(VENV)/lint: $(VENV)/installed
+$(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 	$(PIP) 'halfulp[$(@F)]'
 	touch $@

@@ -25,8 +25,9 @@ MAY_IMPORT = {
     "frontends": BASE | {"specs", "operands", "apply"},
     "runtime": BASE | {"specs", "apply", "frontends"},
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
+    "benchmark": BASE | {"apply"},
     "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
-    "cli": BASE | {"specs", "apply", "frontends", "runtime", "integrations"},
+    "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "integrations"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

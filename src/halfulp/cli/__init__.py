@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from halfulp.cli.apply import apply
+from halfulp.cli.bench import bench
 from halfulp.cli.convert import convert
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
@@ -52,6 +53,7 @@ app.command()(run)
 app.command()(apply)
 app.command()(convert)
 app.command()(spec)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

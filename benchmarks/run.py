@@ -1,0 +1,100 @@
+"""Measure halfulp side by side with other libraries: NumPy, and of the rest what is installed.
+
+All take turns in one run, with the same operands in memory, the same number of threads and results written, where
+a library can, into memory that is there already. A time is the median of its turns, with half the distance of the
+quartiles beside it. Beside each peer's time stands how many of its results are not correctly rounded, and how far
+off the farthest is: they are compared with halfulp's, which the tests prove against slow exact twins.
+
+    python benchmarks/run.py [--quick] [--only TEXT] [--docs]
+
+--docs also writes the tables and the chart of docs/performance.md; on a quiet machine, ten minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from halfulp.benchmark.peers import versions
+from halfulp.benchmark.show import table
+from side_by_side import bars, chart, page, tables
+from side_by_side.line import Line, read_csv, write_csv
+from side_by_side.measure import WorkerError, elapsed, imports, workers
+from side_by_side.rows import Row, rows
+from side_by_side.worker import BUILD
+
+ROOT = Path(__file__).parents[1]
+PAGE, CHART = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
+
+
+def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> list[Line]:
+    """Return the lines of rows; what a process died of is said, and left out."""
+    lines: list[Line] = []
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with workers(quick, BUILD / "log.txt") as running, Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(wanted))
+        for index, row in wanted:
+            progress.update(task, description=str(row))
+            seconds = (0.3 if quick else 1.0) * len(row.settings)
+            try:
+                lines += running.measure(index, row, seconds, least=3 if quick else 7)
+            except WorkerError as error:
+                console.print(f"{row}: {error}, see {BUILD / 'log.txt'}", markup=False)
+            progress.advance(task)
+    return lines
+
+
+def show(lines: Sequence[Line], console: Console) -> None:
+    """Print the tables."""
+    for group, cells in tables.measurements(lines):
+        console.print(table(group, ("", *tables.COLUMNS), cells))
+    found = [outcome for outcome in bars.outcomes(lines) if outcome.ratio is not None]
+    console.print(table("bars", tables.BAR_COLUMNS, tables.bars(found)))
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="under three minutes; out of cache is then 2^22 elements"
+    )
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="only rows with this in their group or label"
+    )
+    parser.add_argument("--csv", type=Path, default=BUILD / "results.csv", help="where to write all numbers")
+    parser.add_argument(
+        "--from", type=Path, dest="source", metavar="CSV", help="show these, and measure nothing"
+    )
+    parser.add_argument("--docs", action="store_true", help="write docs/performance.md's tables and chart")
+    options = parser.parse_args()
+    start, console = time.monotonic(), Console()
+    console = console if console.is_terminal else Console(width=200)
+    console.print(", ".join(f"{name} {version}" for name, version in versions().items()), highlight=False)
+    if options.source is not None:
+        lines = read_csv(options.source)
+    else:
+        wanted = [
+            (index, row)
+            for index, row in enumerate(rows(options.quick))
+            if options.only in f"{row.group} {row.label}"
+        ]
+        lines = measure(wanted, options.quick, console)
+        if options.only in "calls import":
+            lines += imports(5 if options.quick else 15)
+        write_csv(options.csv, lines)
+    show(lines, console)
+    if options.docs:
+        PAGE.write_text(page.regenerate(PAGE.read_text(), page.machine(), bars.outcomes(lines), lines))
+        chart.draw(lines, CHART)
+    console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

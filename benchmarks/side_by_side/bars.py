@@ -1,0 +1,155 @@
+"""The bars: what was promised, as data, and whether a run meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from halfulp.benchmark.peers import PEERS
+from side_by_side.line import Line
+from side_by_side.memory import ORDINARY, STREAMING
+from side_by_side.rows import IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
+from side_by_side.worker import BESIDE
+
+FASTEST, MEMORY, ONE_THREAD = "the fastest peer", "memory", "one thread"
+_FLOAT = ("float32", "float64", "float16", "bfloat16")
+_ARRAYS = tuple(f"{name} ** {name}" for name in _FLOAT)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: halfulp's time in some rows, divided by another time.
+
+    Attributes:
+        what: the rows, in words.
+        group, labels: which they are; no labels are all of the group.
+        against: whose time it is divided by: a library's, BESIDE, MEMORY (the faster kind of stores), FASTEST,
+            or ONE_THREAD.
+        reach: the greatest ratio that meets it; None where there is but an aim.
+        aim: what we would like.
+        beside: what BESIDE is, in words.
+        places, setting: which rows, further.
+    """
+
+    what: str
+    group: str
+    labels: tuple[str, ...]
+    against: str
+    reach: float | None
+    aim: float | None
+    beside: str = ""
+    places: tuple[str, ...] = (IN_CACHE, OUT_OF_CACHE)
+    setting: Setting = ONE
+
+    @property
+    def reference(self) -> str:
+        """Whose time it is divided by, in words."""
+        return self.beside if self.against == BESIDE else self.against
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a bar stands at one place: the worst row's ratio, and which row that is; None if none was measured."""
+
+    bar: Bar
+    place: str
+    ratio: float | None
+    worst: str
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is met; None where nothing was measured or there is but an aim."""
+        return None if self.ratio is None or self.bar.reach is None else self.ratio <= self.bar.reach
+
+
+def _constants(*texts: str, of: Sequence[str] = ("float32",)) -> tuple[str, ...]:
+    return tuple(f"{name} ** {text}" for name in of for text in texts)
+
+
+_F32, _F64 = _ARRAYS[:1], _ARRAYS[1:2]
+_OUT, _IN, _NOWHERE = (OUT_OF_CACHE,), (IN_CACHE,), ("",)
+_AVX2 = Setting(1, "avx2")
+_ALL_CONSTANTS = ("2", "3", "4", "0.5", "-0.5", "-1", "-2", "1.5", "1/3", "2.5")
+_16_BIT = _constants("2", "0.5", "-0.5", "2.5", of=_FLOAT[2:])
+
+BARS = (
+    Bar("float32 arrays", "arrays", _F32, "numpy", 1.5, 1.0),
+    Bar("float32 arrays", "arrays", _F32, "torch", 0.5, None),
+    Bar("float32 arrays", "arrays", _F32, "onnxruntime", 0.3, None),
+    Bar("float32 arrays", "arrays", _F32, "openvino", 0.3, None),
+    Bar("float32 arrays, two threads", "arrays", _F32, FASTEST, 1.0, None, places=_OUT, setting=TWO),
+    Bar("float32 arrays, AVX2", "instruction sets", (f"{_F32[0]}, avx2",), "onnxruntime", 0.45, 0.33,
+        places=_IN, setting=_AVX2),
+    Bar("float32 arrays, AVX2", "instruction sets", (f"{_F32[0]}, avx2",), "numba", 0.45, 0.33,
+        places=_IN, setting=_AVX2),
+    Bar("float64 arrays", "arrays", _F64, "numpy", 2.0, 1.2),
+    Bar("float64 arrays", "arrays", _F64, "torch", 0.9, None),
+    Bar("float64 arrays", "arrays", _F64, "onnxruntime", 0.5, None),
+    Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], BESIDE, 1.2, 1.0, "our float32"),
+    Bar("float16 and bfloat16 arrays", "arrays", _ARRAYS[2:], "torch", 0.6, None),
+    Bar("constants 2, 0.5, -1", "constants", _constants("2", "0.5", "-1"), MEMORY, 1.3, 1.2, places=_OUT),
+    Bar("constants 3, 4, -0.5, -2, 1.5", "constants", _constants("3", "4", "-0.5", "-2", "1.5"), MEMORY, 2.0, 1.2,
+        places=_OUT),
+    Bar("constants 1/3, 2.5", "constants", _constants("1/3", "2.5"), BESIDE, 1.0, None, "our array of exponents"),
+    Bar("constants 1/3, 2.5", "constants", _constants("1/3", "2.5"), MEMORY, None, 1.2, places=_OUT),
+    Bar("constants, float16 and bfloat16", "constants", _16_BIT, MEMORY, 2.0, 1.2, places=_OUT),
+    Bar("integers, exponents 0 to 10", "integers", (), FASTEST, 1.0, 0.5),
+    Bar("mixed types", "mixed", (), BESIDE, 1.3, 1.1, "our float32 (float64 for a float64 base)"),
+    Bar("PRelu", "PRelu", (), MEMORY, 1.3, 1.1),
+    Bar("broadcast or transposed operand", "strides", (), BESIDE, 1.2, 1.05, "the same, contiguous"),
+    Bar("two threads, not bound by memory", "arrays", _ARRAYS, ONE_THREAD, 1 / 1.8, None, places=_OUT, setting=TWO),
+    Bar("16 elements", "calls", ("16 elements", "16 elements into out"), "numpy", 3.0, 1.5, places=_NOWHERE),
+    Bar("worst data", "worst data", (), BESIDE, 10.0, 4.0, "ordinary data", places=_IN),
+    Bar("import halfulp", "calls", ("import",), "numpy", 1.5, 1.2, places=_NOWHERE),
+)  # fmt: skip
+
+
+def outcomes(lines: Sequence[Line], bars: Sequence[Bar] = BARS) -> list[Outcome]:
+    """Return how each bar stands, place by place."""
+    return [_outcome(bar, place, lines) for bar in bars for place in bar.places]
+
+
+def _outcome(bar: Bar, place: str, lines: Sequence[Line]) -> Outcome:
+    wanted = [
+        line
+        for line in lines
+        if line.group == bar.group
+        and (not bar.labels or line.label in bar.labels)
+        and line.place == place
+        and Setting(line.threads, line.isa) == bar.setting
+        and line.ns is not None
+    ]
+    ratios = []
+    for row in dict.fromkeys(line.row for line in wanted):
+        members = {line.library: line for line in wanted if line.row == row}
+        found = _against(bar.against)(members, lines)
+        if found is not None:
+            ratios.append((found, row[1]))
+    if not ratios:
+        return Outcome(bar, place, None, "")
+    worst, label = max(ratios)
+    return Outcome(bar, place, worst, label)
+
+
+Against = Callable[[dict[str, Line], Sequence[Line]], float | None]
+
+
+def _against(name: str) -> Against:
+    if name == ONE_THREAD:
+        return _one_thread
+    names = {MEMORY: (ORDINARY, STREAMING), FASTEST: PEERS}.get(name, (name,))
+
+    def greatest(members: dict[str, Line], lines: Sequence[Line]) -> float | None:
+        # Our time divided by the least of theirs is the greatest of the ratios.
+        return max((members[n].ratio or 0.0 for n in names if n in members), default=None)
+
+    return greatest
+
+
+def _one_thread(members: dict[str, Line], lines: Sequence[Line]) -> float | None:
+    ours = members["halfulp"]
+    alone = (*ours.row[:3], 1, ours.isa)
+    for line in lines:
+        if line.row == alone and line.library == "halfulp" and line.ns and ours.ns:
+            return ours.ns / line.ns
+    return None

@@ -1,0 +1,57 @@
+"""The memory-bandwidth yardstick: the bytes that a case must read and write, moved and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from halfulp.benchmark.case import Array, Case
+
+ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
+_SOURCE = Path(__file__).with_name("memory.cpp")
+_FEW = 1 << 12  # a second operand of fewer bytes than these stays in the nearest cache
+
+
+def compiled(folder: Path) -> Path | None:
+    """Return the compiled yardstick's path, made if it is older than its source; None without a compiler."""
+    compiler = shutil.which(os.environ.get("CXX", "c++"))
+    if compiler is None:
+        return None
+    target = folder / "memory.so"
+    if not target.exists() or target.stat().st_mtime < _SOURCE.stat().st_mtime:
+        folder.mkdir(parents=True, exist_ok=True)
+        options = ["-std=c++20", "-O3", "-march=native", "-shared", "-fPIC", "-pthread"]
+        subprocess.run([compiler, *options, str(_SOURCE), "-o", str(target)], check=True)
+    return target
+
+
+def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], object]]:
+    """Return a call for each kind of stores, by name: the faster one is the yardstick."""
+    move = ctypes.CDLL(str(library)).move_bytes
+    size = int(np.prod(case.shape)) // 64 * 64
+    x, y = _contiguous(case.x), _contiguous(case.y)
+    y_bytes = y.itemsize if y.nbytes > _FEW else 0
+    room = np.empty(size * x.itemsize + 64, np.uint8)
+    out = room[-room.ctypes.data % 64 :]
+
+    def call(streaming: bool) -> object:
+        arguments = [
+            ctypes.c_void_p(x.ctypes.data), x.itemsize, ctypes.c_void_p(y.ctypes.data), y_bytes,
+            ctypes.c_void_p(out.ctypes.data), ctypes.c_ssize_t(size), int(streaming), threads,
+        ]  # fmt: skip
+        refused: int = move(*arguments)
+        assert not refused
+        return x, y, room
+
+    return {ORDINARY: partial(call, False), STREAMING: partial(call, True)}
+
+
+def _contiguous(array: Array) -> Array:
+    return array if array.flags.c_contiguous else array.copy()

@@ -1,0 +1,68 @@
+"""The generated parts of docs/performance.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from halfulp.benchmark.peers import versions
+from side_by_side import tables
+from side_by_side.bars import Outcome
+from side_by_side.line import Line
+
+
+def machine() -> list[str]:
+    """Return the machine and the versions, a line each, as read where this runs."""
+    model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    flags = set(re.findall(r"\b(?:avx512f|avx2|asimd)\b", _read("/proc/cpuinfo")))
+    widest = next((n for n in ("avx512f", "avx2", "asimd") if n in flags), "")
+    names = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
+    processor = model.group(1) if model else platform.processor() or platform.machine()
+    facts = [processor, f"{cores} cores", names.get(widest, ""), f"Python {platform.python_version()}"]
+    return [
+        f"{date.today()}: {', '.join(filter(None, facts))}",
+        ", ".join(f"{name} {version}" for name, version in versions().items()),
+    ]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def regenerate(text: str, facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Line]) -> str:
+    """Return a page with its parts replaced: what stands between ``<!-- NAME:begin -->`` and ``end``.
+
+    Raises:
+        ValueError: the page lacks a part.
+    """
+    parts = {
+        "machine": "\n".join(f"- {fact}" for fact in facts),
+        "bars": _markdown(tables.BAR_COLUMNS, tables.bars(outcomes)),
+        "measurements": "\n\n".join(
+            f"### {group[0].upper()}{group[1:]}\n\n{_markdown(('', *tables.COLUMNS), rows)}"
+            for group, rows in tables.measurements(lines)
+        ),
+    }
+    for name, part in parts.items():
+        pattern = re.compile(f"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
+        text, count = pattern.subn(lambda match, part=part: f"{match[1]}{part}\n{match[2]}", text)  # type: ignore[misc]
+        if count != 1:
+            raise ValueError(f"the page has no part named {name}")
+    return text
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    # A column that nobody fills is left out.
+    kept = [i for i in range(len(columns)) if i == 0 or any(row[i] for row in rows)]
+    table = [[columns[i] for i in kept], ["---"] * len(kept)]
+    # In a table's cell two stars are a power, not emphasis.
+    table += [[row[i].replace("**", r"\*\*") for i in kept] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)

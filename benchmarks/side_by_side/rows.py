@@ -1,0 +1,217 @@
+"""The rows: every case that is measured, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from halfulp.benchmark.case import Case, bases, constant_power, exponents, power, prelu
+from halfulp.benchmark.peers import PEERS
+from halfulp.types import element_type
+from side_by_side import worst
+
+IN_CACHE, OUT_OF_CACHE = "in cache", "out of cache"
+CONSTANTS = {
+    2: "2",
+    3: "3",
+    4: "4",
+    0.5: "0.5",
+    -0.5: "-0.5",
+    -1: "-1",
+    -2: "-2",
+    1.5: "1.5",
+    1 / 3: "1/3",
+    2.5: "2.5",
+}
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+
+
+class Setting(NamedTuple):
+    """How a process is set up: the threads, and the instruction set ("" for the best there is)."""
+
+    threads: int = 1
+    isa: str = ""
+
+
+ONE, TWO = Setting(1), Setting(2)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        group: which rows it belongs with.
+        label: what it is, within the group.
+        place: IN_CACHE, OUT_OF_CACHE, or nothing.
+        make: makes the case.
+        settings: how the processes are set up that measure it, in turns.
+        peers: whom to ask.
+        beside: makes another case, which halfulp computes in the same turns: what the row is held against.
+        memory: whether to measure the memory's speed with it.
+    """
+
+    group: str
+    label: str
+    place: str
+    make: Callable[[], Case]
+    settings: tuple[Setting, ...] = (ONE,)
+    peers: tuple[str, ...] = PEERS
+    beside: Callable[[], Case] | None = None
+    memory: bool = False
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.label, self.place)))
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Return all rows.
+
+    Args:
+        quick: out of cache means a quarter of the elements: still more than a cache holds, but not by far.
+    """
+    sizes = {IN_CACHE: 1 << 16, OUT_OF_CACHE: 1 << (22 if quick else 24)}
+    found = [*_instruction_sets(sizes[IN_CACHE]), *_calls(), *_worst(sizes[IN_CACHE])]
+    for place, size in sizes.items():
+        found += [
+            *_arrays(place, size),
+            *_constants(place, size),
+            *_integers(place, size),
+            *_mixed(place, size),
+        ]
+        found += [*_prelu(place, size), *_strided(place)]
+    found += list(_constants_16_bit(OUT_OF_CACHE, sizes[OUT_OF_CACHE]))
+    return sorted(found, key=lambda row: GROUPS.index(row.group))
+
+
+GROUPS = (
+    "arrays", "instruction sets", "constants", "integers", "mixed", "PRelu", "strides", "worst data", "calls",
+)  # fmt: skip
+
+
+def _arrays(place: str, size: int) -> Iterator[Row]:
+    for name in FLOATS:
+        beside = partial(power, "float32", "float32", size) if element_type(name).bits == 16 else None
+        make = partial(power, name, name, size)
+        yield Row("arrays", f"{name} ** {name}", place, make, (ONE, TWO), beside=beside, memory=True)
+
+
+def _instruction_sets(size: int) -> Iterator[Row]:
+    for isa in ("avx2", "scalar"):
+        for name in FLOATS:
+            make = partial(power, name, name, size)
+            yield Row("instruction sets", f"{name} ** {name}, {isa}", IN_CACHE, make, (Setting(1, isa),))
+
+
+def _constants(place: str, size: int) -> Iterator[Row]:
+    for exponent, text in CONSTANTS.items():
+        make = partial(constant_power, "float32", exponent, size)
+        beside = partial(power, "float32", "float32", size)
+        yield Row("constants", f"float32 ** {text}", place, make, beside=beside, memory=True)
+
+
+def _constants_16_bit(place: str, size: int) -> Iterator[Row]:
+    for name in ("float16", "bfloat16"):
+        for exponent in (2, 0.5, -0.5, 2.5):
+            make = partial(constant_power, name, exponent, size)
+            yield Row("constants", f"{name} ** {exponent:g}", place, make, memory=True)
+
+
+def _integers(place: str, size: int) -> Iterator[Row]:
+    for name in ("int32", "int64"):
+        make = partial(power, name, name, size)
+        yield Row("integers", f"{name} ** {name}", place, make, (ONE, TWO), memory=True)
+
+
+def _mixed(place: str, size: int) -> Iterator[Row]:
+    pairs = [("float32", y) for y in ("int64", "int32", "int8", "uint64", "float64", "float16", "bfloat16")]
+    pairs += [("float16", "float32"), ("float16", "int64"), ("bfloat16", "int32"), ("float64", "int64")]
+    for x, y in pairs:
+        like = x if x == "float64" else "float32"
+        yield Row(
+            "mixed",
+            f"{x} ** {y}",
+            place,
+            partial(power, x, y, size),
+            peers=("numpy", "torch", "onnxruntime", "jax"),
+            beside=partial(power, like, like, size),
+        )
+
+
+def _prelu(place: str, size: int) -> Iterator[Row]:
+    for name in ("float32", "float16", "bfloat16", "int32", "int8"):
+        for kind in ("per channel", "elementwise"):
+            for layout in ("NCHW", "NHWC"):
+                make = partial(image, name, kind, layout, size)
+                yield Row("PRelu", f"PRelu {name}, {kind}, {layout}", place, make, memory=True)
+
+
+def image(type_name: str, kind: str, layout: str, size: int) -> Case:
+    """Return a PRelu of an image with 64 channels.
+
+    Per channel, NHWC means the axes in that order. Elementwise, where the order of the axes would make
+    no difference, it means arrays in the order NCHW whose memory is in the order NHWC.
+    """
+    side = math.isqrt(size // 64)
+    shape, channels = ((1, 64, side, side), (64, 1, 1)) if layout == "NCHW" else ((1, side, side, 64), (64,))
+    if kind == "per channel":
+        return prelu(type_name, shape, channels)
+    case = prelu(type_name, shape, shape)
+    return (
+        case
+        if layout == "NCHW"
+        else Case("prelu", case.x.transpose(0, 3, 1, 2), case.y.transpose(0, 3, 1, 2))
+    )
+
+
+def _strided(place: str) -> Iterator[Row]:
+    """In cache a quarter of out of cache's side, so 2^16 elements; out of cache 2^22, as in the bar."""
+    side = 256 if place == IN_CACHE else 2048
+    rows, columns = (64, 256) if place == OUT_OF_CACHE else (1, 256)
+    peers = ("numpy", "torch", "onnxruntime")
+
+    def broadcast() -> Case:
+        x = bases("float32", rows * columns).reshape(rows, 1, columns)
+        return Case("pow", x, exponents("float32", 256 * columns).reshape(256, columns))
+
+    def broadcast_copied() -> Case:
+        x, y = np.broadcast_arrays(broadcast().x, broadcast().y)
+        return Case("pow", x.copy(), y.copy())
+
+    def transposed() -> Case:
+        x = bases("float32", side * side).reshape(side, side).T
+        return Case("pow", x, exponents("float32", side * side).reshape(side, side))
+
+    def transposed_copied() -> Case:
+        case = transposed()
+        return Case("pow", case.x.copy(), case.y)
+
+    label = f"({rows},1,{columns}) ** (256,{columns})"
+    yield Row("strides", label, place, broadcast, peers=peers, beside=broadcast_copied)
+    label = f"transposed ({side},{side}) ** contiguous"
+    yield Row("strides", label, place, transposed, peers=peers, beside=transposed_copied)
+
+
+def _worst(size: int) -> Iterator[Row]:
+    for name in FLOATS:
+        for kind, make in worst.KINDS.items():
+            beside = partial(power, name, name, size)
+            row = partial(make, name, size)
+            yield Row(
+                "worst data", f"{name}, all {kind}", IN_CACHE, row, peers=("numpy", "torch"), beside=beside
+            )
+
+
+def _calls() -> Iterator[Row]:
+    for returned, label in ((False, "16 elements into out"), (True, "16 elements")):
+
+        def make(returned: bool = returned) -> Case:
+            return Case("pow", bases("float32", 16), exponents("float32", 16), returned)
+
+        peers = ("numpy", "torch") if returned else PEERS
+        yield Row("calls", label, "", make, peers=peers)

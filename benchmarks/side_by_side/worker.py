@@ -1,0 +1,58 @@
+"""The process that measures rows, with the threads and the instruction set of its environment.
+
+    python -m side_by_side.worker THREADS [--quick]
+
+Each line of its input is a request, {"row": index, "seconds": s}; each line of its output the answer: the
+nanoseconds per element of each participant turn by turn, and, the first time that a row is asked for, what
+comparing their results found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from halfulp.benchmark.contest import Contest
+from halfulp.benchmark.peers import prepare, versions
+from side_by_side import memory
+from side_by_side.rows import Row, rows
+
+BESIDE = "beside"
+BUILD = Path(__file__).parents[2] / "build" / "benchmarks"
+
+
+def contest(row: Row, threads: int, library: Path | None) -> Contest:
+    """Return the row's contest among the libraries that are installed."""
+    case, others = row.make(), {}
+    if row.beside is not None:
+        others[BESIDE] = prepare("halfulp", row.beside(), threads).call
+    if row.memory and library is not None:
+        others |= memory.calls(library, case, threads)
+    installed = versions()
+    return Contest(case, [name for name in row.peers if name in installed], threads, others)
+
+
+def serve(threads: int, quick: bool) -> None:
+    """Answer requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    known, current, held = rows(quick), -1, None
+    library = memory.compiled(BUILD)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer: dict[str, Any] = {}
+        if held is None or request["row"] != current:
+            held = None  # first, for its memory
+            current = request["row"]
+            held = contest(known[current], threads, library)
+            answer = {"elements": held.elements, "digest": held.digest, "refused": held.refused}
+            answer["exactness"] = held.exactness
+        answer["times"] = held.measure(request["seconds"], request["least"])
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), "--quick" in sys.argv[2:])

@@ -1,0 +1,92 @@
+"""Times of several calls that take turns, so that whatever else the machine does falls on all of them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+Call = Callable[[], object]
+
+_SHORTEST = 300e-6  # seconds a sample; a shorter call is repeated
+_LONG = 2e-3  # a call of this length finds no cache warm that one before it could have warmed
+
+
+class Summary(NamedTuple):
+    """The median of some times, the quartiles around it, and the least."""
+
+    median: float
+    low: float
+    high: float
+    least: float
+
+
+def summary(times: Sequence[float]) -> Summary:
+    """Sum up times.
+
+    Example:
+        >>> summary([3, 1, 2])
+        Summary(median=2.0, low=1.5, high=2.5, least=1)
+    """
+    if len(times) == 1:
+        return Summary(times[0], times[0], times[0], times[0])
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Summary(median, low, high, min(times))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Return the median of the ratios turn by turn, which a change of the machine's speed leaves alone.
+
+    Example:
+        >>> ratio([1, 2, 3], [2, 4, 5])
+        0.5
+    """
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+class Turns:
+    """Calls that take turns.
+
+    Args:
+        calls: by name. Each is called twice here, to warm it up and to see how long it takes.
+    """
+
+    def __init__(self, calls: Mapping[str, Call]) -> None:
+        self.calls = calls
+        self.repeats: dict[str, int] = {}
+        self.warm: dict[str, bool] = {}
+        for name, call in calls.items():
+            call()
+            length = _timed(call, 1)
+            self.repeats[name] = max(1, round(_SHORTEST / length))
+            self.warm[name] = length < _LONG
+
+    def take(self, seconds: float, least: int = 3, most: int = 1000) -> dict[str, list[float]]:
+        """Return the seconds of each call in each turn; every turn has another order."""
+        names = list(self.calls)
+        times: dict[str, list[float]] = {name: [] for name in names}
+        end = time.perf_counter() + seconds
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            turn = 0
+            while turn < least or (turn < most and time.perf_counter() < end):
+                for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                    call = self.calls[name]
+                    if self.warm[name]:
+                        call()
+                    times[name].append(_timed(call, self.repeats[name]))
+                turn += 1
+        finally:
+            if collecting:
+                gc.enable()
+        return times
+
+
+def _timed(call: Call, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats

@@ -1,0 +1,83 @@
+"""The processes that measure, and the yardstick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from halfulp.benchmark.case import constant_power, power, prelu
+
+
+def test_a_row_is_measured_in_two_processes_in_turns(measure: Any, rows: Any, tmp_path: Path) -> None:
+    known = rows.rows(quick=True)
+    index = next(
+        i for i, row in enumerate(known) if row.label == "int32 ** int32" and row.place == rows.IN_CACHE
+    )
+    # The worker makes the row by its index, and asks all that are installed.
+    with measure.workers(quick=True, log=tmp_path / "log.txt") as workers:
+        lines = workers.measure(index, known[index], seconds=0, least=6)
+    log = (tmp_path / "log.txt").read_text()
+    for threads in (1, 2):
+        own = {line.library: line for line in lines if line.threads == threads}
+        assert own["halfulp"].turns == own["numpy"].turns == 6, log
+        assert own["numpy"].misrounded == 0  # it wraps as we do
+        assert own["halfulp"].elements == 1 << 16
+        assert own["halfulp"].ns > 0
+
+
+def test_a_process_that_dies_is_told_and_started_again(measure: Any, rows: Any, tmp_path: Path) -> None:
+    known = rows.rows(quick=True)
+    index = next(i for i, row in enumerate(known) if row.label == "16 elements")
+    with measure.workers(quick=True, log=tmp_path / "log.txt") as workers:
+        with pytest.raises(measure.WorkerError, match="ended"):
+            workers.measure(len(known), known[index], seconds=0, least=1)
+        assert "IndexError" in (tmp_path / "log.txt").read_text()
+        lines = workers.measure(index, known[index], seconds=0, least=1)
+    assert lines[0].library == "halfulp"
+
+
+def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure: Any, rows: Any) -> None:
+    class Liar:
+        def __init__(self, setting: Any, *_: Any) -> None:
+            self.setting = setting
+
+        def ask(self, *_: Any) -> dict[str, Any]:
+            return {"digest": self.setting.threads, "times": {}}
+
+    workers = measure.Workers(quick=True, log=Path("unused"))
+    workers._running = {setting: Liar(setting) for setting in (rows.ONE, rows.TWO)}
+    row = next(row for row in rows.rows() if len(row.settings) == 2)
+    with pytest.raises(AssertionError, match="bits differ"):
+        workers.measure(0, row, 0, 1)
+
+
+def test_imports_take_turns(measure: Any) -> None:
+    first, second = measure.imports(3, ("json", "decimal"))
+    assert (first.library, second.library) == ("json", "decimal")
+    assert first.ratio == 1
+    assert second.ratio > 0
+    assert first.turns == 3
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_memory_moves_every_byte(memory: Any, tmp_path_factory: pytest.TempPathFactory, threads: int) -> None:
+    library = memory.compiled(tmp_path_factory.getbasetemp() / "yardstick")
+    if library is None:
+        pytest.skip("no compiler")
+    cases = [
+        power("float32", "int64", 5 * 64),
+        power("float64", "int8", 1024),
+        constant_power("float16", 2, 640),
+        prelu("int8", (1, 64, 8, 8), (64, 1, 1)),
+    ]
+    for case in cases:
+        for call in memory.calls(library, case, threads).values():
+            _, y, room = call()
+            out = room[-room.ctypes.data % 64 :][: case.x.nbytes].view(np.uint64)
+            if y.nbytes <= memory._FEW:
+                np.testing.assert_array_equal(out, case.x.reshape(-1).view(np.uint64))
+            else:
+                assert (out != case.x.reshape(-1).view(np.uint64)).any()

@@ -1,0 +1,109 @@
+"""The rows and the bars: every case that was promised a ratio is a row, and every row can be made."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+
+def test_every_row_has_a_name_of_its_own(rows: Any) -> None:
+    for quick in (False, True):
+        names = [(row.group, row.label, row.place) for row in rows.rows(quick)]
+        assert len(names) == len(set(names)) > 80
+        assert {group for group, _, _ in names} == set(rows.GROUPS)
+
+
+def test_every_row_is_computed(rows: Any) -> None:
+    for row in rows.rows(quick=True):
+        if row.place == rows.OUT_OF_CACHE:
+            continue  # the same, larger
+        case = row.make()
+        function = hu.pow if case.operator == "pow" else hu.prelu
+        assert function(case.x, case.y).shape == case.shape
+        if row.beside is not None:
+            assert math.prod(row.beside().shape) == math.prod(case.shape)
+
+
+def test_sizes(rows: Any) -> None:
+    made = {(row.label, row.place): row.make for row in rows.rows()}
+    assert made["float32 ** float32", rows.IN_CACHE]().x.size == 1 << 16
+    assert made["PRelu int8, per channel, NHWC", rows.OUT_OF_CACHE]().x.size == 1 << 24
+    assert made["(64,1,256) ** (256,256)", rows.OUT_OF_CACHE]().shape == (64, 256, 256)
+
+
+def test_every_bar_has_rows(rows: Any, bars: Any) -> None:
+    known = {(row.group, row.label, row.place, setting) for row in rows.rows() for setting in row.settings}
+    known.add(("calls", "import", "", rows.ONE))
+    for bar in bars.BARS:
+        for place in bar.places:
+            labels = bar.labels or {
+                label for group, label, at, _ in known if (group, at) == (bar.group, place)
+            }
+            missing = [label for label in labels if (bar.group, label, place, bar.setting) not in known]
+            assert labels
+            assert not missing, (bar.what, place)
+
+
+def test_who_is_held_against_a_bar_takes_part(rows: Any, bars: Any) -> None:
+    for bar in bars.BARS:
+        own = [
+            row
+            for row in rows.rows()
+            if row.group == bar.group and (not bar.labels or row.label in bar.labels)
+        ]
+        for row in own:
+            if row.place in bar.places and bar.setting in row.settings:
+                if bar.against == bars.BESIDE:
+                    assert row.beside is not None, row
+                elif bar.against == bars.MEMORY:
+                    assert row.memory, row
+                elif bar.against not in (bars.FASTEST, bars.ONE_THREAD):
+                    assert bar.against in row.peers, row
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+class TestWorstData:
+    """What the rows of worst data claim to be."""
+
+    def test_exact(self, worst: Any, name: str) -> None:
+        case = worst.exact(name, 2000)
+        for x, y, z in zip(*self.doubles(case), strict=True):
+            assert Fraction(x) ** int(y) == Fraction(z)
+
+    def test_ties(self, worst: Any, name: str) -> None:
+        case = worst.ties(name, 2000)
+        right = hu.pow(case.x, case.y)
+        above = np.nextafter(right, np.array(np.inf, right.dtype))
+        below = np.nextafter(right, np.array(-np.inf, right.dtype))
+        for x, down, z, up in zip(
+            *(a.astype(float).tolist() for a in (case.x, below, right, above)), strict=True
+        ):
+            power = 2 * Fraction(x) ** 2
+            assert power in (Fraction(down) + Fraction(z), Fraction(z) + Fraction(up))
+
+    def test_specials(self, worst: Any, name: str) -> None:
+        case = worst.specials(name, 2000)
+        assert np.isnan(hu.pow(case.x, case.y).astype(float)).any()
+        assert np.signbit(case.x).any()
+
+    def test_subnormals(self, worst: Any, name: str) -> None:
+        case = worst.subnormals(name, 2000)
+        least = 2.0 ** worst._LEAST_NORMAL_EXPONENT[name]
+        x, _, z = self.doubles(case)
+        small = [0 < a < least for a in x], [0 < a < least for a in z]
+        assert all(map(any, zip(*small, strict=True)))
+        assert 600 < sum(small[0]) < 1400
+
+    def test_hard(self, worst: Any, name: str) -> None:
+        case = worst.hard(name, 2000)
+        assert case.x.dtype == case.y.dtype == name
+        assert len(np.unique(case.x)) > 50
+
+    def doubles(self, case: Any) -> list[list[float]]:
+        return [a.astype(float).tolist() for a in (case.x, case.y, hu.pow(case.x, case.y))]

@@ -1,0 +1,144 @@
+"""From measurements to lines, tables, bars, CSV, page and chart: with made-up times."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ANSWER = {
+    "elements": 1000,
+    "times": {
+        "halfulp": [1.0, 2.0, 3.0],
+        "numpy": [2.0, 4.0, 6.0],
+        "torch": [0.5, 1.0, 1.0],
+        "beside": [1.0, 1.0, 1.0],
+        "memory, ordinary stores": [1.0, 2.0, 3.0],
+        "memory, streaming stores": [0.5, 1.0, 1.5],
+    },
+    "exactness": {"numpy": [210, 1000, 1], "torch": [3, 1000, 70]},
+    "refused": {"numba": "no such type"},
+}
+
+
+def lines_of(measure: Any, rows: Any, group: str, label: str, place: str, threads: int = 1) -> list[Any]:
+    row = next(r for r in rows.rows() if (r.group, r.label, r.place) == (group, label, place))
+    return list(measure.lines_of(row, rows.Setting(threads), ANSWER))
+
+
+@pytest.fixture
+def lines(measure: Any, rows: Any) -> list[Any]:
+    return lines_of(measure, rows, "arrays", "float32 ** float32", "in cache")
+
+
+def test_lines(lines: list[Any]) -> None:
+    ours, numpy, torch = lines[:3]
+    assert (ours.library, ours.ns, ours.low, ours.high, ours.least, ours.turns) == (
+        "halfulp",
+        2,
+        1.5,
+        2.5,
+        1,
+        3,
+    )
+    assert (ours.misrounded, ours.ratio) == (0, 1)
+    assert (numpy.misrounded, numpy.ratio, torch.ratio, torch.farthest) == (210, 0.5, 2, 70)
+    assert (lines[-1].library, lines[-1].refused, lines[-1].ns) == ("numba", "no such type", None)
+
+
+def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -> None:
+    line.write_csv(tmp_path / "new" / "lines.csv", lines)
+    text = (tmp_path / "new" / "lines.csv").read_text().splitlines()
+    assert text[0].startswith("group,label,place,threads,isa,library,elements,turns,ns,")
+    assert text[2] == "arrays,float32 ** float32,in cache,1,,numpy,1000,3,4,3,5,2,0.5,210,1,"
+    assert line.read_csv(tmp_path / "new" / "lines.csv") == lines
+
+
+def test_table(lines: list[Any], tables: Any) -> None:
+    ((group, (row,)),) = tables.measurements(lines)
+    assert group == "arrays"
+    assert row[0] == "float32 ** float32, in cache"
+    cells = dict(zip(tables.COLUMNS, row[1:], strict=True))
+    assert cells["halfulp"] == "2.00 ±25%"
+    assert cells["numpy"] == "4.00 ±25%; 21 % off"
+    assert cells["torch"] == "1.00 ±12%; 0.3 % off; by up to 70"
+    assert cells["numba"] == "-"
+    assert cells["jax"] == ""
+    assert cells["memory"] == "1.00"
+
+
+def test_a_bar_takes_the_worst_row_and_the_faster_of_several(bars: Any, rows: Any, measure: Any) -> None:
+    lines = lines_of(measure, rows, "constants", "float32 ** 2", "out of cache")
+    slower = lines_of(measure, rows, "constants", "float32 ** 0.5", "out of cache")
+    slower = [type(line)(**vars(line) | {"ratio": 3 * line.ratio if line.ratio else None}) for line in slower]
+    labels = ("float32 ** 2", "float32 ** 0.5")
+    for against, ratio in (
+        ("memory", 6.0),
+        (bars.FASTEST, 6.0),
+        ("numpy", 1.5),
+        ("beside", 6.0),
+        ("jax", None),
+    ):
+        for reach in (ratio, 1.4, None):
+            bar = bars.Bar("", "constants", labels, against, reach, None, places=("out of cache",))
+            (outcome,) = bars.outcomes(lines + slower, [bar])
+            assert outcome.ratio == ratio
+            assert outcome.worst == ("" if ratio is None else "float32 ** 0.5")
+            assert outcome.met is (None if ratio is None or reach is None else ratio <= reach)
+
+
+def test_two_threads_are_held_against_one(bars: Any, rows: Any, measure: Any) -> None:
+    one = lines_of(measure, rows, "arrays", "float64 ** float64", "out of cache")
+    two = lines_of(measure, rows, "arrays", "float64 ** float64", "out of cache", threads=2)
+    two = [type(line)(**vars(line) | {"ns": line.ns and line.ns / 1.6}) for line in two]
+    (bar,) = (bar for bar in bars.BARS if bar.against == bars.ONE_THREAD)
+    (outcome,) = bars.outcomes(one + two, [bar])
+    assert outcome.ratio == pytest.approx(1 / 1.6)
+    assert outcome.met is False
+    assert bars.outcomes(two, [bar])[0].ratio is None
+
+
+def test_bars_not_measured_say_so(bars: Any, tables: Any, lines: list[Any]) -> None:
+    cells = tables.bars(bars.outcomes(lines))
+    assert len(cells) == sum(len(bar.places) for bar in bars.BARS)
+    assert cells[0] == ("float32 arrays, in cache", "numpy", "1.50", "1.00", "0.50", "yes", "")
+    assert cells[2][:6] == ("float32 arrays, in cache", "torch", "0.50", "", "2.00", "no")
+    assert cells[1][-1] == "not measured"
+
+
+def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
+    names = ("machine", "bars", "measurements")
+    text = (
+        "before\n"
+        + "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in names)
+        + "after\n"
+    )
+    made = page.regenerate(text, ["a machine", r"with \1"], bars.outcomes(lines), lines)
+    assert made.startswith("before\n<!-- machine:begin -->\n- a machine\n- with \\1\n<!-- machine:end -->\n")
+    assert made.endswith("<!-- measurements:end -->\nafter\n")
+    assert "old" not in made
+    assert "| float32 arrays, in cache | numpy | 1.50 | 1.00 | 0.50 | yes |" in made
+    assert "### Arrays\n\n|  | halfulp | numpy | torch | numba | memory |\n" in made
+    assert r"| float32 \*\* float32, in cache | 2.00 ±25% | 4.00 ±25%; 21 % off |" in made
+    assert page.regenerate(made, ["a machine", r"with \1"], bars.outcomes(lines), lines) == made
+    with pytest.raises(ValueError, match="no part named machine"):
+        page.regenerate("", [], [], [])
+
+
+def test_the_page_of_the_docs_has_all_parts(bars: Any, page: Any) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
+    assert "not measured" in page.regenerate(text, page.machine(), bars.outcomes([]), [])
+
+
+def test_chart(chart: Any, lines: list[Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "chart.svg"
+    chart.draw(lines, path)
+    texts = [element.text for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"halfulp", "numpy", "torch", "float32", "float64"} <= set(texts)
+    assert not any(name in texts for name in ("beside", "numba"))
+    first = path.read_bytes()
+    chart.draw(lines, path)
+    assert path.read_bytes() == first
