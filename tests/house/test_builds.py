@@ -1,70 +1,124 @@
-"""The kernels beyond this process: for aarch64 the same bits, and no code shared between instruction sets."""
+"""The kernels beyond this process: the same bits on aarch64, vector loops, no code shared between instruction sets."""
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.house.builds import AARCH64, ROOT, WORST_CASES, build, build_here, run, tool
+from tests.twin.grids import worst_cases
 
-ROOT = Path(__file__).parents[2]
-AARCH64 = [
-    "-DCMAKE_SYSTEM_NAME=Linux",
-    "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
-    "-DCMAKE_EXE_LINKER_FLAGS=-static",
-]
+from halfulp import reference
 
-
-def run(*command: str | Path) -> str:
-    """Run a command and return what it prints; where it fails, fail with what matters of that."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        told = re.findall(r"(?:.*\n)?.*(?:differs|error).*", done.stdout) or done.stdout.splitlines()
-        pytest.fail("\n".join([f"{command} exited {done.returncode}", *told[-30:]]), pytrace=False)
-    return done.stdout
+KERNELS = ROOT / "core" / "kernels"
+# Bytes of a vector.
+WIDTHS = {"avx512": 64, "avx2": 32, "scalar": 16, "neon": 16}
 
 
-def tool(name: str) -> str:
-    """Return the path of a tool, this environment's before the system's, or skip the test."""
-    path = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
+@pytest.fixture
+def here() -> Path:
+    return build_here()
 
 
-def core_check(folder: Path, *options: str) -> Path:
-    """Build core_check and return its path."""
-    cmake = tool("cmake")
-    run(cmake, "-S", ROOT, "-B", folder, "-DHALFULP_CORE_CHECK=ON", "-DHALFULP_WERROR=ON", *options)
-    run(cmake, "--build", folder, "--parallel", "2")
-    return folder / "core_check"
+@pytest.fixture
+def aarch64() -> Path:
+    return build("aarch64", "aarch64-linux-gnu-g++", "-DHALFULP_VECTOR_REPORT=ON", *AARCH64)
 
 
-def test_aarch64_gives_the_same_bits(tmp_path: Path) -> None:
-    compiler, qemu = tool("aarch64-linux-gnu-g++"), tool("qemu-aarch64")
-    # Each line is a digest of many results of one kernel and types. Here it also compares instruction sets.
-    here = run(core_check(tmp_path / "here")).splitlines()
-    there = run(
-        qemu, core_check(tmp_path / "there", f"-DCMAKE_CXX_COMPILER={compiler}", *AARCH64)
-    ).splitlines()
-    assert len(here) == len(there) > 500
-    assert not [lines for lines in zip(here, there, strict=True) if lines[0] != lines[1]]
+def test_aarch64_gives_the_same_bits(here: Path, aarch64: Path) -> None:
+    # Each line is a digest of many results of one kernel and types. Each run also compares its instruction sets.
+    on_this = run(here / "core_check", *WORST_CASES).splitlines()
+    on_that = run(tool("qemu-aarch64"), aarch64 / "core_check", *WORST_CASES).splitlines()
+    assert len(WORST_CASES) > 20
+    assert len(on_this) == len(on_that) > 1600
+    assert not [lines for lines in zip(on_this, on_that, strict=True) if lines[0] != lines[1]]
 
 
-def test_instruction_sets_share_no_function() -> None:
+def test_worst_cases_have_the_twins_bits(here: Path) -> None:
+    """Of every instruction set, as core_check compares them, and so of aarch64."""
+    few = run(here / "core_check", "1").splitlines()
+    lines = run(here / "core_check", "1", *WORST_CASES).splitlines()
+    assert lines[: len(few)] == few
+    total = 0
+    for line in lines[len(few) :]:
+        _, x_name, y_name, count, digest = line.split()
+        x, y = worst_cases(x_name, y_name)
+        assert digest == fnv(reference.pow(x, y).tobytes()), line
+        total += int(count)
+    assert total == sum(file.read_text().count("\n0x") for file in WORST_CASES) > 15_000
+
+
+def fnv(data: bytes) -> str:
+    """What core_check prints of results: their 64-bit FNV-1a hash."""
+    state = 0xCBF29CE484222325
+    for byte in data:
+        state = (state ^ byte) * 0x100000001B3 % 2**64
+    return f"{state:016x}"
+
+
+@pytest.mark.parametrize("instruction_set", WIDTHS)
+def test_marked_loops_are_vectors(instruction_set: str, request: pytest.FixtureRequest) -> None:
+    if instruction_set == "neon":
+        report = request.getfixturevalue("aarch64") / "vector_loops_scalar.txt"
+    elif platform.machine() == "x86_64":
+        report = request.getfixturevalue("here") / f"vector_loops_{instruction_set}.txt"
+    else:
+        pytest.skip("an instruction set of x86-64")
+    made, missed = loops(report, WIDTHS[instruction_set])
+    required = marked(instruction_set)
+    assert len(required) > 15
+    wrong = {
+        place: f"{made.count(place)} instances are vectors, {missed.count(place)} are not"
+        for place, all_of_them in required.items()
+        if place not in made or missed.count(place) > (0 if all_of_them else made.count(place))
+    }
+    assert not wrong
+
+
+def marked(instruction_set: str) -> dict[str, bool]:
+    """The loops that must be vectors on an instruction set, as file:line, and whether each instance must.
+
+    A mark stands beside or above a loop: ``// vector loop``, or with the sets that it holds for and whether for most
+    types only: ``// vector loop: avx512 avx2 neon(most)``.
+    """
+    found = {}
+    for path in sorted(KERNELS.iterdir()):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines, start=1):
+            code, mark, rest = line.partition("// vector loop")
+            if not mark:
+                continue
+            sets = dict(re.findall(r"(\w+)(\(most\))?", rest)) or dict.fromkeys(WIDTHS, "")
+            assert re.fullmatch(r"(: \w+(\(most\))?( \w+(\(most\))?)*)?", rest), (path, line)
+            assert set(sets) <= set(WIDTHS), (path, line)
+            place = number if code.strip() else number + 1
+            assert lines[place - 1].lstrip().startswith("for ("), (path, line)
+            if instruction_set in sets:
+                found[f"{path.name}:{place}"] = not sets[instruction_set]
+    return found
+
+
+def loops(report: Path, width: int) -> tuple[list[str], list[str]]:
+    """The loops that GCC made vectors of this width, and those that it could not, an entry for each instance."""
+    made, missed = [], []
+    line_of = re.compile(r".*?([\w.]+:\d+):\d+: \w+: +(.*)")
+    for place, what in re.findall(line_of, report.read_text(errors="replace")):
+        if what == f"loop vectorized using {width} byte vectors":
+            made.append(place)
+        elif what == "couldn't vectorize loop":
+            missed.append(place)
+    return made, missed
+
+
+def test_instruction_sets_share_no_function(here: Path) -> None:
     """A weak function outside an instruction set's namespace could be linked in from another set's object."""
     if platform.machine() != "x86_64":
         pytest.skip("one instruction set only")
-    nm = tool("nm")
-    objects = sorted(ROOT.glob("build/*/CMakeFiles/kernels_*.dir/**/*.o"))
-    if not objects:
-        pytest.skip("no objects under build/: the package was not built by make")
+    objects = sorted(here.glob("CMakeFiles/kernels_*.dir/**/*.o"))
+    assert len(objects) == 3
     for path in objects:
-        weak = re.findall(r"^\w+ W (.*)$", run(nm, "--demangle", path), re.MULTILINE)
+        weak = re.findall(r"^\w+ W (.*)$", run(tool("nm"), "--demangle", path), re.MULTILINE)
         outside = [name for name in weak if not re.search(r"\bhalfulp::(scalar|avx2|avx512)::", name)]
         assert not outside, path

@@ -1,0 +1,111 @@
+"""Builds of the core with various compilers and options, kept under build/check as long as nothing changes."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "check"
+WORST_CASES = sorted((ROOT / "data" / "worst_cases").glob("*.txt"))
+
+AARCH64 = [
+    "-DCMAKE_SYSTEM_NAME=Linux",
+    "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
+    "-DCMAKE_EXE_LINKER_FLAGS=-static",
+]
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """Run a command and return what it prints; where it fails, fail with what matters of that."""
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | environment,
+    )
+    if done.returncode != 0:
+        told = re.findall(r"(?:.*\n)?.*(?:differs|error|ERROR).*(?:\n +#.*)*", done.stdout)
+        told = "\n".join(told or done.stdout.splitlines()[-30:]).splitlines()[:60]
+        pytest.fail(
+            "\n".join([f"{' '.join(map(str, command))} exited {done.returncode}", *told]), pytrace=False
+        )
+    return done.stdout
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool, this environment's before the system's, or skip the test."""
+    path = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def build(name: str, compiler: str, *options: str, extension: bool = False) -> Path:
+    """Build core_check, and the extension if wanted, with warnings as errors; return the folder."""
+    cmake, compiler = tool("cmake"), tool(compiler)
+    options = (*options, "-DHALFULP_WERROR=ON", f"-DCMAKE_CXX_COMPILER={compiler}")
+    options += (f"-DPython_EXECUTABLE={sys.executable}",) if extension else ("-DHALFULP_CORE_CHECK=ON",)
+    targets = ("core_check", "_core") if extension else ("core_check",)
+    folder = FOLDER / name
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        made_of = folder / "made_of"
+        wanted = sources(*options)
+        if not made_of.exists() or made_of.read_text() != wanted:
+            # Afresh: a compiler adds to the report that an earlier run left.
+            shutil.rmtree(folder, ignore_errors=True)
+            run(cmake, "-S", ROOT, "-B", folder, *options)
+            run(cmake, "--build", folder, "--parallel", "2", "--target", *targets)
+            made_of.write_text(wanted)
+    return folder
+
+
+def sources(*options: str) -> str:
+    """A digest of what a build is made of."""
+    digest = hashlib.sha256("\n".join([str(ROOT), *options]).encode())
+    for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "core").rglob("*"))]:
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def build_here() -> Path:
+    """All instruction sets of this platform by GCC, with its report on them."""
+    return build("g++-report", "g++", "-DHALFULP_VECTOR_REPORT=ON")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of a parallel test run out of a folder."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_tests(folder: Path, *paths: str, **environment: str) -> None:
+    """Run tests with the extension of a build folder."""
+    package = folder / "package" / "halfulp"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "halfulp", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (extension,) = folder.glob("_core*.so")
+    shutil.copy(extension, package)
+    # Without site, so that no editable installation comes before the copy.
+    python = [sys.executable, "-S"]
+    environment["PYTHONPATH"] = os.pathsep.join([str(package.parent), str(Path(np.__file__).parents[1])])
+    program = "import halfulp._core; print(halfulp._core.__file__)"
+    assert run(*python, "-c", program, **environment).strip() == str(package / extension.name)
+    run(*python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, **environment)

@@ -1,0 +1,64 @@
+"""GCC and Clang build the core; what they build gives the same bits, and passes under the sanitizers too.
+
+Quick: one instruction set, and the tests of the loop; the others, and the twins, by ``make exhaustive``.
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+from tests.house.builds import WORST_CASES, build, build_here, run, run_tests, tool
+
+LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
+BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
+BOTH = pytest.mark.parametrize("compiler", ["g++", "clang++"])
+
+
+def libraries(compiler: str, *names: str) -> list[Path]:
+    """Shared libraries of a compiler's, where it has them; else skip the test."""
+    paths = [Path(run(tool(compiler), f"-print-file-name={name}").strip()) for name in names]
+    if not all(path.is_absolute() and path.exists() for path in paths):
+        pytest.skip(f"{compiler} has no sanitizers here")
+    return paths
+
+
+def check_sanitized(compiler: str, *options: str) -> None:
+    """The address and undefined-behaviour sanitizers see nothing, misaligned pointers included."""
+    if compiler == "clang++":
+        needed = libraries(compiler, f"libclang_rt.asan-{platform.machine()}.so")
+    else:
+        # libstdc++ too: the address sanitizer looks for its exceptions when it starts.
+        needed = libraries(compiler, "libasan.so", "libubsan.so", "libstdc++.so.6")
+    name = f"{compiler}-sanitize{'-baseline' if options else ''}"
+    folder = build(name, compiler, "-DHALFULP_SANITIZE=ON", *options, extension=True)
+    environment = {"UBSAN_OPTIONS": "print_stacktrace=1", "LD_LIBRARY_PATH": str(needed[0].parent)}
+    run(folder / "core_check", "256", *WORST_CASES, **environment)
+    # The interpreter leaks, and its allocator would hide what is beyond an array's end.
+    environment |= {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    run_tests(folder, *LOOP, **environment, LD_PRELOAD=" ".join(map(str, needed)))
+
+
+def test_clang_gives_the_same_bits() -> None:
+    folder = build("clang++-baseline", "clang++", BASELINE, extension=True)
+    assert run(folder / "core_check", *WORST_CASES) == run(build_here() / "core_check", *WORST_CASES)
+    run_tests(folder, *LOOP)
+
+
+def test_sanitizers() -> None:
+    check_sanitized("g++", BASELINE)
+
+
+@pytest.mark.exhaustive
+@BOTH
+def test_every_instruction_set(compiler: str) -> None:
+    folder = build(compiler, compiler, extension=True)
+    run(folder / "core_check", str(1 << 17), *WORST_CASES)
+    run_tests(folder, *LOOP, "tests/core/test_threads.py", "tests/twin")
+
+
+@pytest.mark.exhaustive
+@BOTH
+def test_every_instruction_set_sanitized(compiler: str) -> None:
+    check_sanitized(compiler)
