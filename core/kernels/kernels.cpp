@@ -160,14 +160,35 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         if constexpr (row(y_type).is_float) return decode<y_type>(as<y_type>(y)[i]);
         else return widen<y_type>(as<y_type>(y)[i]);
     };
-    if (row(y_type).is_float || options.scale_bias) {
-        for (int i = 0; i < n; ++i) {
-            Operand operand = Operand::of(base(i));
-            if (options.scale_bias)
-                operand = Operand::of(__builtin_fma(static_cast<double>(base(i)), options.scale, options.bias));
-            out[i] = narrow<type>(pow_trunc(range, operand, Operand::of(exponent(i)), options.domain_error));
-        }
+    const auto truncated = [&](const Operand& operand, int i) {
+        return narrow<type>(pow_trunc(range, operand, Operand::of(exponent(i)), options.domain_error));
+    };
+    if (options.scale_bias) {
+        for (int i = 0; i < n; ++i)
+            out[i] =
+                truncated(Operand::of(__builtin_fma(static_cast<double>(base(i)), options.scale, options.bias)), i);
         return;
+    }
+    if constexpr (row(y_type).is_float) {
+        alignas(64) double bases[tile_size], exponents[tile_size];
+        alignas(64) uint64_t powers[tile_size], flags[tile_size];
+        uint64_t any_bit = 0, any_flag = 0;
+        for (int i = 0; i < n; ++i) {
+            bases[i] = static_cast<double>(base(i));
+            exponents[i] = exponent(i);
+        }
+        if constexpr (row(type).bits == 64)
+            for (int i = 0; i < n; ++i) any_bit |= static_cast<uint64_t>(base(i) < 0 ? ~base(i) : base(i));
+        if (any_bit >> 53 != 0) {  // not all are doubles
+            for (int i = 0; i < n; ++i) out[i] = truncated(Operand::of(base(i)), i);
+            return;
+        }
+        pow_trunc_tile(range, bases, exponents, powers, flags, n);
+        for (int i = 0; i < n; ++i) any_flag |= flags[i];
+        if (any_flag != 0)
+            for (int i = 0; i < n; ++i)
+                if (flags[i]) powers[i] = static_cast<uint64_t>(truncated(Operand::of(base(i)), i));
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);
     }
     if constexpr (!row(y_type).is_float) {
         using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
@@ -184,9 +205,9 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         pow_wrap(squares, exponents, powers, n);
         if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
             for (int i = 0; i < n; ++i) {
-                if (exponent(i) >= 0) continue;
-                powers[i] = static_cast<Word>(
-                    pow_trunc(range, Operand::of(base(i)), Operand::of(exponent(i)), options.domain_error));
+                auto reciprocal =
+                    static_cast<Word>(reciprocal_power(range, static_cast<int64_t>(base(i)), (exponent(i) & 1) != 0));
+                powers[i] = exponent(i) < 0 ? reciprocal : powers[i];
             }
         }
         for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);

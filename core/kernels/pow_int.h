@@ -52,9 +52,9 @@ struct IntegerRange {
     uint64_t greatest() const { return ~uint64_t{0} >> (64 - bits + is_signed); }
     // -magnitude or magnitude, saturated.
     uint64_t saturate(bool negative, uint64_t magnitude) const {
-        if (!negative) return magnitude < greatest() ? magnitude : greatest();
-        uint64_t least = is_signed ? greatest() + 1 : 0;
-        return -(magnitude < least ? magnitude : least);
+        uint64_t least = is_signed ? greatest() + 1 : 0, most = negative ? least : greatest();
+        magnitude = magnitude < most ? magnitude : most;
+        return negative ? -magnitude : magnitude;
     }
 };
 
@@ -101,6 +101,59 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
     if (high < 0x1p40 && static_cast<int64_t>(low) == static_cast<int64_t>(high))
         return range.saturate(negative, static_cast<uint64_t>(low));
     return range.saturate(negative, pow_floor(x.magnitude, y.negative(), y.magnitude));
+}
+
+// The same for a tile of integer bases below 2^53, as doubles, in vector lanes as far as doubles decide. Sets flags[i]
+// where they do not.
+static void pow_trunc_tile(const IntegerRange& range, const double* x, const double* y, uint64_t* out, uint64_t* flags,
+                           int n) {
+    alignas(64) double power[tile_size];
+    alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
+    for (int i = 0; i < n; ++i) {
+        double base = absolute(x[i]);
+        power[i] = limited(y[i] * log2_fast(base > 1 ? base : 1), 1000);
+    }
+    for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);
+    uint64_t not_small = 0;  // exponents that are no integers from 0 to 2^20
+    for (int i = 0; i < n; ++i) {
+        parity[i] = parity_of(y[i]);
+        not_small |= (parity[i] >> 1) | (y[i] >= 0 && y[i] <= 0x1p20 ? 0 : 1);
+    }
+    constexpr double most = 0x1p40;  // the types that have greater values need the bits that the fast phase has not
+    const bool saturates = range.bits <= 32;
+    if (!not_small) {
+        alignas(64) uint64_t squares[tile_size];
+        alignas(64) uint32_t exponents[tile_size];
+        for (int i = 0; i < n; ++i) {
+            squares[i] = static_cast<uint64_t>(static_cast<int64_t>(absolute(x[i])));
+            exponents[i] = static_cast<uint32_t>(static_cast<int32_t>(y[i]));
+        }
+        pow_wrap(squares, exponents, magnitude, n);
+        for (int i = 0; i < n; ++i) {
+            bool fits = power[i] < 0x1p62;
+            flags[i] = !fits && !saturates;
+            magnitude[i] = fits ? magnitude[i] : ~uint64_t{0};
+        }
+    } else {
+        for (int i = 0; i < n; ++i) {
+            double least = power[i] < most ? power[i] : most, greatest = power[i] * (1 + 2 * fast_error);
+            greatest = greatest < most ? greatest : most;
+            int64_t from = static_cast<int64_t>(least), to = static_cast<int64_t>(greatest);
+            uint64_t open = static_cast<uint64_t>(from ^ to);
+            open |= x[i] == 0 ? 1 : 0;
+            open |= absolute(y[i]) < __builtin_inf() ? 0 : 1;
+            open |= x[i] < 0 ? parity[i] >> 1 : 0;
+            flags[i] = open | (saturates ? 0 : static_cast<uint64_t>(from) >> 40);
+            magnitude[i] = static_cast<uint64_t>(from);
+        }
+    }
+    for (int i = 0; i < n; ++i) out[i] = range.saturate(x[i] < 0 && parity[i] == odd, magnitude[i]);
+}
+
+// Powers with a negative integral exponent: only bases of -1, 0 and 1 leave anything.
+HALFULP_INLINE uint64_t reciprocal_power(const IntegerRange& range, int64_t x, bool odd_exponent) {
+    uint64_t sign = static_cast<uint64_t>(odd_exponent ? x : 1);
+    return x == 0 ? range.greatest() : x == 1 || (x == -1 && range.is_signed) ? sign : 0;
 }
 
 }  // namespace halfulp::HALFULP_ISA
