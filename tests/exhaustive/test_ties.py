@@ -4,7 +4,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.exhaustive.ties import EXPONENTS, Exponent, Found, Near, confused, report, search, significant_bits
+from tests.exhaustive.ties import (
+    EXPONENTS,
+    Exponent,
+    Found,
+    Near,
+    confused,
+    library,
+    report,
+    search,
+    significant_bits,
+)
 
 import halfulp as hu
 
@@ -18,6 +28,17 @@ def test_what_is_undecided_is_a_tie(found):
     print(report(found))
     assert found.powers == 254 << 23
     assert not confused(found)
+
+
+def test_the_core_takes_no_other_exponents_for_ones_with_ties():
+    """Of all float16, which have every exponent of the proof among them, and their neighbours."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
+    finite = halves[np.isfinite(halves)]
+    beside = np.nextafter(finite, np.inf), np.nextafter(finite.astype(np.float32), np.float32(np.inf))
+    candidates = np.concatenate([halves, *beside])
+    proved = {y.n / 2**y.k for y in EXPONENTS}
+    with_one = proved | {1.0}  # x^1 is x
+    assert {y for y in candidates.tolist() if library().takes_for_ties(y)} in (proved, with_one)
 
 
 def test_every_exact_power_was_found(found):

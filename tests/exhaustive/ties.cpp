@@ -6,14 +6,14 @@
 // u), and the power by less than 2nu + (n - 1)u <= 45u for n <= 15; so v is within 45 units of its last place. All v within
 // NEAR = 256 units of a number of 25 bits are listed: what is not listed is more than 211 * 2^-53 > 2^-46 away, relatively.
 //
-// Only pair_phase_error() has to do with core/.
+// Only the first two functions have to do with core/.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
 #define HALFULP_ISA scalar
-#include "kernels/pow_float.h"
+#include "kernels/pow_tile.h"
 
 extern "C" {
 
@@ -22,6 +22,9 @@ double pair_phase_error() {
     using namespace halfulp;
     return scalar::pair_error + scalar::PairTarget::of(row(Element::float32)).most_t * scalar::pair_error_of_t;
 }
+
+// Whether the core takes an undecided power with this exponent for a tie.
+bool takes_for_ties(double y) { return halfulp::scalar::has_ties(y); }
 
 // Lists the near powers: the significands of x, as integers of 24 bits, and the numbers of 25 bits. At most `room`; the
 // count is returned.

@@ -68,6 +68,8 @@ def library() -> ctypes.CDLL:
     loaded.near_powers.restype = ctypes.c_int64
     loaded.near_powers.argtypes = [*[ctypes.c_int] * 3, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
     loaded.pair_phase_error.restype = ctypes.c_double
+    loaded.takes_for_ties.restype = ctypes.c_bool
+    loaded.takes_for_ties.argtypes = [ctypes.c_double]
     return loaded
 
 
