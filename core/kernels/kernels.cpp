@@ -40,7 +40,7 @@ bool all_within(const Integer* values, int bits, int n) {
     constexpr int sign = std::is_signed_v<Integer> ? 1 : 0;
     const Unsigned offset = sign * (Unsigned{1} << bits);
     Unsigned any_bit = 0;
-    for (int i = 0; i < n; ++i) any_bit |= static_cast<Unsigned>(values[i]) + offset;
+    for (int i = 0; i < n; ++i) any_bit |= static_cast<Unsigned>(values[i]) + offset;  // vector loop
     return any_bit >> (bits + sign) == 0;
 }
 
@@ -61,10 +61,12 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
     with_element(type, [&](auto element) {
         const auto* stored = as<element>(y);
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
+            // vector loop: avx512 avx2 neon scalar(most)
             for (int i = 0; i < n; ++i) values[i] = decode_float<element>(stored[i]);
         } else if constexpr (!row(element).is_float) {
             done = all_within(stored, 24, n);
             if (done)
+                // vector loop
                 for (int i = 0; i < n; ++i) values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
         } else {
             done = false;
@@ -77,8 +79,9 @@ void decode_exponents(Element type, const void* y, double* values, int n) {
     with_element(type, [&](auto element) {
         const auto* stored = as<element>(y);
         if constexpr (!row(element).is_float && row(element).bits == 64) {
-            for (int i = 0; i < n; ++i) values[i] = exponent_of(stored[i]);
+            for (int i = 0; i < n; ++i) values[i] = exponent_of(stored[i]);  // vector loop: avx512 neon
         } else {
+            // vector loop: avx512 avx2 neon scalar(most)
             for (int i = 0; i < n; ++i) values[i] = decode<element>(stored[i]);
         }
     });
@@ -136,8 +139,10 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
     if (type == Element::float32 && !options.scale_bias && x != out) {
         x_values = static_cast<const float*>(x);
     } else {
+        // vector loop: avx512 avx2 neon scalar(most)
         for (int i = 0; i < n; ++i) bases[i] = decode_float<type>(as<type>(x)[i]);
         if (options.scale_bias)
+            // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
     alignas(64) float exponents[tile_size];
@@ -188,7 +193,7 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         if (any_flag != 0)
             for (int i = 0; i < n; ++i)
                 if (flags[i]) powers[i] = static_cast<uint64_t>(truncated(Operand::of(base(i)), i));
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
     }
     if constexpr (!row(y_type).is_float) {
         using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
@@ -196,8 +201,8 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         alignas(64) Word squares[tile_size], powers[tile_size];
         alignas(64) Unsigned exponents[tile_size];
         Unsigned signs = 0;
-        for (int i = 0; i < n; ++i) squares[i] = static_cast<Word>(base(i));
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) squares[i] = static_cast<Word>(base(i));  // vector loop
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon scalar(most)
             auto bits = static_cast<Unsigned>(exponent(i));
             exponents[i] = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
             signs |= bits;
@@ -210,7 +215,7 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
                 powers[i] = exponent(i) < 0 ? reciprocal : powers[i];
             }
         }
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
     }
 }
 
@@ -232,14 +237,14 @@ void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict
               int n) {
     if constexpr (type == Element::bfloat16) {
         uint32_t least = ~uint32_t{0};
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop
             BFloat16Product product = prelu_bfloat16(x[i], slope[i]);
             out[i] = product.result;
             least = least < product.size ? least : product.size;
         }
         if (least >= 0x00800000) return;
     }
-    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[i]);
+    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[i]);  // vector loop: avx512 avx2 neon(most)
 }
 
 void prelu_tile(Element type, const void* x, const void* slope, void* out, int n) {

@@ -27,16 +27,16 @@ HALFULP_INLINE Word power(Word x, Exponent y) {
 template <typename Word, typename Exponent>
 static void pow_wrap(Word* x, const Exponent* y, Word* out, int n) {
     Exponent all = 0;
-    for (int i = 0; i < n; ++i) all |= y[i];
+    for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
     const int bits = static_cast<int>(std::bit_width(all));
     if (bits <= 2) {
-        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);
+        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);  // vector loop: avx512 avx2
     } else if (bits <= 4) {
-        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);
+        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);  // vector loop: avx512 avx2
     } else {
         for (int i = 0; i < n; ++i) out[i] = 1;
         for (int bit = 0; bit < bits; ++bit) {
-            for (int i = 0; i < n; ++i) {
+            for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
                 out[i] *= (y[i] >> bit & 1) != 0 ? x[i] : Word{1};
                 x[i] *= x[i];
             }
