@@ -13,8 +13,11 @@ off the farthest is: they are compared with halfulp's, which the tests prove aga
 from __future__ import annotations
 
 import argparse
+import platform
+import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,9 +35,10 @@ ROOT = Path(__file__).parents[1]
 PAGE, CHART = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
 
 
-def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> list[Line]:
-    """Return the lines of rows; what a process died of is said, and left out."""
+def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> tuple[list[Line], bool]:
+    """Return the lines of rows, and whether all is well; a row that failed is told, and left out."""
     lines: list[Line] = []
+    well = True
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with workers(quick, BUILD / "log.txt") as running, Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(wanted))
@@ -44,9 +48,17 @@ def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) ->
             try:
                 lines += running.measure(index, row, seconds, least=3 if quick else 7)
             except WorkerError as error:
+                well = False
                 console.print(f"{row}: {error}, see {BUILD / 'log.txt'}", markup=False)
             progress.advance(task)
-    return lines
+    return lines, well
+
+
+def usable(row: Row) -> Row:
+    """Return the row without the instruction sets that another kind of processor lacks."""
+    if platform.machine() == "x86_64":
+        return row
+    return replace(row, settings=tuple(setting for setting in row.settings if not setting.isa))
 
 
 def show(lines: Sequence[Line], console: Console) -> None:
@@ -78,14 +90,14 @@ def main() -> None:
     console = console if console.is_terminal else Console(width=200)
     console.print(", ".join(f"{name} {version}" for name, version in versions().items()), highlight=False)
     if options.source is not None:
-        lines = read_csv(options.source)
+        lines, well = read_csv(options.source), True
     else:
         wanted = [
-            (index, row)
+            (index, usable(row))
             for index, row in enumerate(rows(options.quick))
             if options.only in f"{row.group} {row.label}"
         ]
-        lines = measure(wanted, options.quick, console)
+        lines, well = measure(wanted, options.quick, console)
         if options.only in "calls import":
             lines += imports(5 if options.quick else 15)
         write_csv(options.csv, lines)
@@ -94,6 +106,8 @@ def main() -> None:
         PAGE.write_text(page.regenerate(PAGE.read_text(), page.machine(), bars.outcomes(lines), lines))
         chart.draw(lines, CHART)
     console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)
+    if not well:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ def measurements(lines: Sequence[Line]) -> Iterator[tuple[str, list[Cells]]]:
 
 
 def _label(line: Line) -> str:
-    return ", ".join(filter(None, (line.label, line.place, "two threads" if line.threads == 2 else "")))
+    isa = line.isa or ("best" if line.group == "instruction sets" else "")
+    threads = "two threads" if line.threads == 2 else ""
+    return ", ".join(filter(None, (line.label, isa, line.place, threads)))
 
 
 def _cell(members: dict[str, Line], name: str) -> str:

@@ -50,7 +50,7 @@ def test_other_instruction_sets_give_the_same_bits_or_the_run_fails(measure: Any
     workers = measure.Workers(quick=True, log=Path("unused"))
     workers._running = {setting: Liar(setting) for setting in (rows.ONE, rows.TWO)}
     row = next(row for row in rows.rows() if len(row.settings) == 2)
-    with pytest.raises(AssertionError, match="bits differ"):
+    with pytest.raises(measure.WorkerError, match="bits differ"):
         workers.measure(0, row, 0, 1)
 
 
