@@ -1,16 +1,23 @@
-"""``halfulp convert``: a model for another opset, and what was done to it."""
+"""``halfulp convert``: a model in another opset or format, and what was done to it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+if TYPE_CHECKING:
+    from halfulp.runtime.convert_body import How
+
 
 def convert(
-    model: Annotated[Path, typer.Argument(metavar="IN", help="An ONNX file.")],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="IN", help="An ONNX, OpenVINO (.xml) or DxDispatch (.json) file.")
+    ],
+    output: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Where to write; the suffix says in which of these formats.")
+    ],
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="The opset of ONNX's own operators, older or newer.")
     ] = None,
@@ -19,6 +26,12 @@ def convert(
         typer.Option(
             metavar="NAME",
             help="Rewrite the model so that onnxruntime, openvino, directml or tensorrt accepts each node.",
+        ),
+    ] = None,
+    prelu: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW", help="expand each PRelu into its function body, or fold each such body back."
         ),
     ] = None,
     verify: Annotated[
@@ -36,7 +49,9 @@ def convert(
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.runtime.convert import convert as convert_model
 
-    conversion = convert_model(model, output, opset=opset, target=target, verify=verify, seed=seed)
+    conversion = convert_model(
+        model, output, opset=opset, target=target, prelu=cast("How | None", prelu), verify=verify, seed=seed
+    )
     for change in conversion.changes:
         typer.echo(printable_line(str(change)))
     typer.echo(f"{len(conversion.changes)} changes; written to {output}")

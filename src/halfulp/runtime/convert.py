@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import onnx
+import onnx.inliner
 from onnx import ModelProto, TensorProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.frontends import dxdispatch, openvino
 from halfulp.frontends import onnx as onnx_front_end
-from halfulp.frontends.graph import printable
-from halfulp.frontends.load import Source
+from halfulp.frontends.dxdispatch import Program
+from halfulp.frontends.graph import Model, printable
+from halfulp.frontends.load import Source, load
 from halfulp.frontends.onnx_builder import build
-from halfulp.runtime import convert_verify
+from halfulp.runtime import (
+    convert_from_dxdispatch,
+    convert_from_graph,
+    convert_to_dxdispatch,
+    convert_to_onnx,
+    convert_to_openvino,
+    convert_verify,
+)
+from halfulp.runtime.convert_body import How, body
 from halfulp.runtime.convert_editor import Change
-from halfulp.runtime.convert_onnx import to_opset
+from halfulp.runtime.convert_lost import lost
+from halfulp.runtime.convert_onnx import opset_of, to_opset
+from halfulp.runtime.convert_pivot import Pivot
 from halfulp.runtime.convert_save import save_onnx
 from halfulp.runtime.convert_target import for_target
 from halfulp.runtime.convert_verify import Verification
+
+Format = Literal["onnx", "openvino", "directml"]
+
+_SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
+_OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
 
 
 @dataclass(frozen=True)
@@ -27,44 +47,55 @@ class Conversion:
     """A converted model, and what was done to it.
 
     Attributes:
-        model: an ``onnx.ModelProto``, which ``hu.run`` takes.
-        changes: what was done to which node, and whether the result can still differ from the exact one.
+        model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program.
+        changes: what was done to which node, and whether the result can still differ from the exact one;
+            also what could not be carried over.
         verification: what running both models found, where that was asked for.
-        folder: where the model's external data lies.
+        folder: where the external data of an ONNX model lies.
     """
 
-    model: ModelProto
+    model: ModelProto | Model | Program
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = field(default=None, repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, and its external data beside it, whole or not at all.
+        """Write the model and the files that belong to it, whole or not at all.
 
         Raises:
             HalfulpError: it can't be written, or a file of external data would replace another.
         """
-        save_onnx(self.model, self.folder, Path(path))
+        if isinstance(self.model, Program):
+            dxdispatch.save(self.model, path)
+        elif isinstance(self.model, Model):
+            openvino.save(self.model, path)
+        else:
+            save_onnx(self.model, self.folder, Path(path))
 
 
 def convert(
     model: Source,
     output: str | os.PathLike[str] | None = None,
     *,
+    to: Format | None = None,
     opset: int | None = None,
     target: str | None = None,
+    prelu: How | None = None,
     verify: bool = False,
     seed: int = 0,
 ) -> Conversion:
     """Convert a model so that it says the same elsewhere.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is left as it is).
-        output: where to write the result; nowhere if not given. What differs is written too: look at
-            the verification.
-        opset: the version of ONNX's own operators to convert to, older or newer.
-        target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite the model so that it
-            accepts each Pow and PRelu.
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, or an ``onnx.ModelProto`` (which is left as it is).
+        output: where to write the result; nowhere if not given. It is written even where verification
+            finds differences.
+        to: the format; that of ``output`` by its suffix, or the model's own, where not given.
+        opset: for ONNX: the version of its own operators to convert to, older or newer.
+        target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
+            it accepts each Pow and PRelu.
+        prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
         verify: whether to run both models on seeded inputs, special values included, and to compare
             every bit of the outputs.
         seed: for those inputs.
@@ -86,33 +117,104 @@ def convert(
         >>> print(conversion.verification)
         the same bits: 144 elements of outputs, 4 sets of inputs
     """
-    source, file, folder = onnx_front_end.parse(model)
-    before = build(source, file, folder)
-    result = ModelProto()
-    result.CopyFrom(source)
-    changes = [] if opset is None else to_opset(result, opset, file, folder)
-    if target is not None:
-        changes += for_target(result, target, file, folder)
-    changes += _check(result, source, file)
-    after = build(result, file, folder)
-    found = convert_verify.verify(before, after, seed=seed) if verify else None
-    conversion = Conversion(result, tuple(changes), found, folder)
+    work = _Work(model)
+    wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
+    if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
+        raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
+    work.become(wanted)
+    if isinstance(work.model, ModelProto):
+        work.edit(work.model, opset, target, prelu)
+    found = None
+    if verify:
+        after = work.model
+        if isinstance(after, ModelProto):
+            after = build(after, work.file, work.folder)
+        found = convert_verify.verify(work.before, after, seed=seed, renamed=work.renamed)
+    conversion = Conversion(work.model, tuple(work.changes), found, work.folder)
     if output is not None:
         conversion.save(output)
     return conversion
 
 
-def _check(result: ModelProto, source: ModelProto, file: str) -> list[Change]:
-    """Let the onnx package check the result; what it holds against the source as well is only said."""
-    reason = _refusal(result)
-    if reason is None:
-        return []
-    if _refusal(source) is None:
-        raise ModelError(f"converted, it would not pass the onnx package's checker: {reason}", file=file)
-    return [Change(file, f"does not pass the onnx package's checker, as it did not before: {reason}")]
+class _Work:
+    """A conversion under way."""
+
+    def __init__(self, source: Source) -> None:
+        self.changes: list[Change] = []
+        self.renamed: Mapping[str, str] = {}
+        self.folder: Path | None = None
+        self.before: Model | Program
+        self.model: ModelProto | Model | Program
+        self._source: ModelProto | None = None
+        self.format: Format = "onnx"
+        if _is_onnx(source):
+            self._source, self.file, self.folder = onnx_front_end.parse(source)
+            self.before = build(self._source, self.file, self.folder)
+            self.model = ModelProto()
+            self.model.CopyFrom(self._source)
+        else:
+            self.before = self.model = load(source)
+            self.file = self.before.file
+            self.format = "directml" if isinstance(self.before, Program) else "openvino"
+
+    def become(self, wanted: Format) -> None:
+        """Bring the model into another format."""
+        if wanted == self.format:
+            return
+        pivot = self._pivot()
+        self.changes += lost(self.before if self._source is None else self._source, self.file)
+        match wanted:
+            case "onnx":
+                self.model = convert_to_onnx.write(pivot)
+            case "openvino":
+                self.model = convert_to_openvino.write(pivot)
+            case "directml":
+                self.model = convert_to_dxdispatch.write(pivot)
+        self.changes += pivot.changes
+        self.renamed = pivot.renamed
+        self.folder = None
+
+    def _pivot(self) -> Pivot:
+        if isinstance(self.model, Program):
+            return convert_from_dxdispatch.read(self.model)
+        if isinstance(self.model, Model):
+            return convert_from_graph.read(self.model)
+        proto = self.model
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
+            self.changes.append(Change(self.file, "its functions are inlined"))
+        if opset_of(proto, self.file) < _OLDEST_READ:
+            self.changes += to_opset(proto, convert_to_onnx.OPSET, self.file, self.folder)
+        return convert_from_graph.read(build(proto, self.file, self.folder))
+
+    def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
+        """Bring an ONNX model into an opset and to a target, and have it checked."""
+        if opset is not None:
+            self.changes += to_opset(model, opset, self.file, self.folder)
+        if target is not None:
+            self.changes += for_target(model, target, self.file, self.folder)
+        if prelu is not None:
+            self.changes += body(model, prelu, self.file, self.folder)
+        reason = _refusal(model)
+        if reason is None:
+            return
+        if self._source is None or _refusal(self._source) is None:
+            raise ModelError(
+                f"converted, it would not pass the onnx package's checker: {reason}", file=self.file
+            )
+        # What the checker holds against the source as well is only said.
+        said = f"does not pass the onnx package's checker, as it did not before: {reason}"
+        self.changes.append(Change(self.file, said))
+
+
+def _is_onnx(source: Source) -> bool:
+    if isinstance(source, bytes):
+        return source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"<", b"{", b"/")
+    return isinstance(source, ModelProto) or Path(source).suffix.lower() not in _SUFFIXES
 
 
 def _refusal(model: ModelProto) -> str | None:
+    """Return what the onnx package's checker holds against a model, if anything."""
     try:
         onnx.checker.check_model(_without_data(model), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

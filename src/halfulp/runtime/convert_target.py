@@ -200,7 +200,7 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
                 edit.note(f"the exponent, a constant in {y}, is stored in {kind}, exactly")
                 return edit.constant(held, "exponent")
     for kind in preferred:
-        if _holds(kind, y):
+        if holds(kind, y):
             edit.note(f"the exponent is cast from {y} to {kind}, exactly: {target.name} takes no {y} here")
             return edit.cast(name, kind)
     floats = [kind for kind in wanted if _is_float(kind)]
@@ -214,7 +214,7 @@ def _is_float(kind: str) -> bool:
     return TYPES[kind].kind == "float"
 
 
-def _holds(kind: str, other: str) -> bool:
+def holds(kind: str, other: str) -> bool:
     """Tell whether a type holds every value of another one."""
     if kind == other:
         return True

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.dxdispatch import Program
-from halfulp.frontends.graph import Array, Model
+from halfulp.frontends.dxdispatch import Dispatch, Program
+from halfulp.frontends.graph import Array, Graph, Model, Value
 from halfulp.runtime.feeds import make_inputs
 from halfulp.runtime.report import show
 from halfulp.runtime.run import run
@@ -61,20 +62,30 @@ class Verification:
         return f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs"
 
 
-def verify(before: Model | Program, after: Model | Program, *, seed: int = 0) -> Verification:
+def verify(
+    before: Model | Program,
+    after: Model | Program,
+    *,
+    seed: int = 0,
+    renamed: Mapping[str, str] | None = None,
+) -> Verification:
     """Run two models on seeded inputs, special values among them, and compare the outputs' bits.
 
     Args:
-        before, after: with inputs and outputs of the same names.
+        before, after: with inputs and outputs of the same names, but for
+        renamed: the new names of outputs, by the old.
         seed: the same seed makes the same inputs.
 
     Raises:
         HalfulpError: inputs can't be made up, or the first model refuses all that are.
     """
+    before, after = _silent(before), _silent(after)
+    names = {value.name: value for value in after.inputs}
+    flat = isinstance(before, Program) or isinstance(after, Program)  # whose tensors are memory in one piece
     compared = rounds = 0
     differences: list[str] = []
     for number in range(_ROUNDS):
-        feeds = _feeds(before, seed + number, special=number > 0)
+        feeds = _feeds(before, names, seed + number, special=number > 0)
         try:
             expected = run(before, feeds)
         except HalfulpError:
@@ -82,18 +93,36 @@ def verify(before: Model | Program, after: Model | Program, *, seed: int = 0) ->
                 raise
             continue
         rounds += 1
-        got = run(after, feeds)
+        got = run(after, {name: _shaped(array, names[name]) for name, array in feeds.items()})
         for name, value in expected.items():
-            difference = _difference(value, got.get(name))
+            found = got.get((renamed or {}).get(name, name))
+            if flat and found is not None and found.size == value.size:
+                found = found.reshape(value.shape)
+            difference = _difference(value, found)
             if difference is not None:
                 differences.append(f"output {name!r}, inputs of seed {seed + number}: {difference}")
             compared += value.size if isinstance(value, np.ndarray) else 1
     return Verification(rounds, compared, tuple(differences))
 
 
-def _feeds(model: Model | Program, seed: int, *, special: bool) -> dict[str, Array]:
+def _silent(model: Model | Program) -> Model | Program:
+    """Return a program without its commands to print and to write files."""
+    if isinstance(model, Model):
+        return model
+    dispatches = tuple(command for command in model.commands if isinstance(command, Dispatch))
+    return replace(model, commands=dispatches)
+
+
+def _shaped(array: Array, declared: Value) -> Array:
+    if declared.shape is None or len(declared.shape) == array.ndim:
+        return array
+    return array.reshape([-1 if not isinstance(dim, int) else dim for dim in declared.shape])
+
+
+def _feeds(model: Model | Program, wanted: Collection[str], seed: int, *, special: bool) -> dict[str, Array]:
     if isinstance(model, Program):
-        return {}
+        inputs = tuple(value for value in model.inputs if value.name in wanted)
+        model = Model(model.file, Graph("", inputs, (), {}, (), {}))
     feeds = make_inputs(model, seed=seed)
     if special:
         rng = np.random.default_rng(seed)
