@@ -109,13 +109,14 @@ static void pow_trunc_tile(const IntegerRange& range, const double* x, const dou
                            int n) {
     alignas(64) double power[tile_size];
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) {  // vector loop
         double base = absolute(x[i]);
         power[i] = limited(y[i] * log2_fast(base > 1 ? base : 1), 1000);
     }
-    for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);
-    uint64_t not_small = 0;  // exponents that are no integers from 0 to 2^20
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);  // vector loop
+    // Exponents that are no integers from 0 to 2^20.
+    uint64_t not_small = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
         parity[i] = parity_of(y[i]);
         not_small |= (parity[i] >> 1) | (y[i] >= 0 && y[i] <= 0x1p20 ? 0 : 1);
     }
@@ -124,18 +125,18 @@ static void pow_trunc_tile(const IntegerRange& range, const double* x, const dou
     if (!not_small) {
         alignas(64) uint64_t squares[tile_size];
         alignas(64) uint32_t exponents[tile_size];
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 neon
             squares[i] = static_cast<uint64_t>(static_cast<int64_t>(absolute(x[i])));
             exponents[i] = static_cast<uint32_t>(static_cast<int32_t>(y[i]));
         }
         pow_wrap(squares, exponents, magnitude, n);
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
             bool fits = power[i] < 0x1p62;
             flags[i] = !fits && !saturates;
             magnitude[i] = fits ? magnitude[i] : ~uint64_t{0};
         }
     } else {
-        for (int i = 0; i < n; ++i) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 neon
             double least = power[i] < most ? power[i] : most, greatest = power[i] * (1 + 2 * fast_error);
             greatest = greatest < most ? greatest : most;
             int64_t from = static_cast<int64_t>(least), to = static_cast<int64_t>(greatest);
@@ -147,6 +148,7 @@ static void pow_trunc_tile(const IntegerRange& range, const double* x, const dou
             magnitude[i] = static_cast<uint64_t>(from);
         }
     }
+    // vector loop: avx512 avx2 neon
     for (int i = 0; i < n; ++i) out[i] = range.saturate(x[i] < 0 && parity[i] == odd, magnitude[i]);
 }
 
