@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect
 from fractions import Fraction
 from itertools import pairwise
@@ -150,3 +151,11 @@ def test_strings_and_scales_are_left_to_the_onnx_package() -> None:
     assert not does(dtype("float32"), np.dtype(object))
     assert not does(np.dtype("<U3"), dtype("float32"))
     assert not does(dtype("float32"), dtype("float8_e8m0fnu"))
+
+
+@pytest.mark.parametrize(
+    "target", [pickle.loads(pickle.dumps(np.dtype("float64"))), np.dtype(">f8")], ids=["pickled", "swapped"]
+)
+def test_a_dtype_that_is_not_the_one_object_of_numpy_rounds_once_too(target: np.dtype) -> None:
+    assert target.isbuiltin != 1  # the trap: NumPy asks for identity
+    assert cast(np.array([2**53 - 1]), target).tolist() == [2**53 - 1]

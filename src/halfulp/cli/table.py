@@ -93,7 +93,7 @@ def _range(value: Any) -> tuple[str, ...]:
     if type_name(value.dtype) == "string" or value.dtype.kind == "c":
         return ("",) * 4
     # The small types of ml_dtypes have no reductions; all of them fit float64.
-    real: Array = value if value.dtype.isbuiltin == 1 else value.astype(np.float64)
+    real: Array = value if np.issubdtype(value.dtype, np.floating) else value.astype(np.float64)
     if "int" in value.dtype.name:
         return f"{real.min():.0f}", f"{real.max():.0f}", "", ""
     nan = np.isnan(real)

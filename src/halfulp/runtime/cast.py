@@ -54,7 +54,7 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
         x = x.astype(np.float32)
     elif x.dtype.name in _SMALL_INTS:
         x = x.astype(np.int8)
-    if target.isbuiltin == 1:  # NumPy's own float or bool
+    if target.name not in _SMALL_FLOATS:  # NumPy's own float or bool
         return x.astype(target)
     narrow = _to_odd_float32(x)
     if saturate and target.name in _SATURATING:
