@@ -89,6 +89,7 @@ def search(exponents: list[Exponent]) -> Found:
     """All bases: x 2^(2^k) has the power x^y 2^n, so that 2^k exponents of x stand for all."""
     work = [(y, e) for y in exponents for e in range(2**y.k)]
     near: list[Near] = []
+    library()  # compiled once, before the threads
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for found in pool.map(lambda job: list(near_powers(*job)), work):
             near += found
