@@ -1,10 +1,10 @@
 // x^y for a positive finite x, in two phases: plain functions without branches, which the compiler turns into
 // vectors when pow_tile.h runs them in short loops.
 //
-//   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));  x^y = 2^t = 2^k
-//   Q(t - k) domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value
-//   without meaning,
-//               which pow_tile.h replaces
+//   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));
+//               x^y = 2^t = 2^k Q(t - k)
+//   domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value without
+//               meaning, which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   shortcuts   for a constant y of a few values; their error stands beside them
 //   guarantee   fast: for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]
@@ -17,9 +17,8 @@
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
 //   P = c0 + z R: c0 itself 1/2, z R <= 0.011 c0 with at most 16 units: 0.2, the last addition 1, the polynomial's own
 //   2^-52.1 = 2: P within 4; s P within 7; e + s P: |e + s P| >= |s P|, so within 8; times y: within 9.
-//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 =
-//   2^-42.5, times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 <
-//   fast_error.
+//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 = 2^-42.5,
+//   times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 < fast_error.
 // Error of the pair phase:
 //   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum,
 //   with at most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the
