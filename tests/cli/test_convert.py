@@ -43,6 +43,22 @@ def test_to_another_opset() -> None:
     assert onnx.load("new.onnx").opset_import[0].version == 15
 
 
+def test_the_suffix_says_the_format() -> None:
+    onnx.save(parsed(OLD.replace("N,", "2,")), "old.onnx")
+    for source, name in (("old.onnx", "net.xml"), ("net.xml", "back.onnx"), ("old.onnx", "net.json")):
+        text = invoked(source, name)
+        assert f"written to {name}" in text
+    assert "#1 (Pow): becomes ELEMENT_WISE_POW (DirectML gives NaN" in text
+    assert sorted(os.listdir()) == ["back.onnx", "net.bin", "net.json", "net.xml", "old.onnx"]
+
+
+def test_for_a_target_and_with_bodies() -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    assert "opset 6 becomes 9" in invoked("old.onnx", "new.onnx", "--target", "tensorrt")
+    assert "becomes its function body" in invoked("new.onnx", "wide.onnx", "--prelu", "expand")
+    assert "and become PRelu" in invoked("wide.onnx", "again.onnx", "--prelu", "fold")
+
+
 def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parsed(OLD), "old.onnx")
     real = convert_verify.run
@@ -61,6 +77,11 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["none.onnx", "new.onnx"], "none.onnx: can't be read"),
         (["old.onnx", "none/new.onnx", "--opset", "7"], "none/new.onnx: can't be written"),
         (["old.onnx", "new.onnx", "--opset", "99"], "no such opset"),
+        (["old.onnx", "new.onnx", "--target", "abacus"], "no such target"),
+        (["old.onnx", "new.onnx", "--prelu", "iron"], "expanded or folded"),
+        (["old.onnx", "new.xml", "--opset", "7"], "are for what becomes an ONNX model"),
+        (["old.onnx", "new.json"], "dims that are not known"),
+        (["old.onnx", "none/new.xml"], "none/new.xml: can't be written"),
         (["int.onnx", "new.onnx", "--opset", "11"], "node 'node' (Pow): no exact form in opset 11"),
     ],
 )

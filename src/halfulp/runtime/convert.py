@@ -19,6 +19,7 @@ from halfulp.frontends.dxdispatch import Program
 from halfulp.frontends.graph import Model, printable
 from halfulp.frontends.load import Source, load
 from halfulp.frontends.onnx_builder import build
+from halfulp.frontends.onnx_checks import label
 from halfulp.runtime import (
     convert_from_dxdispatch,
     convert_from_graph,
@@ -183,9 +184,11 @@ class _Work:
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
             self.changes.append(Change(self.file, "its functions are inlined"))
+        named = enumerate(proto.graph.node)
+        labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
             self.changes += to_opset(proto, convert_to_onnx.OPSET, self.file, self.folder)
-        return convert_from_graph.read(build(proto, self.file, self.folder))
+        return convert_from_graph.read(build(proto, self.file, self.folder), labels)
 
     def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""

@@ -23,10 +23,18 @@ _SMALL = 4096  # the elements of a constant that the converter may want to look 
 _IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
-# Where a later document only words the same more fully (what it adds are types).
+# Where a later document only adds types, and words the same more fully: what becomes of bounds that
+# cross, say, or of an empty set.
 _REWORDED = {
     *(("Abs", 13), ("Ceil", 13), ("Floor", 13), ("Cast", 13), ("Clip", 13), ("Gather", 13), ("Gemm", 13)),
-    *(("ReduceMean", 13), ("ReduceMax", 13), ("ReduceMin", 13), ("ReduceL2", 13), ("Slice", 13)),
+    *(
+        ("DepthToSpace", 13),
+        ("ReduceMean", 13),
+        ("ReduceMax", 13),
+        ("ReduceMin", 13),
+        ("ReduceL2", 13),
+        ("Slice", 13),
+    ),
 }
 
 _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from halfulp.specs.resolve import find
 Reader = Callable[[Node, Pivot], None]
 
 
-def read(model: Model) -> Pivot:
+def read(model: Model, labels: Mapping[str, str] | None = None) -> Pivot:
     """Return the pivot of a model.
 
     Args:
         model: of OpenVINO, or of ONNX in an opset from 13 on, without functions.
+        labels: how messages name the nodes that make these values, where not as the model does.
 
     Raises:
         UnsupportedError: nodes that are neither ours nor plumbing, all of them named; a node that means
@@ -49,6 +51,7 @@ def read(model: Model) -> Pivot:
     for name, array in graph.constants.items():
         pivot.add_constant(array, name)
     for node in graph.nodes:
+        node = replace(node, label=(labels or {}).get(node.outputs[0], node.label))
         reader = _reader(node)
         assert reader is not None
         with blaming(model.file, node.label):
