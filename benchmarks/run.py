@@ -44,9 +44,9 @@ def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) ->
         task = progress.add_task("", total=len(wanted))
         for index, row in wanted:
             progress.update(task, description=str(row))
-            seconds = (0.3 if quick else 1.0) * len(row.settings)
+            seconds = (0.2 if quick else 1.5) * len(row.settings)
             try:
-                lines += running.measure(index, row, seconds, least=3 if quick else 7)
+                lines += running.measure(index, row, seconds, least=3 if quick else 9)
             except WorkerError as error:
                 well = False
                 console.print(f"{row}: {error}, see {BUILD / 'log.txt'}", markup=False)

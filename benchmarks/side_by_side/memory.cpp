@@ -78,7 +78,7 @@ Pass choose(int x_bytes, int y_bytes) {
 
 }  // namespace
 
-// out, of the size of x, starts at a cache line; elements is a multiple of 64. Returns 0, or 1 for sizes it lacks.
+// out, of the size of x, starts at a cache line; elements is a multiple of 64. Returns 0, or 1 for sizes that it lacks.
 extern "C" int move_bytes(const char* x, int x_bytes, const char* y, int y_bytes, char* out, ptrdiff_t elements,
                           int streaming, int threads) {
     Pass pass = streaming ? choose<true>(x_bytes, y_bytes) : choose<false>(x_bytes, y_bytes);
