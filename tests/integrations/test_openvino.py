@@ -1,0 +1,282 @@
+"""OpenVINO on our operators: the bits of hu.op in every type, and an error wherever a type would be narrowed."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+from tests.twin.grids import pow_grid, prelu_grid
+
+import halfulp as hu
+from halfulp.errors import ModelError, UnsupportedError
+
+ov: Any = pytest.importorskip("openvino")
+o: Any = pytest.importorskip("openvino.opset13")
+plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
+operators: Any = pytest.importorskip("halfulp.integrations.openvino_operators")
+
+wide = pytest.mark.skipif(not plugin.keeps_wide_types(), reason="this OpenVINO keeps no f64")
+KINDS = [pytest.param(kind, marks=wide) if kind in operators.WIDE else kind for kind in operators.ROWS]
+F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+
+
+def is_float(kind: Any) -> bool:
+    (name,) = getattr(kind, "values", (kind,))
+    return operators.ROWS[name].kind == "float"
+
+
+def parameter(kind: str, *shape: int) -> Any:
+    return o.parameter(list(shape), getattr(ov.Type, kind))
+
+
+def answer(model: Any, *feeds: np.ndarray, device: str = "CPU") -> np.ndarray:
+    """Return the first output of a model with our operators."""
+    gc.collect()  # the operators must live without a reference in Python
+    request = ov.Core().compile_model(model, device, F32 if device == "CPU" else {}).create_infer_request()
+    request.infer([operators.tensor_of(feed) for feed in feeds])
+    return operators.array_of(request.get_output_tensor(0)).copy()
+
+
+def replaced(outputs: list[Any], *parameters: Any) -> Any:
+    return plugin.replace(ov.Model(outputs, list(parameters)))
+
+
+def assert_same_bits(got: np.ndarray, expected: np.ndarray) -> None:
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_powers_of_every_type(kind: str, dynamic: bool) -> None:
+    name = operators.ROWS[kind].name
+    grid = pow_grid(name, name, np.random.default_rng(6))
+    x, y = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
+    a, b = (parameter(kind, -1 if dynamic else x.size) for _ in range(2))
+    assert_same_bits(answer(replaced([o.power(a, b)], a, b), x, y), hu.pow(x, y))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if is_float(kind)])
+def test_prelu_of_every_type(kind: str) -> None:
+    name = operators.ROWS[kind].name
+    grid = prelu_grid(name, np.random.default_rng(7))
+    x, slope = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
+    if kind == "f16":  # it arrives as f32, where the processor makes signalling NaNs quiet
+        quiet = np.uint16(0x200)
+        x = np.where(np.isnan(x), (x.view(np.uint16) | quiet).view(np.float16), x)
+    a, b = parameter(kind, 1, x.size), parameter(kind, x.size)
+    assert_same_bits(answer(replaced([o.prelu(a, b)], a, b), x[None], slope), hu.prelu(x[None], slope))
+
+
+@pytest.mark.parametrize("kind", ["f32", pytest.param("f64", marks=wide)])
+def test_a_slope_of_rank_1_goes_to_the_channels(kind: str) -> None:
+    dtype = operators.ROWS[kind].dtype
+    x = np.random.default_rng(8).normal(size=(2, 3, 3)).astype(dtype)
+    slope = np.array([0.1, 0.2, 0.3], dtype)
+    a = parameter(kind, -1, 3, -1)
+    got = answer(replaced([o.prelu(a, o.constant(slope))], a), x)
+    assert_same_bits(got, hu.prelu(x, slope[:, None]))
+
+
+def test_broadcasting_with_sizes_that_are_not_known() -> None:
+    x, y = np.float32([[[2]], [[3]]]), np.float32([[1, 2, 0.5]])
+    a, b = parameter("f32", -1, -1, -1), parameter("f32", -1, -1)
+    model = replaced([o.power(a, b)], a, b)
+    assert_same_bits(answer(model, x, y), hu.pow(x, y))
+    model.reshape({0: [2, 1, 1], 1: [1, 3]})
+    assert tuple(model.output(0).shape) == (2, 1, 3)
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "xml"])
+def test_a_model_from_a_file(suffix: str, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 15]>
+        g (float[N, 3] x, float[3] slope) => (float[N, 3] z) {
+            half = Constant <value = float {0.3}> ()
+            e = Exp(x)
+            p = Pow(e, half)
+            n = Neg(p)
+            z = PRelu(n, slope)
+        }"""
+    onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
+    model = ov.Core().read_model(tmp_path / "m.onnx")
+    if suffix == "xml":
+        ov.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
+        model = ov.Core().read_model(tmp_path / "m.xml")
+    names = [(end.get_any_name(), end.get_node().get_friendly_name()) for end in model.outputs]
+    x, slope = np.zeros((2, 3), np.float32), np.float32([0.1, 0.2, 0.7])
+    assert plugin.replace(model) is model
+    assert [(end.get_any_name(), end.get_node().get_friendly_name()) for end in model.outputs] == names
+    kinds = {node.get_type_name() for node in model.get_ordered_ops()}
+    assert {"HalfulpPower", "HalfulpPReLU"} <= kinds
+    assert not {"Power", "PRelu"} & kinds
+    assert_same_bits(answer(model, x, slope), hu.prelu(-hu.pow(np.ones_like(x), np.float32(0.3)), slope))
+
+
+def test_bodies_of_a_condition() -> None:
+    choice, x = o.parameter([], np.bool_), parameter("f32", 3)
+    then, other = parameter("f32", 3), parameter("f32", 3)
+    bodies = [
+        ov.Model([o.power(then, np.float32(0.3))], [then]),
+        ov.Model([o.prelu(other, np.float32([0.3]))], [other]),
+    ]
+    node = o.if_op(choice)
+    node.set_then_body(bodies[0])
+    node.set_else_body(bodies[1])
+    node.set_input(x.output(0), then, other)
+    out = node.set_output(bodies[0].results[0], bodies[1].results[0])
+    compiled = ov.Core().compile_model(replaced([out], choice, x), "CPU", F32)
+    v = np.float32([0.1, -2, 7])
+    assert_same_bits(compiled([np.array(True), v])[0], hu.pow(v, np.float32(0.3)))
+    assert_same_bits(compiled([np.array(False), v])[0], hu.prelu(v, np.float32(0.3)))
+
+
+# Types that the plugin narrows.
+
+NUMBERS = np.array([[1e300, 1 / 3], [np.inf, 5e-324]])
+
+
+@wide
+def test_wide_tensors_pass_what_moves_them_and_constants() -> None:
+    x = parameter("f64", 2, 2)
+    turned = o.transpose(x, np.array([1, 0]))
+    moved = o.reshape(o.constant(np.array([[1.0, 3], [1, 1]])), np.array([4]), False)
+    power = o.power(o.reshape(turned, np.array([4]), False), moved)
+    got = answer(replaced([o.unsqueeze(power, np.array([0]))], x), NUMBERS)
+    assert_same_bits(got, hu.pow(NUMBERS.T.reshape(1, 4), np.array([1.0, 3, 1, 1])))
+
+
+@wide
+def test_a_power_of_constants_is_exact() -> None:
+    x = parameter("f64", 2, 2)
+    third = o.power(np.float64(3), np.float64(-1))
+    assert_same_bits(answer(replaced([o.power(x, third)], x), NUMBERS), hu.pow(NUMBERS, 1 / 3))
+
+
+@wide
+def test_a_tensor_with_several_readers() -> None:
+    x = parameter("f64", 2, 2)
+    inner = o.power(x, np.float64(0.5))
+    model = replaced([o.power(inner, x), o.power(inner, inner), o.shape_of(x)], x)
+    results = ov.Core().compile_model(model, "CPU", F32)([NUMBERS])
+    root = hu.pow(NUMBERS, 0.5)
+    assert_same_bits(results[0], hu.pow(root, NUMBERS))
+    assert_same_bits(results[1], hu.pow(root, root))
+
+
+@wide
+@pytest.mark.filterwarnings("error")
+def test_converts_round_once_and_keep_infinities() -> None:
+    x = parameter("f32", 3)
+    values = np.float32([np.inf, 3e38, -1e-45])
+    got = answer(replaced([o.power(o.convert(x, "f64"), np.float64(3))], x), values)
+    assert_same_bits(got, hu.pow(values.astype(np.float64), 3.0))
+    x = parameter("f64", 2, 2)
+    got = answer(replaced([o.convert(o.power(x, np.float64(1)), "f32")], x), NUMBERS)
+    assert_same_bits(got, np.float32([[np.inf, 1 / 3], [np.inf, 0]]))
+
+
+@wide
+def test_an_exponent_that_is_converted_from_i64_does_not_wrap() -> None:
+    x, y = parameter("f32", 3), parameter("i64", 3)
+    exponents = np.array([2**32, 2**40, -(2**33)])
+    got = answer(replaced([o.power(x, o.convert(y, "f32"))], x, y), np.float32([2, -1, 2]), exponents)
+    assert_same_bits(got, np.float32([np.inf, 1, 0]))
+
+
+@wide
+@pytest.mark.parametrize("side", ["before", "after", "beside"])
+def test_a_neighbour_that_narrows_is_named(side: str) -> None:
+    x = parameter("i64", 2)
+    add = o.add(x, x)
+    add.set_friendly_name("sum")
+    power = o.power(add if side == "before" else x, np.int64(3))
+    outputs = [power, add]
+    if side == "after":
+        outputs = [o.multiply(power, x, name="sum")]
+    with pytest.raises(UnsupportedError, match=r"i64 (comes from|goes to) 'sum'"):
+        replaced(outputs, x)
+
+
+@wide
+def test_constants_that_could_not_keep_their_type_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="constant output"):
+        replaced([o.power(np.array([1e300]), np.float64(1))])
+    x, shape = parameter("f64", 2), parameter("i64", 1)
+    moved = o.reshape(o.constant(np.array([[1e300], [2]])), shape, False)
+    with pytest.raises(UnsupportedError, match="moves as others say"):
+        replaced([o.power(x, moved)], x, shape)
+
+
+@wide
+def test_a_body_with_wide_tensors_is_refused() -> None:
+    choice, x, inner, other = o.parameter([], np.bool_), *(parameter("f64", 2) for _ in range(3))
+    then, otherwise = ov.Model([o.power(inner, inner)], [inner]), ov.Model([other], [other])
+    node = o.if_op(choice)
+    node.set_then_body(then)
+    node.set_else_body(otherwise)
+    node.set_input(x.output(0), inner, other)
+    out = node.set_output(then.results[0], otherwise.results[0])
+    with pytest.raises(UnsupportedError, match="inside of a body"):
+        replaced([out], choice, x)
+
+
+@wide
+def test_a_device_that_loses_the_mark_raises() -> None:
+    x = parameter("f64", 2, 2)
+    model = replaced([o.power(x, x)], x)
+    with pytest.raises(RuntimeError, match="another type than the model declares"):
+        answer(model, NUMBERS, device="HETERO:CPU")
+
+
+def test_a_version_that_keeps_no_wide_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin.keeps_wide_types.cache_clear()
+    monkeypatch.setattr(plugin, "_attribute", lambda: None)
+    try:
+        x = parameter("u64", 2)
+        with pytest.raises(UnsupportedError, match="2026"):
+            replaced([o.power(x, x)], x)
+        x = parameter("i32", 2)
+        assert answer(replaced([o.power(x, x)], x), np.int32([3, -2])).tolist() == [27, 0]
+    finally:
+        plugin.keeps_wide_types.cache_clear()
+
+
+# The rest.
+
+
+def test_a_node_that_breaks_a_clause_is_named() -> None:
+    x = parameter("i32", 2)
+    node = o.prelu(x, np.int32([2]))
+    node.set_friendly_name("leak")
+    with pytest.raises(ModelError, match=r"node 'leak' \(PRelu\), openvino.PReLU-1.C3"):
+        replaced([node], x)
+
+
+@pytest.mark.parametrize("kind", ["f32", pytest.param("f64", marks=wide)])
+def test_saved_and_read_back(kind: str, tmp_path: Path) -> None:
+    dtype = operators.ROWS[kind].dtype
+    x = parameter(kind, 3)
+    ov.save_model(
+        replaced([o.power(x, o.constant(dtype.type(0.3)))], x), tmp_path / "m.xml", compress_to_fp16=False
+    )
+    core = ov.Core()
+    for operator in plugin.OPERATORS:
+        core.add_extension(operator)
+    values = np.array([1e30, 2, 1 / 3], dtype)
+    got = core.compile_model(core.read_model(tmp_path / "m.xml"), "CPU", F32)([values])[0]
+    assert_same_bits(got, hu.pow(values, dtype.type(0.3)))
+
+
+def test_the_host_may_flush_denormals() -> None:
+    x = parameter("f32", 2)
+    model = replaced([o.power(x, np.float32(1))], x)
+    values = np.float32([1e-45, -3e-39])
+    (got,) = (
+        ov.Core().compile_model(model, "CPU", F32 | {"CPU_DENORMALS_OPTIMIZATION": True})([values]).values()
+    )
+    assert_same_bits(got, values)
