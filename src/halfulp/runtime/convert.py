@@ -220,7 +220,12 @@ def _refusal(model: ModelProto) -> str | None:
     """Return what the onnx package's checker holds against a model, if anything."""
     try:
         onnx.checker.check_model(_without_data(model), full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
         return printable(" ".join(str(error).split()))
     return None
 

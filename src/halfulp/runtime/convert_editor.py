@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,12 +62,23 @@ class Names:
 
     def new(self, wished: str) -> str:
         """Return a name that nothing has, like the one wished for."""
-        name, number = wished, 1
-        while name in self._taken:
-            number += 1
-            name = f"{wished}_{number}"
+        name = unused(wished, self._taken)
         self._taken.add(name)
         return name
+
+
+def unused(wished: str, taken: Container[str]) -> str:
+    """Return a name that is not taken, like the one wished for.
+
+    Example:
+        >>> unused("y", {"x"}), unused("x", {"x", "x_2"})
+        ('y', 'x_3')
+    """
+    name, number = wished, 1
+    while name in taken:
+        number += 1
+        name = f"{wished}_{number}"
+    return name
 
 
 class Editor:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.frontends.graph import Array, Graph, Model, Node, listed
+from halfulp.frontends.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.frontends.onnx_tensors import dtype_of
 from halfulp.runtime.convert_editor import NoExactForm
 from halfulp.runtime.convert_pivot import Pivot
@@ -153,7 +153,10 @@ def _onnx_constant(node: Node, pivot: Pivot) -> None:
 
 
 def _onnx_cast(node: Node, pivot: Pivot) -> None:
-    to = dtype_of(node.attributes["to"]).name
+    try:
+        to = type_name(dtype_of(node.attributes["to"]))
+    except KeyError:
+        raise HalfulpError("Cast does not know the type", got=node.attributes["to"]) from None
     saturate = bool(node.attributes.get("saturate", 1))
     pivot.add("cast", node.inputs, node.label, node.outputs[0], to=to, saturate=saturate)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.graph import Array, Value, type_name
-from halfulp.runtime.convert_editor import Change, NoExactForm
+from halfulp.runtime.convert_editor import Change, NoExactForm, unused
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
 from halfulp.specs.tensor import Dim, Shape, TensorType
 
@@ -91,11 +91,7 @@ class Pivot:
 
     def free(self, wished: str) -> str:
         """Return a name that no value has, like the one wished for."""
-        name, number = wished, 1
-        while name in self.types:
-            number += 1
-            name = f"{wished}_{number}"
-        return name
+        return unused(wished, self.types)
 
     def rank(self, name: str) -> int:
         """Return a value's rank; raises NoExactForm where it is not known."""
@@ -120,6 +116,7 @@ def infer(kind: str, operands: Sequence[TensorType], parameters: Mapping[str, An
             case "prelu":
                 return TensorType(x.type, UNIDIRECTIONAL.infer(x.shape, operands[1].shape, {}))
             case "unsqueeze":
+                _check_axes(x.shape, parameters["axes"])
                 return TensorType(x.type, unsqueezed(x.shape, parameters["axes"]))
             case "reshape":
                 return TensorType(x.type, _reshaped(x.shape, parameters["shape"]))
@@ -133,6 +130,13 @@ def infer(kind: str, operands: Sequence[TensorType], parameters: Mapping[str, An
     if kind in ("less", "equal", "and"):
         return TensorType("bool", shape)
     return TensorType(operands[1].type if kind == "where" else x.type, shape)
+
+
+def _check_axes(shape: Shape, axes: Sequence[int]) -> None:
+    rank = len(axes) + len(shape or ())
+    known = shape is not None
+    if len(set(axes)) < len(axes) or (known and not all(0 <= axis < rank for axis in axes)):
+        raise HalfulpError("the axes must be distinct dims of the output", got=list(axes)[:64])
 
 
 def unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:

@@ -13,22 +13,14 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.frontends.graph import Array, Value
-from halfulp.runtime.cast import cast
+from halfulp.frontends.graph import Value
 from halfulp.runtime.convert_broadcast import BROADCASTING, is_one, to_legacy, to_numpy
 from halfulp.runtime.convert_editor import Editor, NoExactForm, inherit
+from halfulp.runtime.convert_exact import exactly_as, holds
 from halfulp.runtime.convert_known import held_tensor
-from halfulp.runtime.feeds import dtype_named
 
 Step = Callable[[NodeProto, Editor], None]
 
-# How many bits an exponent of a type has at most: what has at least as many holds each of its values.
-# fmt: off
-SIGNIFICANT = {
-    "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
-    "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
-}
-# fmt: on
 _FLOATS = ("float16", "float32", "float64")
 _MOST_PRODUCT = 64  # an integer to a constant power up to this becomes products
 
@@ -72,30 +64,13 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
             )
         edit.note(f"the exponent, a constant in {y}, is stored in {x}, exactly")
         return edit.keep(_with_input(node, 1, edit.constant(held, "exponent")))
-    if SIGNIFICANT.get(y, 64) > SIGNIFICANT[x]:
+    if not holds(x, y):
         raise NoExactForm(
             f"before opset 12 the exponent has the base's type, and {x} does not hold every {y};"
             " a power in a wider type would be rounded twice"
         )
     edit.note(f"the exponent is cast from {y} to {x}, exactly")
     return edit.keep(_with_input(node, 1, edit.cast(node.input[1], x)))
-
-
-def exactly_as(array: Array, kind: str) -> Array | None:
-    """Return an array in another type, or None where that would change a value.
-
-    Example:
-        >>> exactly_as(np.array([2, 3]), "float16"), exactly_as(np.array([2049]), "float16")
-        (array([2., 3.], dtype=float16), None)
-    """
-    with np.errstate(all="ignore"):
-        there = cast(array, dtype_named(kind))
-        back = cast(there, array.dtype)
-    same = (back == array) | ((array != array) & (there != there))
-    if array.dtype.kind in "iu":
-        # What lies beyond an integer type comes back as its largest value.
-        same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
-    return there if bool(np.all(same)) else None
 
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:

@@ -18,11 +18,10 @@ from halfulp.errors import HalfulpError
 from halfulp.frontends.graph import Value
 from halfulp.runtime.convert_broadcast import is_one
 from halfulp.runtime.convert_editor import Change, Editor, NoExactForm
+from halfulp.runtime.convert_exact import SIGNIFICANT, exactly_as, holds, is_float
 from halfulp.runtime.convert_known import default_opset
 from halfulp.runtime.convert_onnx import OURS, check_node, finish, opset_of, to_opset
-from halfulp.runtime.convert_steps import SIGNIFICANT, exactly_as
 from halfulp.runtime.convert_walk import Walk
-from halfulp.types import TYPES
 
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -177,7 +176,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 def _wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of a type that is not taken goes through, and what that costs."""
     if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
-        if _is_float(x):
+        if is_float(x):
             return "float32", "the power is rounded twice: to float32, then back"
         return "float32", "a power of 2^24 and more is rounded, and does not wrap around"
     if x == "float64":
@@ -188,9 +187,9 @@ def _wider(x: str, target: Target) -> tuple[str, str]:
 
 def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target) -> str:
     """Return the exponent in a type that the target takes, exactly if there is one."""
-    if not _is_float(base):
+    if not is_float(base):
         # To the power of an integer it wraps around, to that of a float it saturates.
-        wanted = tuple(kind for kind in wanted if _is_float(kind) == _is_float(y))
+        wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
     preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
     array = edit.known.array(name)
     if array is not None:
@@ -203,32 +202,11 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
         if holds(kind, y):
             edit.note(f"the exponent is cast from {y} to {kind}, exactly: {target.name} takes no {y} here")
             return edit.cast(name, kind)
-    floats = [kind for kind in wanted if _is_float(kind)]
+    floats = [kind for kind in wanted if is_float(kind)]
     kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
     lost = f"an exponent that {kind} does not hold {'is rounded' if floats else 'wraps around'}"
     edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost)
     return edit.cast(name, kind)
-
-
-def _is_float(kind: str) -> bool:
-    return TYPES[kind].kind == "float"
-
-
-def holds(kind: str, other: str) -> bool:
-    """Tell whether a type holds every value of another one."""
-    if kind == other:
-        return True
-    if _is_float(kind):
-        if SIGNIFICANT.get(other, 64) > SIGNIFICANT[kind]:
-            return False
-        # The range of bfloat16 is float32's.
-        return other != "bfloat16" or kind in ("float32", "float64")
-    if _is_float(other):
-        return False
-    bits, others = (int(each.lstrip("uint")) for each in (kind, other))
-    if kind.startswith("uint"):
-        return other.startswith("uint") and bits >= others
-    return bits > others if other.startswith("uint") else bits >= others
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

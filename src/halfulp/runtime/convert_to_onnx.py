@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
 from halfulp.frontends.graph import Array, Value
-from halfulp.runtime.convert_editor import NoExactForm, enum_of
+from halfulp.runtime.convert_editor import NoExactForm, enum_of, unused
 from halfulp.runtime.convert_from_graph import blaming
 from halfulp.runtime.convert_pivot import Op, Pivot
 from halfulp.runtime.feeds import dtype_named
@@ -171,10 +171,7 @@ class _Writer:
         self._graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
 
     def _free(self, wished: str) -> str:
-        name, number = wished, 1
-        while name in self._names:
-            number += 1
-            name = f"{wished}_{number}"
+        name = unused(wished, self._names)
         self._names.add(name)
         return name
 

@@ -12,10 +12,9 @@ from halfulp.frontends.graph import Graph, Model, Node, Value, printable
 from halfulp.frontends.openvino_layers import OPENVINO_TYPES
 from halfulp.runtime.convert_broadcast import is_one
 from halfulp.runtime.convert_editor import NoExactForm
+from halfulp.runtime.convert_exact import exactly_as, holds
 from halfulp.runtime.convert_from_graph import blaming
 from halfulp.runtime.convert_pivot import Op, Pivot
-from halfulp.runtime.convert_steps import exactly_as
-from halfulp.runtime.convert_target import holds
 from halfulp.types import TYPES
 
 

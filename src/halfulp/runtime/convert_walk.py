@@ -98,6 +98,9 @@ class Walk:
         if isinstance(owner, FunctionProto):
             where = owner.name
         for index, node in enumerate(owner.node):
+            # Of functions that nothing calls, the front end has not looked at the nodes.
+            if any(isinstance(text, bytes) for text in (node.name, node.op_type, *node.input, *node.output)):
+                raise ModelError("a name is not UTF-8", file=self._file, node=f"{where}.#{index}")
             name = label(node, index, where)
             labels.update(dict.fromkeys(node.output, name))
             for attribute in node.attribute:

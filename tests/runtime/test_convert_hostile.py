@@ -1,0 +1,86 @@
+"""Broken models, converted: an error of ours, or a model that passes the checker, and nothing else."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import onnx
+import pytest
+from onnx import parser
+
+import halfulp as hu
+
+NETWORK = """<ir_version: 9, opset_import: ["": 15, "mine": 1]>
+    net (float[N, 3, 4] x, int8[3, 1] y, float[4] s, bool c) => (float[N, 3, 4] z) <float[4] w = {1, 2, 0.5, -1}> {
+        a = mine.f (x, y)
+        b = Pow (a, w)
+        two = Constant <value_int = 2> ()
+        d = Pow (b, two)
+        r = If (c) <
+            then_branch = yes () => (float[N, 3, 4] k) { k = PRelu (d, s) },
+            else_branch = no () => (float[N, 3, 4] n) { n = Softmax (d) }>
+        z = Mul (r, w)
+    }
+    <domain: "mine", opset_import: ["": 15]> f (b, e) => (r) { r = Pow (b, e) }"""
+PLAIN = """<ir_version: 8, opset_import: ["": 16]>
+    net (float[2, 3] x, int32[2, 3] k) => (float[1, 2, 3] z) <float[3] s = {1, 2, 3}, int64[1] axes = {0}> {
+        e = Cast <to = 1> (k)
+        b = Less (x, e)
+        c = Where (b, x, e)
+        p = PRelu (c, s)
+        q = Pow (p, k)
+        z = Unsqueeze (q, axes)
+    }"""
+OLD = """<ir_version: 3, opset_import: ["": 6]>
+    g (float[2, 3, 3] x, float[3] y) => (float[2, 3, 3] z) {
+        p = PRelu (x, y)  z = Pow <axis = 1, broadcast = 1> (p, y)
+    }"""
+SEEDS = [parser.parse_model(text).SerializeToString() for text in (NETWORK, PLAIN, OLD)]
+WAYS: list[dict[str, Any]] = [
+    *({"opset": opset} for opset in (5, 6, 11, 13, 28)),
+    *({"target": target} for target in ("onnxruntime", "openvino", "directml", "tensorrt")),
+    *({"to": format} for format in ("openvino", "directml")),
+    *({"prelu": how} for how in ("expand", "fold")),
+]
+
+
+def mutated(rng: random.Random) -> bytes:
+    """Return one of the models with a few bytes changed."""
+    data = bytearray(rng.choice(SEEDS))
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        place = rng.randrange(len(data))
+        data[place] = rng.choice([rng.randrange(256), 0, 1, 255, data[place] ^ 1])
+    return bytes(data)
+
+
+def convert(data: bytes, way: dict[str, Any]) -> bool:
+    """Convert a model; tell whether there was nothing to say against it."""
+    try:
+        after = hu.convert(data, **way)
+    except hu.HalfulpError:
+        return False
+    if isinstance(after.model, onnx.ModelProto) and not any(
+        "checker" in change.what for change in after.changes
+    ):
+        onnx.checker.check_model(after.model, full_check=True)
+    return True
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_mutated_bytes(way: dict[str, Any]) -> None:
+    rng = random.Random(str(way))
+    found = {convert(mutated(rng), way) for _ in range(500)}
+    assert found == {True, False}
+
+
+@pytest.mark.exhaustive
+def test_mutated_bytes_for_minutes() -> None:
+    rng = random.Random()
+    seed = rng.randrange(1 << 32)
+    print("seed", seed)
+    rng.seed(seed)
+    end = time.monotonic() + 180
+    while time.monotonic() < end:
+        convert(mutated(rng), rng.choice(WAYS))
