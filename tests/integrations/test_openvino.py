@@ -191,15 +191,32 @@ def test_an_exponent_that_is_converted_from_i64_does_not_wrap() -> None:
 @wide
 @pytest.mark.parametrize("side", ["before", "after", "beside"])
 def test_a_neighbour_that_narrows_is_named(side: str) -> None:
-    x = parameter("i64", 2)
+    x = parameter("f64", 2)
     add = o.add(x, x)
     add.set_friendly_name("sum")
-    power = o.power(add if side == "before" else x, np.int64(3))
+    power = o.power(add if side == "before" else x, np.float64(3))
     outputs = [power, add]
     if side == "after":
         outputs = [o.multiply(power, x, name="sum")]
-    with pytest.raises(UnsupportedError, match=r"i64 (comes from|goes to) 'sum'"):
+    with pytest.raises(UnsupportedError, match=r"f64 (comes from|goes to) 'sum'"):
         replaced(outputs, x)
+
+
+@wide
+@pytest.mark.parametrize("kind", ["i64", "u64"])
+@pytest.mark.parametrize("to", ["ours", "mover", "convert", "ours, converted"])
+def test_an_integer_result_that_does_not_go_to_an_output_is_refused(kind: str, to: str) -> None:
+    # The plugin converts it to i32 on its way there.
+    x = parameter("i32" if "converted" in to else kind, 2)
+    two = o.constant(np.array(2, operators.ROWS[kind].dtype))
+    power = o.convert(x, kind) if "converted" in to else o.power(x, two)
+    power.set_friendly_name("first")
+    follower = {
+        "mover": lambda: o.reshape(power, np.array([2, 1]), False),
+        "convert": lambda: o.convert(power, "f32"),
+    }.get(to, lambda: o.power(power, two))
+    with pytest.raises(UnsupportedError, match="goes from 'first'"):
+        replaced([follower()], x)
 
 
 @wide

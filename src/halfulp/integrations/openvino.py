@@ -120,7 +120,7 @@ class _Marking:
             for output in node.outputs():
                 if _type(output) in WIDE:
                     for end in list(output.get_target_inputs()):
-                        self._downstream(end)
+                        self._downstream(end, node)
 
     def _upstream(self, end: Any) -> None:
         node = end.get_source_output().get_node()
@@ -132,10 +132,16 @@ class _Marking:
         else:
             self._enter(node)
 
-    def _downstream(self, end: Any) -> None:
+    def _downstream(self, end: Any, source: Any) -> None:
         node = end.get_node()
         if node.get_name() not in self._members:
             return
+        if _is_ours(source) and _type(end) in ("i64", "u64") and node.get_type_name() != "Result":
+            # Mark or no mark, the plugin puts a conversion to i32 there.
+            raise _narrowed(
+                _type(end),
+                f"goes from {_label(source)} to {_label(node)}; it is kept only to a model's output",
+            )
         if _carries(node) and (end.get_index() == 0 or _is_ours(node)):
             self._enter(node)
         elif node.get_type_name() not in ("Result", "ShapeOf"):
