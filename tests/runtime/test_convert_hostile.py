@@ -39,7 +39,7 @@ OLD = """<ir_version: 3, opset_import: ["": 6]>
     }"""
 SEEDS = [parser.parse_model(text).SerializeToString() for text in (NETWORK, PLAIN, OLD)]
 WAYS: list[dict[str, Any]] = [
-    *({"opset": opset} for opset in (5, 6, 11, 13, 28)),
+    *({"opset": opset} for opset in (5, 6, 11, 13, onnx.defs.onnx_opset_version())),
     *({"target": target} for target in ("onnxruntime", "openvino", "directml", "tensorrt")),
     *({"to": format} for format in ("openvino", "directml")),
     *({"prelu": how} for how in ("expand", "fold")),
