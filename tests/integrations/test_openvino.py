@@ -151,6 +151,16 @@ def test_wide_tensors_pass_what_moves_them_and_constants() -> None:
 
 
 @wide
+@pytest.mark.parametrize("kind", ["i64", "u64"])
+def test_wide_integers_pass_what_moves_them(kind: str) -> None:
+    x = parameter(kind, 2, 2)
+    numbers = np.array([[2**62 + 1, 3], [2**40, 7]], operators.ROWS[kind].dtype)
+    moved = o.squeeze(o.unsqueeze(o.transpose(x, np.array([1, 0])), np.array([0])), np.array([0]))
+    got = answer(replaced([o.power(moved, o.constant(numbers[0, 1]))], x), numbers)
+    assert_same_bits(got, numbers.T**3)
+
+
+@wide
 def test_a_power_of_constants_is_exact() -> None:
     x = parameter("f64", 2, 2)
     third = o.power(np.float64(3), np.float64(-1))

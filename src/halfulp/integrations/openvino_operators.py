@@ -95,7 +95,8 @@ class _Operator(ov.Op):
         declared = next(name for name, row in ROWS.items() if row.dtype == values.dtype)
         held = tensor.element_type.get_type_name()
         self._check_held(held, declared)
-        tensor.shape = ov.Shape(values.shape)
+        if tuple(tensor.shape) != values.shape:
+            tensor.shape = ov.Shape(values.shape)
         stored = storage(_cast(values, held), ROWS[held])
         target = tensor.data
         target.view(stored.dtype)[...] = stored.reshape(target.shape)
