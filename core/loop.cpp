@@ -56,6 +56,17 @@ struct Box {
     }
 };
 
+// The rows of a square tile are short, and of few lengths: a call of memcpy would cost more than the copy.
+inline void copy_row(char* to, const char* from, size_t bytes) {
+    switch (bytes) {
+        case 128: std::memcpy(to, from, 128); break;
+        case 64: std::memcpy(to, from, 64); break;
+        case 32: std::memcpy(to, from, 32); break;
+        case 16: std::memcpy(to, from, 16); break;
+        default: std::memcpy(to, from, bytes);
+    }
+}
+
 // Gathers (to packed) or scatters (from packed) a box of words; memcpy because they may be unaligned.
 template <typename Word, bool gather>
 void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
@@ -63,7 +74,12 @@ void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
     ptrdiff_t n = box.extent[box.axes - 1], stride = box.stride[box.axes - 1];
     box.for_each_row(data, [&](char* row) {
         if (stride == static_cast<ptrdiff_t>(sizeof(Word)) && !swapped) {
-            std::memcpy(gather ? packed : row, gather ? row : packed, sizeof(Word) * static_cast<size_t>(n));
+            copy_row(gather ? packed : row, gather ? row : packed, sizeof(Word) * static_cast<size_t>(n));
+        } else if (gather && stride == 0) {  // a broadcast element, in a loop of stores alone
+            Word word;
+            std::memcpy(&word, row, sizeof(Word));
+            if (swapped) word = byte_swap(word);
+            for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * sizeof(Word), &word, sizeof(Word));
         } else {
             for (ptrdiff_t i = 0; i < n; ++i) {
                 Word word;
@@ -172,7 +188,11 @@ public:
     void run(ptrdiff_t first, ptrdiff_t end) {
         FpEnvironment default_environment;
         if (loop_.is_flat()) return run_flat(first * tile_size, std::min(end * tile_size, loop_.shape_.extent[0]));
-        for (ptrdiff_t tile = first; tile < end; ++tile) run_tile(tile);
+        seek(first);
+        for (ptrdiff_t left = end - first; left > 0; --left) {
+            run_tile();
+            advance();
+        }
     }
 
 private:
@@ -193,36 +213,53 @@ private:
         }
     }
 
-    void run_tile(ptrdiff_t tile) {
-        ptrdiff_t offset[role_count] = {}, extent[max_dims];
-        int n = 1;
+    void seek(ptrdiff_t tile) {
         for (int i = loop_.shape_.dims - 1; i >= 0; --i) {
-            ptrdiff_t start = tile % loop_.tiles_along_[i] * loop_.tile_extent_[i];
+            position_[i] = tile % loop_.tiles_along_[i];
             tile /= loop_.tiles_along_[i];
-            extent[i] = std::min(loop_.tile_extent_[i], loop_.shape_.extent[i] - start);
-            n *= static_cast<int>(extent[i]);
-            for (int k = 0; k < role_count; ++k) offset[k] += start * loop_.views_[k].strides[i];
-        }
-        const void* inputs[2];
-        for (int k : {role_x, role_y}) inputs[k] = load(k, box_of(k, extent), loop_.views_[k].data + offset[k], n);
-        const View& out = loop_.views_[role_out];
-        char* target = out.data + offset[role_out];
-        Box box = box_of(role_out, extent);
-        if (is_direct(box, out, target)) {
-            f_(inputs[role_x], inputs[role_y], target, n);
-        } else {
-            f_(inputs[role_x], inputs[role_y], buffer_[role_out], n);
-            copy_box<false>(box, out, target, buffer_[role_out]);
+            move(i, position_[i]);
         }
     }
 
-    Box box_of(int operand, const ptrdiff_t* extent) const {
-        Box box{loop_.tile_axes_, {}, {}};
-        for (int i = 0; i < box.axes; ++i) {
-            box.extent[i] = extent[loop_.tile_axis_[i]];
-            box.stride[i] = loop_.views_[operand].strides[loop_.tile_axis_[i]];
+    // To the next tile, or from the last one back to the first.
+    void advance() {
+        for (int i = loop_.shape_.dims - 1; i >= 0; --i) {
+            move(i, 1);
+            if (++position_[i] < loop_.tiles_along_[i]) return;
+            move(i, -position_[i]);
+            position_[i] = 0;
         }
-        return box;
+    }
+
+    void move(int axis, ptrdiff_t tiles) {
+        for (int k = 0; k < role_count; ++k)
+            offset_[k] += tiles * loop_.tile_extent_[axis] * loop_.views_[k].strides[axis];
+    }
+
+    void run_tile() {
+        int n = 1;
+        Box boxes[role_count];
+        for (int i = 0; i < loop_.tile_axes_; ++i) {
+            int axis = loop_.tile_axis_[i];
+            ptrdiff_t left = loop_.shape_.extent[axis] - position_[axis] * loop_.tile_extent_[axis];
+            ptrdiff_t extent = std::min(loop_.tile_extent_[axis], left);
+            n *= static_cast<int>(extent);
+            for (int k = 0; k < role_count; ++k) {
+                boxes[k].extent[i] = extent;
+                boxes[k].stride[i] = loop_.views_[k].strides[axis];
+            }
+        }
+        const void* inputs[2];
+        for (int k = 0; k < role_count; ++k) boxes[k].axes = loop_.tile_axes_;
+        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], loop_.views_[k].data + offset_[k], n);
+        const View& out = loop_.views_[role_out];
+        char* target = out.data + offset_[role_out];
+        if (is_direct(boxes[role_out], out, target)) {
+            f_(inputs[role_x], inputs[role_y], target, n);
+        } else {
+            f_(inputs[role_x], inputs[role_y], buffer_[role_out], n);
+            copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
+        }
     }
 
     static bool is_direct(const Box& box, const View& view, const char* data) {
@@ -242,6 +279,8 @@ private:
 
     const Loop& loop_;
     const TileFunction& f_;
+    ptrdiff_t position_[max_dims];        // of the tile, counted in tiles
+    ptrdiff_t offset_[role_count] = {};   // of its first element, in bytes
     const char* loaded_[2] = {};
     int loaded_count_[2] = {};
     alignas(64) char buffer_[role_count][8 * tile_size];
