@@ -172,6 +172,8 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(tmp_path: Path) -> None:
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         env={**os.environ, "HALFULP_NUM_THREADS": "1"},
+        # Who runs the tests may have had interrupts ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while len(os.listdir(tmp_path)) < 2 and time.monotonic() < deadline:

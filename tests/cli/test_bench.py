@@ -12,7 +12,9 @@ COMMAND = [sys.executable, "-m", "halfulp", "bench"]
 
 
 def test_a_table_of_times_and_exactness() -> None:
-    done = subprocess.run([*COMMAND, "--seconds", "0", "--threads", "1"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*COMMAND, "--seconds", "0", "--threads", "1"], capture_output=True, text=True, check=True
+    )
     lines = done.stdout.splitlines()
     assert "halfulp" in lines[1]
     assert "numpy" in lines[1]
@@ -24,7 +26,9 @@ def test_a_table_of_times_and_exactness() -> None:
     assert "on 1 thread (" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--threads", "0"], ["--threads", "many"], ["--seconds", "-1"], ["more"]])
+@pytest.mark.parametrize(
+    "arguments", [["--threads", "0"], ["--threads", "many"], ["--seconds", "-1"], ["more"]]
+)
 def test_usage(arguments: list[str]) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
     assert done.returncode == 2

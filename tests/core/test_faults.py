@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -14,12 +13,13 @@ import numpy as np
 import halfulp as hu
 
 kind, layout = sys.argv[1:]
-if kind == "floats":  # bases near 1 with huge exponents, read against the memory's order
-    x = np.nextafter(np.ones((4000, 4000)), 2)[::-1, ::-1].T
-    y = np.full((4000, 4000), 1e15)
-else:  # truncated real powers
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which who started us may have had ignored
+if kind == "floats":  # a hard case, at about a microsecond each, read against the memory's order
+    x = np.full((4000, 4000), 0x400A022D3761AF1F).view(np.float64)[::-1, ::-1].T
+    y = np.full((4000, 4000), -1 / 3)
+else:  # truncated real powers that take all of 64 bits
     x = np.full(20_000_000, 3)
-    y = 0.7
+    y = 35.7
 out = np.zeros_like(x) if layout == "out" else None
 sent = []
 
@@ -169,6 +169,7 @@ def test_nothing_leaks(rounds: int, python: Callable[..., str]) -> None:
     assert python(LEAKS, rounds) == "ok\n"
 
 
-def test_the_interrupt_is_pythons_own() -> None:
+def test_the_interrupt_is_pythons_own(python: Callable[..., str]) -> None:
     """Importing changes no signal handler."""
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    program = "import signal; before = signal.getsignal(signal.SIGINT); import halfulp"
+    assert python(f"{program}; print(signal.getsignal(signal.SIGINT) is before)") == "True\n"
