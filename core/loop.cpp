@@ -279,8 +279,8 @@ private:
 
     const Loop& loop_;
     const TileFunction& f_;
-    ptrdiff_t position_[max_dims];        // of the tile, counted in tiles
-    ptrdiff_t offset_[role_count] = {};   // of its first element, in bytes
+    ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
+    ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};
     int loaded_count_[2] = {};
     alignas(64) char buffer_[role_count][8 * tile_size];
