@@ -11,7 +11,7 @@ from tests.frontends.models import parsed, single
 from typer.testing import CliRunner
 
 from halfulp.cli import app
-from halfulp.runtime import convert_verify
+from halfulp.runtime.convert import verify
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +61,10 @@ def test_for_a_target_and_with_bodies() -> None:
 
 def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parsed(OLD), "old.onnx")
-    real = convert_verify.run
+    real = verify.run
     calls = iter(range(99))
     monkeypatch.setattr(
-        convert_verify, "run", lambda *a: {name: value + next(calls) % 2 for name, value in real(*a).items()}
+        verify, "run", lambda *a: {name: value + next(calls) % 2 for name, value in real(*a).items()}
     )
     text = invoked("old.onnx", "new.onnx", "--opset", "15", "--verify", status=1)
     assert "output 'z', inputs of seed 0: 3" in text

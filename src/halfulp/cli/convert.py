@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 if TYPE_CHECKING:
-    from halfulp.runtime.convert_body import How
+    from halfulp.runtime.convert.body import How
 
 
 def convert(

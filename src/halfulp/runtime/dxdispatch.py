@@ -50,13 +50,7 @@ def run(
         ModelError: an input that is no resource or does not fit it, tensors that overlap, files that
             can't be written.
     """
-    foreign = [d for d in program.dispatchables.values() if d.desc is None]
-    if foreign:
-        raise UnsupportedError(
-            f"{program.file}: has dispatchables that are not ours",
-            expected=", ".join(OPERATORS),
-            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in foreign),
-        )
+    refuse_foreign(program)
     machine = _Machine(program, inputs, None if output_folder is None else Path(output_folder))
     for index, command in enumerate(program.commands):
         with machine.blaming(f"command {index}"):
@@ -68,6 +62,17 @@ def run(
                 case WriteFile():
                     machine.write_file(command)
     return machine.results(), machine.report
+
+
+def refuse_foreign(program: Program) -> None:
+    """Raise UnsupportedError where a program has dispatchables that are not ours; it names them."""
+    foreign = [d for d in program.dispatchables.values() if d.desc is None]
+    if foreign:
+        raise UnsupportedError(
+            f"{program.file}: has dispatchables that are not ours",
+            expected=", ".join(OPERATORS),
+            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in foreign),
+        )
 
 
 class _Machine:

@@ -12,9 +12,9 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.frontends.onnx_checks import label
 from halfulp.frontends.onnx_nodes import plain_domain
 from halfulp.frontends.onnx_tensors import TensorReader
-from halfulp.runtime.convert_editor import Change, Editor, Names, NoExactForm
-from halfulp.runtime.convert_functions import FunctionTypes, identity
-from halfulp.runtime.convert_known import Known, default_opset, graphs, infer_types, inner_path
+from halfulp.runtime.convert.editor import Change, Editor, Names, NoExactForm
+from halfulp.runtime.convert.functions import FunctionTypes, identity
+from halfulp.runtime.convert.known import Known, default_opset, graphs, infer_types, inner_path
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]

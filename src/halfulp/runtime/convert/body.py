@@ -12,10 +12,10 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from halfulp.errors import HalfulpError
 from halfulp.frontends.graph import Value
 from halfulp.frontends.onnx_nodes import plain_domain
-from halfulp.runtime.convert_editor import Change, Editor, NoExactForm
-from halfulp.runtime.convert_known import default_opset, graphs
-from halfulp.runtime.convert_onnx import check_node, finish, opset_of
-from halfulp.runtime.convert_walk import Walk
+from halfulp.runtime.convert.editor import Change, Editor, NoExactForm
+from halfulp.runtime.convert.known import default_opset, graphs
+from halfulp.runtime.convert.opset import check_node, finish, opset_of
+from halfulp.runtime.convert.walk import Walk
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 from halfulp.specs.resolve import in_force
 

@@ -2,7 +2,7 @@
 
 A step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds what says
 the same in the opset on the other side, or raises NoExactForm. A step that is not listed here is the
-onnx package's business (:mod:`halfulp.runtime.convert_foreign`).
+onnx package's business (:mod:`halfulp.runtime.convert.foreign`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
 from halfulp.frontends.graph import Value
-from halfulp.runtime.convert_broadcast import BROADCASTING, is_one, to_legacy, to_numpy
-from halfulp.runtime.convert_editor import Editor, NoExactForm, inherit
-from halfulp.runtime.convert_exact import exactly_as, holds
-from halfulp.runtime.convert_known import held_tensor
+from halfulp.runtime.convert.broadcast import BROADCASTING, is_one, to_legacy, to_numpy
+from halfulp.runtime.convert.editor import Editor, NoExactForm, inherit
+from halfulp.runtime.convert.exact import exactly_as, holds
+from halfulp.runtime.convert.known import held_tensor
 
 Step = Callable[[NodeProto, Editor], None]
 

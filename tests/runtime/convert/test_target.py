@@ -12,7 +12,7 @@ from tests.frontends.models import parsed, single
 import halfulp as hu
 from halfulp.frontends.onnx_nodes import schema_in_force
 from halfulp.runtime.convert import Conversion
-from halfulp.runtime.convert_target import TARGETS
+from halfulp.runtime.convert.target import TARGETS
 from halfulp.types import TYPES
 
 FLOATS = ("float16", "float32", "float64", "bfloat16")

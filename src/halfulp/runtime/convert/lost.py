@@ -8,8 +8,8 @@ from halfulp.frontends.dxdispatch import Program
 from halfulp.frontends.graph import Model, listed
 from halfulp.frontends.onnx_nodes import plain_domain
 from halfulp.frontends.openvino_builder import Origin
-from halfulp.runtime.convert_editor import Change
-from halfulp.runtime.convert_known import graphs
+from halfulp.runtime.convert.editor import Change
+from halfulp.runtime.convert.known import graphs
 
 
 def lost(model: ModelProto | Model | Program, file: str) -> list[Change]:

@@ -6,20 +6,19 @@ from math import frexp, prod
 
 import numpy as np
 
-from halfulp.errors import UnsupportedError
 from halfulp.frontends.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
     DML_ELEMENT_WISE_POW_OPERATOR_DESC,
     DML_SCALE_BIAS,
-    OPERATORS,
 )
 from halfulp.frontends.dxdispatch import Binding, Dispatch, Dispatchable, Program
-from halfulp.frontends.graph import Value, listed, printable
-from halfulp.runtime.convert_editor import NoExactForm
-from halfulp.runtime.convert_from_graph import blaming, integral
-from halfulp.runtime.convert_pivot import Pivot
+from halfulp.frontends.graph import Value, printable
+from halfulp.runtime.convert.editor import NoExactForm
+from halfulp.runtime.convert.from_graph import blaming, integral
+from halfulp.runtime.convert.pivot import Pivot
+from halfulp.runtime.dxdispatch import refuse_foreign
 from halfulp.runtime.feeds import dtype_named
 from halfulp.types import TYPES
 
@@ -31,13 +30,7 @@ def read(program: Program) -> Pivot:
         UnsupportedError: dispatchables that are not ours; tensors that lie in their resource in a way
             that can't be said elsewhere; ScaleBias where its rounding can't.
     """
-    foreign = [d for d in program.dispatchables.values() if d.desc is None]
-    if foreign:
-        raise UnsupportedError(
-            f"{program.file}: has dispatchables that are not ours",
-            expected=", ".join(OPERATORS),
-            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in foreign),
-        )
+    refuse_foreign(program)
     return _Reader(program).pivot()
 
 

@@ -14,11 +14,11 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.onnx_nodes import plain_domain
-from halfulp.runtime import convert_foreign
-from halfulp.runtime.convert_editor import Change, Editor
-from halfulp.runtime.convert_known import Known, default_opset
-from halfulp.runtime.convert_steps import STEPS
-from halfulp.runtime.convert_walk import Walk
+from halfulp.runtime.convert import foreign
+from halfulp.runtime.convert.editor import Change, Editor
+from halfulp.runtime.convert.known import Known, default_opset
+from halfulp.runtime.convert.steps import STEPS
+from halfulp.runtime.convert.walk import Walk
 from halfulp.specs.resolve import in_force
 from halfulp.specs.tensor import TensorType
 
@@ -80,12 +80,12 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
         if step is not None:
             step(node, edit)
         else:
-            convert_foreign.step(node, here, edit)
+            foreign.step(node, here, edit)
 
     walk.rewrite(
         owner,
         there,
-        lambda node: convert_foreign.changes(node.op_type, here, there),
+        lambda node: foreign.changes(node.op_type, here, there),
         rewrite,
         f"opset {there}",
     )

@@ -20,22 +20,15 @@ from halfulp.frontends.graph import Model, printable
 from halfulp.frontends.load import Source, load
 from halfulp.frontends.onnx_builder import build
 from halfulp.frontends.onnx_checks import label
-from halfulp.runtime import (
-    convert_from_dxdispatch,
-    convert_from_graph,
-    convert_to_dxdispatch,
-    convert_to_onnx,
-    convert_to_openvino,
-    convert_verify,
-)
-from halfulp.runtime.convert_body import How, body
-from halfulp.runtime.convert_editor import Change
-from halfulp.runtime.convert_lost import lost
-from halfulp.runtime.convert_onnx import opset_of, to_opset
-from halfulp.runtime.convert_pivot import Pivot
-from halfulp.runtime.convert_save import save_onnx
-from halfulp.runtime.convert_target import for_target
-from halfulp.runtime.convert_verify import Verification
+from halfulp.runtime.convert import from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
+from halfulp.runtime.convert.body import How, body
+from halfulp.runtime.convert.editor import Change
+from halfulp.runtime.convert.lost import lost
+from halfulp.runtime.convert.opset import opset_of, to_opset
+from halfulp.runtime.convert.pivot import Pivot
+from halfulp.runtime.convert.save import save_onnx
+from halfulp.runtime.convert.target import for_target
+from halfulp.runtime.convert.verify import Verification, compare
 
 Format = Literal["onnx", "openvino", "directml"]
 
@@ -130,7 +123,7 @@ def convert(
         after = work.model
         if isinstance(after, ModelProto):
             after = build(after, work.file, work.folder)
-        found = convert_verify.verify(work.before, after, seed=seed, renamed=work.renamed)
+        found = compare(work.before, after, seed=seed, renamed=work.renamed)
     conversion = Conversion(work.model, tuple(work.changes), found, work.folder)
     if output is not None:
         conversion.save(output)
@@ -166,20 +159,20 @@ class _Work:
         self.changes += lost(self.before if self._source is None else self._source, self.file)
         match wanted:
             case "onnx":
-                self.model = convert_to_onnx.write(pivot)
+                self.model = to_onnx.write(pivot)
             case "openvino":
-                self.model = convert_to_openvino.write(pivot)
+                self.model = to_openvino.write(pivot)
             case "directml":
-                self.model = convert_to_dxdispatch.write(pivot)
+                self.model = to_dxdispatch.write(pivot)
         self.changes += pivot.changes
         self.renamed = pivot.renamed
         self.folder = None
 
     def _pivot(self) -> Pivot:
         if isinstance(self.model, Program):
-            return convert_from_dxdispatch.read(self.model)
+            return from_dxdispatch.read(self.model)
         if isinstance(self.model, Model):
-            return convert_from_graph.read(self.model)
+            return from_graph.read(self.model)
         proto = self.model
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
@@ -187,8 +180,8 @@ class _Work:
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
-            self.changes += to_opset(proto, convert_to_onnx.OPSET, self.file, self.folder)
-        return convert_from_graph.read(build(proto, self.file, self.folder), labels)
+            self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
+        return from_graph.read(build(proto, self.file, self.folder), labels)
 
     def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""

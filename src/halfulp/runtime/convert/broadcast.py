@@ -8,7 +8,7 @@ from onnx import AttributeProto, NodeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.frontends.graph import Value
-from halfulp.runtime.convert_editor import Editor, NoExactForm
+from halfulp.runtime.convert.editor import Editor, NoExactForm
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.frontends.graph import Array, Value, type_name
-from halfulp.runtime.convert_editor import Change, NoExactForm, unused
+from halfulp.runtime.convert.editor import Change, NoExactForm, unused
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
 from halfulp.specs.tensor import Dim, Shape, TensorType
 

@@ -12,8 +12,8 @@ import numpy as np
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.frontends.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.frontends.onnx_tensors import dtype_of
-from halfulp.runtime.convert_editor import NoExactForm
-from halfulp.runtime.convert_pivot import Pivot
+from halfulp.runtime.convert.editor import NoExactForm
+from halfulp.runtime.convert.pivot import Pivot
 from halfulp.runtime.helpers import HELPERS
 from halfulp.specs.resolve import find
 

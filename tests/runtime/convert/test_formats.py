@@ -19,7 +19,7 @@ import halfulp as hu
 from halfulp.frontends import dxdispatch, openvino
 from halfulp.frontends.load import load
 from halfulp.runtime.convert import Conversion, Format
-from halfulp.runtime.convert_from_graph import integral
+from halfulp.runtime.convert.from_graph import integral
 from halfulp.types import TYPES
 
 FORMATS = get_args(Format)

@@ -10,11 +10,11 @@ import numpy as np
 from halfulp.errors import UnsupportedError
 from halfulp.frontends.graph import Graph, Model, Node, Value, printable
 from halfulp.frontends.openvino_layers import OPENVINO_TYPES
-from halfulp.runtime.convert_broadcast import is_one
-from halfulp.runtime.convert_editor import NoExactForm
-from halfulp.runtime.convert_exact import exactly_as, holds
-from halfulp.runtime.convert_from_graph import blaming
-from halfulp.runtime.convert_pivot import Op, Pivot
+from halfulp.runtime.convert.broadcast import is_one
+from halfulp.runtime.convert.editor import NoExactForm
+from halfulp.runtime.convert.exact import exactly_as, holds
+from halfulp.runtime.convert.from_graph import blaming
+from halfulp.runtime.convert.pivot import Op, Pivot
 from halfulp.types import TYPES
 
 

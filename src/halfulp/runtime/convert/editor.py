@@ -11,7 +11,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.frontends.graph import Array, Value
-from halfulp.runtime.convert_known import Known, type_of_tensor
+from halfulp.runtime.convert.known import Known, type_of_tensor
 from halfulp.specs.tensor import Shape
 
 

@@ -12,7 +12,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from halfulp.errors import HalfulpError
 from halfulp.frontends.files import inside, replacing
-from halfulp.runtime.convert_known import graphs
+from halfulp.runtime.convert.known import graphs
 
 
 def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:

@@ -12,9 +12,9 @@ from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
 from halfulp.frontends.graph import Array, Value
-from halfulp.runtime.convert_editor import NoExactForm, enum_of, unused
-from halfulp.runtime.convert_from_graph import blaming
-from halfulp.runtime.convert_pivot import Op, Pivot
+from halfulp.runtime.convert.editor import NoExactForm, enum_of, unused
+from halfulp.runtime.convert.from_graph import blaming
+from halfulp.runtime.convert.pivot import Op, Pivot
 from halfulp.runtime.feeds import dtype_named
 from halfulp.types import TYPES
 

@@ -62,7 +62,7 @@ class Verification:
         return f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs"
 
 
-def verify(
+def compare(
     before: Model | Program,
     after: Model | Program,
     *,

@@ -9,8 +9,8 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.frontends.graph import Value
 from halfulp.frontends.onnx_nodes import plain_domain
-from halfulp.runtime.convert_editor import enum_of
-from halfulp.runtime.convert_known import Types, graphs, infer_types
+from halfulp.runtime.convert.editor import enum_of
+from halfulp.runtime.convert.known import Types, graphs, infer_types
 
 Identity = tuple[str, str, str]
 

@@ -24,9 +24,9 @@ from halfulp.frontends.dxdispatch import Binding, Dispatch, Dispatchable, Progra
 from halfulp.frontends.dxdispatch_values import Constant, Values
 from halfulp.frontends.graph import Array, printable
 from halfulp.runtime.cast import cast
-from halfulp.runtime.convert_editor import NoExactForm
-from halfulp.runtime.convert_from_graph import blaming, integral
-from halfulp.runtime.convert_pivot import Op, Pivot
+from halfulp.runtime.convert.editor import NoExactForm
+from halfulp.runtime.convert.from_graph import blaming, integral
+from halfulp.runtime.convert.pivot import Op, Pivot
 from halfulp.runtime.feeds import dtype_named
 
 _UNLIKE = "DirectML gives NaN for -infinity to a power that is no integer, and for a negative base to an infinite one"
