@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -178,6 +179,35 @@ def test_round_trips_change_nothing(tmp_path: Path, made: tuple[Any, dict[str, n
         assert list(outputs) == list(expected)
         for name, value in expected.items():
             same(outputs[name], value)
+
+
+def test_an_xml_is_never_beside_the_bin_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    xml, weights = tmp_path / "m.xml", tmp_path / "m.bin"
+    first, second = (
+        graph([node("Power", ["x", "e"], "y", **NUMPY)], [Value("x", "float32", (3,))], ["y"], {"e": e})
+        for e in (np.array([2, 3, 4], np.float32), np.array([5, 6, 7], np.float32))
+    )
+    save(first, xml)
+    xml.chmod(0o640)
+    old = weights.read_bytes()
+    replace = Path.replace
+
+    def killed(path: Path, target: Path) -> Path:
+        if target.suffix == ".xml":
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(second, xml)
+    assert weights.read_bytes() != old
+    assert [path.name for path in tmp_path.iterdir()] == ["m.bin"]
+    save(first, xml)
+    xml.chmod(0o640)
+    save(second, xml)
+    assert stat.S_IMODE(xml.stat().st_mode) == 0o640
+    same(hu.run(xml, {"x": X[0]})["y"], hu.pow(X[0], np.array([5, 6, 7], np.float32)))
 
 
 def test_names_that_xml_must_escape(tmp_path: Path) -> None:

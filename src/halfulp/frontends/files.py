@@ -165,7 +165,8 @@ def replacing(path: Path) -> Iterator[Path]:
         HalfulpError: ``path`` is a folder or a device, or its folder can't be written.
     """
     path = Path(os.path.realpath(path))  # replace what a link points to, not the link
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+    mode = path.stat().st_mode if path.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
         raise HalfulpError(f"{path}: not a plain file")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
@@ -175,7 +176,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        temporary.chmod(0o666 & ~_umask() if mode is None else mode & 0o777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

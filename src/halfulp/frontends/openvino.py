@@ -71,6 +71,8 @@ def load(
 def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph as IR version 11: the .xml at ``path``, the .bin beside it, both or neither.
 
+    Killed between the two, it leaves no .xml, never an older one beside a .bin that it would misread.
+
     Tensor names, layer names and rt_info of a graph that was read from a file stay as they were.
 
     Args:
@@ -89,3 +91,4 @@ def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
         with new_bin.open("wb") as weights:
             text = write(graph, weights)
         new_xml.write_bytes(text)
+        Path(os.path.realpath(xml)).unlink(missing_ok=True)
