@@ -123,7 +123,7 @@ class OpVersion:
         operands = (x,) if y is None else (x, y)
         output = self._check(operands, values)
         y_shape = () if y is None else self.broadcasting.arrange(_static(x), _static(y), values)
-        return Plan(output, y_shape, values.get("Exponent"), values.get("ScaleBias"))
+        return Plan(output, y_shape)
 
     def function_body(self) -> FunctionProto:
         """Return the body of an operator that is a function; needs the onnx package.

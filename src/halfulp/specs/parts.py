@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from halfulp.specs.attributes import ScaleBias
 from halfulp.specs.tensor import TensorType
 
 
@@ -79,11 +78,7 @@ class Plan:
     Attributes:
         output: the output's type and shape.
         y_shape: the shape to view Y in, so that NumPy's broadcasting of X and Y gives the output.
-        exponent: the constant exponent of an operator that has no exponent tensor.
-        scale_bias: DirectML's ScaleBias, where one is given.
     """
 
     output: TensorType
     y_shape: tuple[int, ...]
-    exponent: float | None = None
-    scale_bias: ScaleBias | None = None
