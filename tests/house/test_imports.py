@@ -21,13 +21,15 @@ MAY_IMPORT = {
     "protocols": set(),
     "operands": BASE | {"protocols"},
     "apply": BASE | {"specs", "protocols", "operands", "_core"},
-    "__init__": BASE | {"specs", "apply", "runtime"},
+    "__init__": BASE | {"specs", "apply", "runtime", "conformance"},
     "frontends": BASE | {"specs", "operands", "apply"},
     "runtime": BASE | {"specs", "apply", "frontends"},
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
     "benchmark": BASE | {"apply"},
+    "conformance": BASE
+    | {"specs", "protocols", "operands", "apply", "reference", "frontends", "runtime", "backend"},
     "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
-    "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "integrations"},
+    "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "conformance", "integrations"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -1,0 +1,115 @@
+"""One case: inputs for an operator version, or something that it must refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from halfulp.protocols import Array
+from halfulp.specs import OpVersion, TensorType, find
+from halfulp.specs.tensor import tensor_type
+
+Group = Literal["values", "special", "edge", "hard", "broadcast", "invalid", "reproducibility"]
+Aspect = Literal["position", "length", "threads", "scalar exponent", "constant folding"]
+Mode = Literal["quick", "full"]
+
+GROUPS: tuple[Group, ...] = (
+    "values",
+    "special",
+    "edge",
+    "hard",
+    "broadcast",
+    "invalid",
+    "reproducibility",
+)
+ASPECTS: tuple[Aspect, ...] = ("position", "length", "threads", "scalar exponent", "constant folding")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One case, which its id alone determines: no clock and no global random state goes into it.
+
+    Attributes:
+        id: operator version, input types, group and a name: ``"onnx.Pow-15/float32,int64/special/grid"``.
+        operator: the id of the operator version.
+        group: what the case is for.
+        inputs: as many arrays as the operator has inputs; in an invalid case perhaps more or fewer.
+        attributes: by their names in the document.
+        constants: the indices of inputs that the model holds as initializers instead of being fed.
+        clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
+        aspect: in a reproducibility case what is different about it.
+        twin_of: in a reproducibility case the id of the case that it is compared with.
+        positions: where in the output of ``twin_of``, as flat indices, each element of this case's output stands;
+            None where they stand at the same places.
+        threads: how many threads the runtime is to use; None where that doesn't matter.
+        declared: the output's type and shape where the model declares them wrong, which must be refused.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.array([2, 3], np.float32)
+        >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
+        >>> case.row, case.types, case.shapes, case.name
+        (<onnx.Pow-7>, ('float32', 'float32'), ((2,), (2,)), '0')
+    """
+
+    id: str
+    operator: str
+    group: Group
+    inputs: tuple[Array, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    constants: frozenset[int] = frozenset()
+    clause: str | None = None
+    aspect: Aspect | None = None
+    twin_of: str | None = None
+    positions: Array | None = None
+    threads: int | None = None
+    declared: TensorType | None = None
+
+    @property
+    def row(self) -> OpVersion:
+        """The operator version's row."""
+        return find(self.operator)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The inputs' element types."""
+        return tuple(tensor_type(array).type for array in self.inputs)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The inputs' shapes."""
+        return tuple(array.shape for array in self.inputs)
+
+    @property
+    def name(self) -> str:
+        """The last part of the id."""
+        return parse(self.id).name
+
+
+class Id(NamedTuple):
+    """The parts of a case's id."""
+
+    operator: str
+    types: tuple[str, ...]
+    group: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join((self.operator, ",".join(self.types), self.group, self.name))
+
+
+def parse(id: str) -> Id:
+    """Return the parts of a case's id.
+
+    Raises:
+        ValueError: it has not the form of one.
+
+    Example:
+        >>> parse("onnx.Pow-15/float32,int64/special/grid")
+        Id(operator='onnx.Pow-15', types=('float32', 'int64'), group='special', name='grid')
+    """
+    parts = id.split("/")
+    if len(parts) != 4 or not all(parts) or parts[2] not in GROUPS:
+        raise ValueError(f"not the id of a case: {id!r}")
+    return Id(parts[0], tuple(parts[1].split(",")), parts[2], parts[3])

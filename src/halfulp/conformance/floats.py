@@ -1,0 +1,157 @@
+"""What a type's numbers are, by their bits: the range, the order, the special values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from halfulp.protocols import Array
+from halfulp.types import TYPES, element_type
+
+
+@dataclass(frozen=True)
+class FloatType:
+    """A floating type's facts. A code is a value's bits as an unsigned integer.
+
+    Attributes:
+        name: as in the type table.
+        bits: how many a value has.
+        digits: significand digits, the hidden one included.
+        least_exponent: the binary exponent of the least positive value.
+        greatest_exponent: the largest finite value lies below 2 to this.
+        largest: the largest finite value's code.
+        least_normal: the least normal value's code; the codes from 0 to below it are zero and the subnormals.
+        infinity, nan: the codes that an infinity and a NaN are converted to.
+        has_infinity, has_zero: whether there are infinities, and a zero (with it a sign).
+        has_minus_zero: whether zeros have a sign.
+
+    Example:
+        >>> float_type("float16").digits, hex(float_type("float16").largest)
+        (11, '0x7bff')
+    """
+
+    name: str
+    bits: int
+    digits: int
+    least_exponent: int
+    greatest_exponent: int
+    largest: int
+    least_normal: int
+    infinity: int
+    nan: int
+    has_infinity: bool
+    has_zero: bool
+    has_minus_zero: bool
+
+    @property
+    def sign_bit(self) -> int:
+        """The code of the sign alone."""
+        return 1 << (self.bits - 1)
+
+
+@cache
+def float_type(name: str) -> FloatType:
+    """Return the facts of a floating type; raises KeyError for another."""
+    dtype = TYPES[name].dtype
+    info = ml_dtypes.finfo(dtype)
+
+    def code(value: Any) -> int:
+        with np.errstate(all="ignore"):
+            return int(codes(np.array(value).astype(dtype)))
+
+    with np.errstate(all="ignore"):
+        infinite = np.array(np.inf).astype(dtype).astype(np.float64)
+        zero, minus_zero = np.array([0.0, -0.0]).astype(dtype).astype(np.float64)
+    return FloatType(
+        name=name,
+        bits=info.bits,
+        digits=info.nmant + 1,
+        least_exponent=int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1,
+        greatest_exponent=int(np.frexp(np.float64(info.max))[1]),
+        largest=code(info.max),
+        least_normal=code(info.smallest_normal),
+        infinity=code(np.inf),
+        nan=code(np.nan),
+        has_infinity=bool(np.isinf(infinite)),
+        has_zero=bool(zero == 0),
+        has_minus_zero=bool(minus_zero == 0 and np.signbit(minus_zero)),
+    )
+
+
+def codes(array: Array) -> Array:
+    """Return the bits of an array as unsigned integers.
+
+    Example:
+        >>> codes(np.array([1, -0.0], np.float16))
+        array([15360, 32768], dtype=uint16)
+    """
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+
+
+def from_codes(bits: Any, name: str) -> Array:
+    """Return an array of a type from its bits.
+
+    Example:
+        >>> from_codes([0x3C00, 0x8000], "float16")
+        array([ 1., -0.], dtype=float16)
+    """
+    dtype = TYPES[name].dtype
+    return np.asarray(bits, f"u{dtype.itemsize}").view(dtype)
+
+
+def from_integers(values: Any, name: str) -> Array:
+    """Return an array of an integer type from integers within its range."""
+    wide = np.uint64 if TYPES[name].kind == "uint" else np.int64
+    return np.array(list(values), wide).astype(TYPES[name].dtype)
+
+
+def integer_range(name: str) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type.
+
+    Example:
+        >>> integer_range("int4"), integer_range("uint8")
+        ((-8, 7), (0, 255))
+    """
+    row = TYPES[name]
+    least = -(1 << (row.bits - 1)) if row.kind == "int" else 0
+    return least, least + (1 << row.bits) - 1
+
+
+def is_float(array: Array) -> bool:
+    """Return whether an array has a floating type."""
+    return element_type(array.dtype).kind == "float"
+
+
+def is_nan(array: Array) -> Array:
+    """Return which elements are NaN."""
+    return np.isnan(array) if is_float(array) else np.zeros(array.shape, bool)
+
+
+def ranks(array: Array) -> Array:
+    """Number the values of a type in their order, as uint64: neighbours differ by one, and so do the two zeros.
+
+    The numbers start somewhere; those of NaNs mean nothing.
+
+    Example:
+        >>> a = ranks(np.array([-1, -0.0, 0.0, 2.0**-24, 1], np.float16))
+        >>> (a - a[0]).tolist()
+        [0, 15360, 15361, 15362, 30721]
+    """
+    row = element_type(array.dtype)
+    if row.kind != "float":
+        # The sign bit turned over: what a subtraction of the least value does, modulo 2^64.
+        if row.kind == "int":
+            return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
+        return array.astype(np.uint64)
+    facts = float_type(row.name)
+    word = codes(array).astype(np.uint64)
+    if not facts.has_zero:
+        return word
+    magnitude = word & np.uint64(facts.sign_bit - 1)
+    middle = np.uint64(facts.sign_bit)
+    negative = (word & middle) != 0
+    return np.where(negative, middle - np.uint64(1) - magnitude, middle + magnitude)
