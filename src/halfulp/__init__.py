@@ -13,6 +13,7 @@ from halfulp.apply import Operator, op, ops, pow, prelu
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 
 if TYPE_CHECKING:
+    from halfulp.conformance.audit import audit
     from halfulp.runtime.convert import convert
     from halfulp.runtime.run import run
 
@@ -25,6 +26,7 @@ __all__ = [
     "SpecError",
     "UnsupportedError",
     "__version__",
+    "audit",
     "convert",
     "op",
     "ops",
@@ -44,6 +46,10 @@ def __getattr__(name: str) -> Any:
         from halfulp.runtime.convert import convert
 
         return convert
+    if name == "audit":
+        from halfulp.conformance.audit import audit
+
+        return audit
     if name == "__version__":
         from importlib.metadata import version
 

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from halfulp.cli.apply import apply
+from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.convert import convert
 from halfulp.cli.run import run
@@ -52,6 +53,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(apply)
 app.command()(convert)
+app.command()(audit)
 app.command()(spec)
 app.command()(bench)
 

@@ -1,0 +1,150 @@
+"""A report as text: a table for each model, then findings, what a conversion does, and the open questions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from halfulp.conformance.audit_node import shown
+from halfulp.conformance.audit_open import Open
+from halfulp.conformance.audit_report import ModelReport, NodeReport, Report, findings
+from halfulp.conformance.audit_target import Statement, names
+
+_WIDTH = 160
+_EVERYWHERE = ("N1", "N2", "N5", "N7")  # what nearly every node touches is not worth a line for each
+_COLOURS = {
+    "exact": "green",
+    "within": "green",
+    "wrong": "red",
+    "refused": "red",
+    "crashed": "red",
+    "hung": "red",
+}
+
+
+def text(report: Report) -> str:
+    """Return a report as plain text.
+
+    Example:
+        >>> print(text(Report((), ())))
+        0 models, 0 with Pow or PRelu; 0 nodes, 0 findings
+        ...
+    """
+    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
+    console.print(show(report))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue().rstrip()
+
+
+def show(report: Report) -> Group:
+    """Return what a console prints of a report."""
+    parts: list[Table | Text | str] = []
+    with_nodes = [model for model in report.models if model.nodes or model.error is not None]
+    for model in with_nodes:
+        parts += _model(model, report)
+        parts.append("")
+    parts += _questions(report)
+    parts += [Text(target.note) for target in report.targets]
+    if not report.targets:
+        parts.append(
+            Text(f"No target was asked for; what {', '.join(names())} would do, --target NAME says.")
+        )
+    parts.insert(0, Text(_summary(report)))
+    return Group(*parts)
+
+
+def _summary(report: Report) -> str:
+    models, nodes = report.models, sum(len(model.nodes) for model in report.models)
+    ours = sum(bool(model.nodes) for model in models)
+    found = len(report.findings)
+    return (
+        f"{_count(len(models), 'model')}, {ours} with Pow or PRelu; {_count(nodes, 'node')}, "
+        f"{_count(found, 'finding')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _model(model: ModelReport, report: Report) -> Iterator[Table | Text]:
+    yield Text(model.file, style="bold")
+    if model.nodes:
+        yield _table(model, report)
+    # The file is named above.
+    for finding in findings(model):
+        where = "" if finding.node is None else f"{finding.node}: "
+        yield Text(f"  ! {where}{finding.about}")
+    for node in model.nodes:
+        for entry in node.open:
+            if entry.question.rule not in _EVERYWHERE:
+                yield Text(f"  ? {node.label}: {_entry(entry)}")
+        for said in node.targets:
+            yield from _conversion(node, said)
+
+
+def _entry(entry: Open) -> str:
+    return f"left open ({entry.question.rule or 'other'}): {entry.where}: {entry.question.question}"
+
+
+def _table(model: ModelReport, report: Report) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("node", "operator", "inputs", "output", "attributes", "left open"):
+        table.add_column(column, overflow="fold")
+    for target in report.targets:
+        table.add_column(escape(target.name), overflow="fold")
+    for node in model.nodes:
+        cells = [
+            node.label,
+            f"{node.operator}\n({node.asked})",
+            "\n".join(map(str, node.inputs)),
+            str(node.output),
+            "\n".join(f"{name}={shown(value)}" for name, value in node.attributes.items()),
+            ", ".join(dict.fromkeys(entry.question.rule or "other" for entry in node.open)),
+        ]
+        table.add_row(*map(escape, cells), *map(_verdict, node.targets))
+    return table
+
+
+def _verdict(said: Statement) -> str:
+    text = said.verdict
+    if said.max_ulp is not None and said.verdict in ("within", "wrong"):
+        text += f", {said.max_ulp:g} ulp"
+    if said.depends:
+        text += f"\ndepends on {', '.join(said.depends)}"
+    colour = "yellow" if said.depends and said.verdict in ("exact", "within") else _COLOURS.get(said.verdict)
+    return f"[{colour}]{escape(text)}[/]" if colour else escape(text)
+
+
+def _conversion(node: NodeReport, said: Statement) -> Iterator[Text]:
+    found = said.conversion
+    if found is None:
+        return
+    start = f"  > {node.label}: convert --target {said.target}: "
+    if found.refused is not None:
+        yield Text(f"{start}refuses: {found.refused}")
+    for step in found.steps:
+        yield Text(f"{start}{step}")
+
+
+def _questions(report: Report) -> Iterator[Text | str]:
+    """Give each open question that some node touches, once."""
+    seen: dict[tuple[str | None, str], str] = {}
+    for model in report.models:
+        for node in model.nodes:
+            for entry in node.open:
+                question = entry.question
+                seen.setdefault((question.rule, question.question), question.choice)
+    if not seen:
+        return
+    yield Text("Left open by the documents, and what halfulp does:", style="bold")
+    for (rule, question), choice in sorted(seen.items(), key=lambda item: (item[0][0] or "z", item[0][1])):
+        yield Text(f"  {rule or 'other'}: {question} {choice}")
+    yield ""

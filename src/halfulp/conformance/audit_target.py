@@ -1,0 +1,228 @@
+"""What a runtime makes of one node, as it was measured, narrowed to what the node can touch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from halfulp.conformance.audit_convert import Conversion, conversion
+from halfulp.conformance.audit_node import Breach, Use
+from halfulp.conformance.audit_open import second, values
+from halfulp.conformance.measured import Group, Measured, Row, available, nearest
+from halfulp.errors import HalfulpError
+from halfulp.runtime.convert.target import TARGETS
+from halfulp.specs.resolve import ids
+
+_SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
+
+_BAD = ("wrong", "refused", "crashed", "hung")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A target as it was asked for, and what is known of it.
+
+    Attributes:
+        name: the runtime.
+        version: as asked for; None for the newest one measured.
+        measured: of that version or the nearest one; None where nothing was measured.
+        native: of a runtime that has a front end of its own beside ONNX: what was measured there.
+    """
+
+    name: str
+    version: str | None = None
+    measured: Measured | None = None
+    native: Measured | None = None
+
+    @property
+    def note(self) -> str:
+        """What was measured, in a line.
+
+        Example:
+            >>> Asked("tensorrt").note
+            'tensorrt: not measured; what it takes is known from its documents'
+        """
+        if self.measured is None:
+            return f"{self.name}: not measured; what it takes is known from its documents"
+        text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
+        if self.version is not None and self.version != self.measured.version:
+            text += f"; {self.version} was asked for and not measured, this is the nearest version"
+        return text
+
+
+def asked(target: str) -> Asked:
+    """Return what a target is that is spelled as on the command line: ``onnxruntime``, ``onnxruntime==1.31.1``.
+
+    Raises:
+        HalfulpError: there is no such target.
+
+    Example:
+        >>> asked("tensorrt").measured is None
+        True
+        >>> asked("abacus")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: no such target
+          expected: ...
+    """
+    match = _SPELLED.fullmatch(target)
+    if match is None or match["name"] not in names():
+        raise HalfulpError("no such target", expected=", ".join(names()), got=target[:80])
+    name, version = match["name"], match["version"]
+    return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version))
+
+
+def names() -> tuple[str, ...]:
+    """Return the targets that are known: measured, or as a target of ``halfulp convert``."""
+    return tuple(sorted({name for name in available() if not name.endswith("-native")} | set(TARGETS)))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a target makes of a node.
+
+    Attributes:
+        target: the runtime.
+        verdict: ``exact``, ``within``, ``wrong``, ``refused``, ``crashed``, ``hung``, or ``unknown``.
+        max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ulps.
+        reasons: a line for each thing that is wrong.
+        depends: on what beside the operands the bits of a result depend.
+        conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
+        accepts: clauses that the node breaks, and that the target lets it break.
+    """
+
+    target: str
+    verdict: str
+    max_ulp: float | None = None
+    reasons: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+    conversion: Conversion | None = None
+    accepts: tuple[str, ...] = field(default=())
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether the target does not give the node's exact result, or one near it that is always the same."""
+        return self.verdict in _BAD or bool(self.depends)
+
+
+def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
+    """Return what a target makes of a node."""
+    if breaches:
+        measured = _measured(use, target)
+        accepted = measured.accepts if measured is not None else frozenset()
+        clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
+        text = (
+            "the node breaks its document, and this target runs it"
+            if clauses
+            else "the node breaks its document"
+        )
+        return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
+    changed = conversion(use, target.name)
+    if use.types is None:
+        return Statement(
+            target.name, "unknown", reasons=("the type of an input is not known",), conversion=changed
+        )
+    row = _row(use, target)
+    if row is None:
+        return _unmeasured(use, target, changed)
+    if row.verdict == "refused" and not row.groups:
+        return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
+    groups = [group for group in row.groups if _touches(use, group)]
+    worst = max((group.verdict for group in groups), key=_rank, default="exact")
+    ulps = [group.max_ulp for group in groups if group.max_ulp]
+    reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
+    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect))
+    return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed)
+
+
+def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    if changed is not None and target.measured is None:
+        if changed.needed:
+            reasons = ("its documents do not list this node's types or opset",)
+            return Statement(target.name, "refused", reasons=reasons, conversion=changed)
+        return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
+    what = f"{use.operator} of {', '.join(use.types or ())} was not measured"
+    return Statement(target.name, "unknown", reasons=(what,), conversion=changed)
+
+
+def _measured(use: Use, target: Asked) -> Measured | None:
+    return target.native if use.row.standard == "openvino" and target.native else target.measured
+
+
+def _row(use: Use, target: Asked) -> Row | None:
+    measured = _measured(use, target)
+    if measured is None or use.types is None:
+        return None
+    found = measured.rows.get((use.operator, use.types))
+    if found is None and measured.by_meaning and use.row.standard == "onnx":
+        newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
+        found = measured.rows.get((newest, use.types))
+    return found
+
+
+def _rank(verdict: str) -> int:
+    return ("exact", "within", *_BAD).index(verdict)
+
+
+def _touches(use: Use, group: Group) -> bool:
+    """Tell whether what went wrong in a group can go wrong in a node."""
+    if group.name == "special" and group.verdict == "wrong" and group.exponents:
+        return _exponents(use, group) != ()
+    if group.name == "broadcast":
+        shapes = [operand.shape for operand in use.inputs]
+        known = all(shape is not None and None not in shape for shape in shapes)
+        return not known or len(set(shapes)) > 1
+    return True
+
+
+def _exponents(use: Use, group: Group) -> tuple[str, ...]:
+    """Return the second operands of wrong special values that the node can have."""
+    found = values(second(use))
+    if found is None:
+        return group.exponents
+    with np.errstate(all="ignore"):
+        own = {float(value) for value in found}
+    return tuple(text for text in group.exponents if _is_among(float(text), own))
+
+
+def _is_among(value: float, own: set[float]) -> bool:
+    return value in own or (value != value and any(each != each for each in own))
+
+
+def _may_differ(use: Use, aspect: str) -> bool:
+    y = use.inputs[1] if len(use.inputs) > 1 else None
+    if aspect == "scalar exponent":
+        return (
+            y is None or y.shape is None or all(dim in (1, None) or isinstance(dim, str) for dim in y.shape)
+        )
+    # What is folded is a node all of whose operands are constants.
+    return aspect != "constant folding" or all(operand.constant is not None for operand in use.inputs)
+
+
+_NAMES = {
+    "values": "ordinary values",
+    "special": "special values",
+    "edge": "values at the edges of the range",
+    "hard": "values that are hard to round",
+    "broadcast": "broadcasting",
+}
+
+
+def _reason(use: Use, group: Group) -> str:
+    text = _NAMES.get(group.name, group.name)
+    if group.verdict != "wrong":
+        text += f": {group.verdict}"
+    elif group.name == "special" and group.exponents:
+        text += f" where the second operand is {', '.join(_exponents(use, group)[:6])}"
+    elif group.elements:
+        text += f": {group.wrong} of {group.elements}"
+        if group.max_ulp:
+            text += f", up to {group.max_ulp:g} ulp"
+    return f"{text}; {group.example}" if group.example else text
+
+
+def _lines(message: str | None) -> tuple[str, ...]:
+    return () if message is None else (message,)

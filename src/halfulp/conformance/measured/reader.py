@@ -1,0 +1,174 @@
+"""Reading the files beside this one: which runtime versions were measured, and what each did with which types.
+
+``tools/measure_targets.py`` makes them from what ``halfulp check --json`` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "halfulp.measured/1"
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the cases of one group gave, where some of them were not exact.
+
+    Attributes:
+        name: as cases have it, such as ``special``.
+        verdict: that of its worst case.
+        max_ulp: the greatest difference; None where there was none to be measured.
+        wrong: how many elements were wrong, of how many.
+        elements: that many.
+        exponents: for the special values: the second operands for which some first operand gave a wrong result.
+        example: the worst element, in one line.
+    """
+
+    name: str
+    verdict: str
+    max_ulp: float | None = None
+    wrong: int = 0
+    elements: int = 0
+    exponents: tuple[str, ...] = ()
+    example: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a runtime did with an operator version and input types."""
+
+    verdict: str
+    max_ulp: float | None
+    message: str | None
+    groups: tuple[Group, ...]
+    differs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one version of a runtime was measured to do.
+
+    Attributes:
+        target: the runtime.
+        version: its version.
+        date: when, as in ISO 8601.
+        mode: ``quick`` or ``full``.
+        ulp_limit: up to how many ulps a difference is ``within``, and not ``wrong``.
+        rows: by operator version and input types.
+        accepts: the clauses that it lets invalid models break.
+        by_meaning: whether it is an array library, which has what an operator means and no versions of it: its rows
+            are those of the newest version.
+    """
+
+    target: str
+    version: str
+    date: str
+    mode: str
+    ulp_limit: int
+    rows: Mapping[tuple[str, tuple[str, ...]], Row]
+    accepts: frozenset[str]
+    by_meaning: bool = False
+
+
+def available() -> dict[str, tuple[str, ...]]:
+    """Return the versions that were measured, by runtime, oldest first.
+
+    Example:
+        >>> all(versions for versions in available().values())
+        True
+    """
+    return {name: tuple(sorted(versions, key=order)) for name, versions in sorted(_files().items())}
+
+
+def nearest(target: str, version: str | None = None) -> Measured | None:
+    """Return what is known of a runtime: of the version asked for, or else of the nearest one.
+
+    Args:
+        target: the runtime.
+        version: the newest one measured where not given. The nearest is the newest that is not newer than the one
+            asked for, and the oldest measured where all are newer.
+
+    Example:
+        >>> nearest("abacus") is None
+        True
+    """
+    versions = available().get(target, ())
+    if not versions:
+        return None
+    chosen = versions[-1]
+    if version is not None:
+        older = [known for known in versions if order(known) <= order(version)]
+        chosen = older[-1] if older else versions[0]
+    return _read(_files()[target][chosen])
+
+
+def order(version: str) -> tuple[tuple[int, str], ...]:
+    """Return what versions are sorted by.
+
+    Example:
+        >>> sorted(["1.31.1", "1.9.0", "1.31.1rc1", "2026.4.1"], key=order)
+        ['1.9.0', '1.31.1rc1', '1.31.1', '2026.4.1']
+    """
+    release, _, rest = re.sub(r"[^\d.].*", r" \g<0>", version.partition("+")[0]).partition(" ")
+    parts = tuple((int(part or 0), "") for part in release.split("."))
+    return (*parts, (-1, rest) if rest else (0, ""))  # a release candidate comes before its release
+
+
+@cache
+def _files() -> dict[str, dict[str, Path]]:
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(_FOLDER.glob("*.json")):
+        target, _, version = path.stem.rpartition("-")
+        found.setdefault(target, {})[version] = path
+    return found
+
+
+@cache
+def _read(path: Path) -> Measured:
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def from_json(document: Mapping[str, Any]) -> Measured:
+    """Return what a file holds.
+
+    Raises:
+        ValueError: it is of another schema.
+    """
+    if document.get("schema") != SCHEMA:
+        raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
+    target, run = document["target"], document["run"]
+    rows = {}
+    for row in document["rows"]:
+        groups = tuple(
+            Group(
+                name,
+                group["verdict"],
+                group.get("max_ulp"),
+                group.get("wrong", 0),
+                group.get("elements", 0),
+                tuple(group.get("exponents", ())),
+                group.get("example"),
+            )
+            for name, group in row.get("groups", {}).items()
+        )
+        key = row["operator"], tuple(row["types"])
+        rows[key] = Row(
+            row["verdict"], row.get("max_ulp"), row.get("message"), groups, tuple(row.get("differs", ()))
+        )
+    return Measured(
+        target["name"],
+        target["version"],
+        run["date"],
+        run["mode"],
+        run["ulp_limit"],
+        rows,
+        frozenset(document.get("accepts", ())),
+        target.get("by_meaning", False),
+    )
