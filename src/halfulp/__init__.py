@@ -14,6 +14,7 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from halfulp.conformance.audit import audit
+    from halfulp.conformance.check import check
     from halfulp.runtime.convert import convert
     from halfulp.runtime.run import run
 
@@ -27,6 +28,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "audit",
+    "check",
     "convert",
     "op",
     "ops",
@@ -46,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from halfulp.runtime.convert import convert
 
         return convert
+    if name == "check":
+        from halfulp.conformance.check import check
+
+        return check
     if name == "audit":
         from halfulp.conformance.audit import audit
 

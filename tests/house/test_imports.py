@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "backend": BASE | {"specs", "apply", "frontends", "runtime"},
     "benchmark": BASE | {"apply"},
     "conformance": BASE
-    | {"specs", "protocols", "operands", "apply", "reference", "frontends", "runtime", "backend"},
+    | {"specs", "protocols", "operands", "apply", "reference", "frontends", "runtime", "backend"}
+    | {"benchmark", "integrations"},
     "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
     "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "conformance", "integrations"},
     "__main__": {"cli"},

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from halfulp.cli.apply import apply
 from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
+from halfulp.cli.check import check
 from halfulp.cli.convert import convert
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(apply)
 app.command()(convert)
+app.command()(check)
 app.command()(audit)
 app.command()(spec)
 app.command()(bench)

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -17,9 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from halfulp.conformance.case import parse
 from halfulp.errors import HalfulpError
 from halfulp.specs.resolve import ids
-from halfulp.types import element_type
+from halfulp.types import TYPES
 
 if TYPE_CHECKING:
     from halfulp.conformance.case import Case
@@ -78,11 +80,15 @@ class TargetSpec:
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target: whether it has such operators at all."""
-        if not case.operator.startswith(self.families) or (case.group == "invalid" and not self.refuses):
+        if case.group == "invalid" and not self.refuses:
             return False
-        if self.types and not all(getattr(element_type(array.dtype), self.types) for array in case.inputs):
+        return self.takes_types(case.operator, parse(case.id).types)
+
+    def takes_types(self, operator: str, types: Iterable[str]) -> bool:
+        """Tell whether an operator version with such inputs is for this target."""
+        if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
-        return not self.newest or case.operator in _newest()
+        return not self.types or all(getattr(TYPES[name], self.types) for name in types)
 
     def open(self, threads: int) -> Target:
         """Load the runtime, in this process; raises what its import raises."""
@@ -144,7 +150,7 @@ def find(target: str) -> TargetSpec:
         halfulp.errors.HalfulpError: HalfulpError: no target onnxruntim; did you mean onnxruntime?
     """
     if "{" in target or " " in target.strip():
-        return _command(target)
+        return find_command(target)
     spec = BUILT_IN.get(target)
     if spec is None:
         return _module(target)
@@ -155,16 +161,16 @@ def find(target: str) -> TargetSpec:
     return spec
 
 
-def _module(name: str) -> TargetSpec:
-    package = name.partition(".")[0]
-    if all(part.isidentifier() for part in name.split(".")) and _installed(package):
-        return TargetSpec(name, "module", name, package)
-    close = difflib.get_close_matches(name, BUILT_IN, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
-    raise HalfulpError(f"no target {name[:80]}; {hint}")
+def find_command(text: str) -> TargetSpec:
+    """Return the target of a command, whose name is its program's or stands before it: ``NAME=PROGRAM ...``.
 
+    Raises:
+        HalfulpError: a placeholder is missing, or the program is.
 
-def _command(text: str) -> TargetSpec:
+    Example:
+        >>> find_command("ours=python -m ours {model} {inputs} {outputs}").name
+        'ours'
+    """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text
     try:
@@ -180,6 +186,15 @@ def _command(text: str) -> TargetSpec:
     return TargetSpec(
         named["name"] if named else _program_name(words), "command", shlex.join([program, *words[1:]])
     )
+
+
+def _module(name: str) -> TargetSpec:
+    package = name.partition(".")[0]
+    if all(part.isidentifier() for part in name.split(".")) and _installed(package):
+        return TargetSpec(name, "module", name, package)
+    close = difflib.get_close_matches(name, BUILT_IN, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
+    raise HalfulpError(f"no target {name[:80]}; {hint}")
 
 
 def _program_name(words: list[str]) -> str:

@@ -1,0 +1,213 @@
+"""``halfulp check``: compare runtimes with the exact result of every operator version, type and corner."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from halfulp.errors import HalfulpError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from halfulp.conformance.allow import Allowed
+    from halfulp.conformance.case import Mode
+    from halfulp.conformance.check import Report
+    from halfulp.conformance.examine import Options
+    from halfulp.conformance.schema import Selection
+    from halfulp.conformance.targets import TargetSpec
+
+
+def check(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET...",
+            help="onnxruntime, openvino (from ONNX), openvino-native, torch, numpy, jax, onnx-reference,"
+            " onnx-converter, halfulp, or a module with the interface of onnx.backend.base.",
+            show_default=False,
+        ),
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'[NAME=]PROGRAM ...'",
+            help="Any other runtime: a command with {model}, {inputs} and {outputs} in it, for an ONNX model,"
+            " an .npz file to read and one to write; repeat for more.",
+        ),
+    ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full/--quick", help="All cases, or so many that a target takes about a minute."),
+    ] = False,
+    operator: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these: Pow, onnx.Pow, onnx.Pow-15.")
+    ] = None,
+    version: Annotated[
+        list[str] | None, typer.Option(metavar="N", help="Only these versions of operators.")
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(metavar="T,T", help="Only where an input has one of these types."),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all that was found: a document, or a list of them."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page with all of it.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write the cases as ONNX backend tests, for runtimes in any language."
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+    ] = None,
+    allow: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Findings that are known, which don't count.")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.01, help="For a case; who takes longer hangs.")
+    ] = 10.0,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=256, help="Of a target at a time; one per processor if not given."
+        ),
+    ] = None,
+    ulp: Annotated[
+        float, typer.Option(metavar="N", min=0, help="How far off a result may be before it is wrong.")
+    ] = 4.0,
+) -> None:
+    """Compare runtimes with the exact result of every operator version, type pair and corner.
+
+    Exit status 1 says that something is wrong, refused, accepted, crashed, hung or not reproducible that --allow
+    does not list.
+
+    Example: halfulp check onnxruntime openvino --html report.html
+    """
+    # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    from halfulp.cli.table import console
+    from halfulp.conformance.allow import load as load_allowed
+    from halfulp.conformance.check import selection
+    from halfulp.conformance.examine import Options
+    from halfulp.conformance.report import page, terminal
+    from halfulp.conformance.schema import dumps
+    from halfulp.conformance.spread import processors
+    from halfulp.conformance.targets import find, find_command
+    from halfulp.frontends.files import replacing
+
+    if not targets and not command and (export is None or json is not None or html is not None):
+        raise HalfulpError("nothing to check: name a target, such as onnxruntime, or give --command")
+    specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
+    chosen = selection(_listed(operator), _listed(version), _listed(types))
+    allowed = None if allow is None else load_allowed(allow)
+    for path in (json, html):
+        _check_writable(path)  # now, not after a long run
+    mode: Mode = "full" if full else "quick"
+    if export is not None:
+        _export(export, mode, chosen)
+    if not specs:
+        return
+    options = Options(ulp, time_limit, threads=processors())
+    reports = _check_all(specs, mode, chosen, options, processes, dask, allowed)
+    documents = [report.document for report in reports]
+    if json is not None:
+        with replacing(json) as temporary:
+            temporary.write_text(dumps(documents), encoding="utf-8")
+    if html is not None:
+        page.write(documents, html)
+    terminal.show(documents, console())
+    for report in reports:
+        for entry in report.stale:
+            where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
+            typer.echo(f"{where}: nothing of this kind was found: {entry}", err=True)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(1)
+
+
+def _check_all(
+    specs: list[TargetSpec],
+    mode: Mode,
+    chosen: Selection,
+    options: Options,
+    processes: int | None,
+    dask: str | None,
+    allowed: Allowed | None,
+) -> list[Report]:
+    """Check one target after the other, and show how far that is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    from halfulp.conformance.check import Progress, check_target
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[found]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    reports = []
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        for spec in specs:
+            task = bars.add_task(spec.name, total=None, found="")
+
+            def show(state: Progress, task: TaskID = task) -> None:
+                found = f"{state.cases} cases, {state.faults} faults"
+                bars.update(task, completed=state.done, total=state.total, found=found)
+
+            reports.append(
+                check_target(
+                    spec,
+                    mode=mode,
+                    selection=chosen,
+                    options=options,
+                    processes=processes,
+                    dask=dask,
+                    allowed=allowed,
+                    progress=show,
+                )
+            )
+    return reports
+
+
+def _export(folder: Path, mode: Mode, chosen: Selection) -> None:
+    from halfulp.conformance.cases import cases
+    from halfulp.conformance.export import export
+
+    export(folder, cases(mode, chosen["operators"], chosen["versions"], chosen["types"]))
+    typer.echo(f"cases written to {folder}")
+
+
+def _listed(values: list[str] | None) -> list[str]:
+    """Return names that were given one by one or with commas between them."""
+    return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
+
+
+def _distinct(specs: list[TargetSpec]) -> list[TargetSpec]:
+    """Number the targets whose names are the same, so that reports can tell them apart."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for spec in specs:
+        seen[spec.name] += 1
+        count = seen[spec.name]
+        numbered.append(spec if count == 1 else replace(spec, name=f"{spec.name} ({count})"))
+    return numbered
+
+
+def _check_writable(path: Path | None) -> None:
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
+        raise HalfulpError(f"{path}: can't be written")

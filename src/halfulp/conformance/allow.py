@@ -1,0 +1,158 @@
+"""Findings that are known and allowed: a list of cases by pattern, with the verdicts and a reason for each.
+
+As text, a line for each entry; the lines after ``[NAME]`` are for the target of that name alone::
+
+    # known in 1.31
+    [onnxruntime]
+    onnx.Pow-*/bfloat16,*      refused   no bfloat16 kernels
+    onnx.Pow-15/int64,*/edge/* wrong     computed in double
+
+As JSON, a list of objects with ``case``, ``verdict``, ``reason`` and, if it is for one target, ``target``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import HalfulpError
+
+FINDINGS = ("wrong", "refused", "accepted", "crashed", "hung", "differs")
+"""What can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""
+
+_LARGEST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One allowed kind of finding.
+
+    Attributes:
+        pattern: of the ids of cases, with ``*`` for any text and ``?`` for any character.
+        verdicts: which findings are allowed.
+        reason: why.
+        target: the target's name; None for any.
+        line: where in its file it stands.
+    """
+
+    pattern: str
+    verdicts: frozenset[str]
+    reason: str
+    target: str | None = None
+    line: int = 0
+
+    def __str__(self) -> str:
+        target = f"[{self.target}] " if self.target else ""
+        return f"{target}{self.pattern} {','.join(sorted(self.verdicts))} {self.reason}"
+
+    def covers(self, target: str, case: str) -> bool:
+        """Tell whether it is about this case of this target."""
+        return self.target in (None, target) and fnmatchcase(case, self.pattern)
+
+
+@dataclass
+class Allowed:
+    """The entries of a file, and which of them were of use.
+
+    Example:
+        >>> allowed = Allowed([Entry("onnx.Pow-*/hard/*", frozenset({"wrong"}), "x^3 by multiplication")])
+        >>> allowed.allows("numpy", "onnx.Pow-7/float32,float32/hard/0", "wrong")
+        True
+        >>> allowed.allows("numpy", "onnx.Pow-7/float32,float32/hard/0", "crashed")
+        False
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    _used: set[Entry] = field(default_factory=set)
+
+    def allows(self, target: str, case: str, finding: str) -> bool:
+        """Tell whether a finding is allowed, and remember the entries that say so."""
+        found = [e for e in self.entries if finding in e.verdicts and e.covers(target, case)]
+        self._used.update(found)
+        return bool(found)
+
+    def stale(self, target: str, cases: Iterable[str]) -> list[Entry]:
+        """Return the entries about cases that were run, by their ids, of which none was such a finding."""
+        unused = [entry for entry in self.entries if entry not in self._used]
+        ids = list(cases)
+        return [entry for entry in unused if any(entry.covers(target, id) for id in ids)]
+
+
+def load(path: Path | str) -> Allowed:
+    """Read a file of allowed findings.
+
+    Raises:
+        HalfulpError: it can't be read, or an entry is broken; the line is named.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise HalfulpError(f"{path}: too large for a list of allowed findings")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise HalfulpError(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise HalfulpError(f"{path}: not UTF-8") from None
+    is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
+    if path.suffix == ".json" or is_json:
+        return Allowed(_from_json(text, path))
+    return Allowed(_from_text(text, path))
+
+
+def _from_text(text: str, path: Path) -> list[Entry]:
+    entries = []
+    target = None
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            target = line[1:-1].strip()
+            continue
+        pattern, *rest = line.split(maxsplit=2)
+        if len(rest) < 2:
+            raise HalfulpError(f"{path}, line {number}: an entry is CASES VERDICTS REASON", got=line[:100])
+        entries.append(_entry(pattern, rest[0].split(","), rest[1], target, number, path))
+    return entries
+
+
+def _from_json(text: str, path: Path) -> list[Entry]:
+    try:
+        listed: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
+    if not isinstance(listed, list):
+        raise HalfulpError(f"{path}: a list of allowed findings is wanted", got=type(listed).__name__)
+    entries = []
+    for number, item in enumerate(listed, 1):
+        known = {"case", "verdict", "reason", "target"}
+        if not isinstance(item, dict) or not item.keys() <= known:
+            raise HalfulpError(
+                f"{path}, entry {number}: an object with case, verdict, reason and target is wanted",
+                got=str(item)[:100],
+            )
+        values = [item.get(key) for key in ("case", "verdict", "reason")]
+        target = item.get("target")
+        if not all(isinstance(v, str) and v for v in values) or not isinstance(target, str | None):
+            raise HalfulpError(
+                f"{path}, entry {number}: case, verdict and reason must be texts", got=str(item)[:100]
+            )
+        pattern, verdicts, reason = map(str, values)
+        entries.append(_entry(pattern, verdicts.split(","), reason, target, number, path))
+    return entries
+
+
+def _entry(
+    pattern: str, verdicts: list[str], reason: str, target: str | None, line: int, path: Path
+) -> Entry:
+    unknown = [verdict for verdict in verdicts if verdict not in FINDINGS]
+    if unknown:
+        raise HalfulpError(
+            f"{path}, {line}: {unknown[0][:40]!r} is nothing that can be allowed",
+            expected=", ".join(FINDINGS),
+        )
+    return Entry(pattern, frozenset(verdicts), reason, target, line)

@@ -1,0 +1,219 @@
+"""Checking a runtime: every operator version, type and corner, compared with the exact results."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from halfulp.conformance.allow import Allowed, Entry
+from halfulp.conformance.allow import load as load_allowed
+from halfulp.conformance.case import Case, Mode, parse
+from halfulp.conformance.cases import cases, type_pairs
+from halfulp.conformance.document import FAULTS, document, run_entry
+from halfulp.conformance.examine import Options, Result
+from halfulp.conformance.process import TIME_LIMIT
+from halfulp.conformance.schema import Document, Selection, dumps
+from halfulp.conformance.spread import locally, on_dask, processors
+from halfulp.conformance.targets import TargetSpec, find
+from halfulp.errors import HalfulpError
+from halfulp.specs.resolve import find as find_row
+from halfulp.specs.resolve import ids
+from halfulp.types import TYPES
+
+_ULP_LIMIT = 4.0
+
+
+class Progress(NamedTuple):
+    """How far a check is: operator versions with types done, of how many; cases, and faults among them."""
+
+    done: int
+    total: int
+    cases: int
+    faults: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found. ``print`` shows it as a table.
+
+    Attributes:
+        document: all of it, as docs/formats/check.md describes it.
+        stale: the entries of the list of allowed findings that are about cases of this run, and allowed nothing.
+    """
+
+    document: Document
+    stale: tuple[Entry, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is the runtime's fault but what is allowed."""
+        return not faults(self.document)
+
+    def json(self) -> str:
+        """Return the document as JSON text."""
+        return dumps([self.document])
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from halfulp.conformance.report import terminal
+
+        text = io.StringIO()
+        terminal.show([self.document], Console(file=text, width=110))
+        return text.getvalue()
+
+
+def check(
+    target: str,
+    *,
+    mode: Mode = "quick",
+    operators: Iterable[str] = (),
+    versions: Iterable[str] = (),
+    types: Iterable[str] = (),
+    ulp_limit: float = _ULP_LIMIT,
+    time_limit: float = TIME_LIMIT,
+    processes: int | None = None,
+    dask: str | None = None,
+    allow: Path | str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Compare a runtime with the exact result of every operator version, type pair and corner.
+
+    Args:
+        target: a name, such as ``"onnxruntime"``; a module with the interface of ``onnx.backend.base``; or a
+            command such as ``"mytool {model} {inputs} {outputs}"``.
+        mode: ``"quick"`` takes about a minute; ``"full"`` far longer.
+        operators: only these, such as ``"Pow"`` or ``"onnx.Pow-15"``; all if empty.
+        versions: only these versions, such as ``"15"``.
+        types: only where an input has one of these types.
+        ulp_limit: up to how many representable values off a floating result is still ``within``, not ``wrong``.
+        time_limit: the seconds that the runtime may take for a case.
+        processes: how many of them run at a time; as many as there are processors if not given.
+        dask: the address of a Dask scheduler, on whose workers to run instead.
+        allow: a file of findings that are known, as docs/check.md describes it.
+        progress: is called after each operator version and types.
+
+    Returns:
+        The report: print it, or take its ``document``.
+
+    Raises:
+        HalfulpError: there is no such target, it can't be loaded, or nothing is left to check.
+
+    Example:
+        >>> report = check("numpy", operators=["PRelu"], types=["int32"], processes=1)
+        >>> report.document["summary"]["wrong"], report.ok
+        (0, True)
+    """
+    return check_target(
+        find(target),
+        mode=mode,
+        selection=selection(operators, versions, types),
+        options=Options(ulp_limit, time_limit, threads=max(processors(), 1)),
+        processes=processes,
+        dask=dask,
+        allowed=None if allow is None else load_allowed(allow),
+        progress=progress,
+    )
+
+
+def check_target(
+    spec: TargetSpec,
+    *,
+    mode: Mode,
+    selection: Selection,
+    options: Options,
+    processes: int | None = None,
+    dask: str | None = None,
+    allowed: Allowed | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Do what :func:`check` does, of what it made of its arguments."""
+    rows = list(_rows(spec, selection))
+    if not rows:
+        raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
+    state = Progress(0, len(rows), 0, 0)
+    started = time.monotonic()
+
+    def tell(results: list[Result]) -> None:
+        nonlocal state
+        found = sum(result.judgement.verdict in FAULTS for result in results)
+        state = Progress(state.done + 1, state.total, state.cases + len(results), state.faults + found)
+        if progress is not None:
+            progress(state)
+
+    batches = _batches(mode, rows, selection["types"])
+    if dask is None:
+        examined = locally(spec, options, batches, processes or processors(), tell)
+    else:
+        examined = on_dask(spec, options, batches, dask, tell)
+    run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
+    found = document(
+        {"name": spec.name, "versions": dict(sorted(examined.versions.items()))},
+        run,
+        examined.results,
+        allowed,
+    )
+    stale = [] if allowed is None else allowed.stale(spec.name, (result.id for result in examined.results))
+    return Report(found, tuple(stale))
+
+
+def faults(document: Document) -> int:
+    """Return how many findings are the runtime's fault, and not allowed."""
+    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
+    differing = [entry for entry in document["reproducibility"] if entry["verdict"] == "differs"]
+    return cases + sum(not entry["allowed"] for entry in differing)
+
+
+def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable[str]) -> Selection:
+    """Return what to narrow a run to, its names checked.
+
+    Raises:
+        HalfulpError: a name is none.
+
+    Example:
+        >>> selection(["Pwo"], (), ())
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: no operator Pwo; did you mean Pow?
+    """
+    rows = [find_row(id) for id in ids()]
+    names = {name for row in rows for name in (row.id, row.name, f"{row.standard}.{row.name}")}
+    known = {"operator": names, "version": {row.version for row in rows}, "type": set(TYPES)}
+    given = {"operator": _texts(operators), "version": _texts(versions), "type": _texts(types)}
+    for kind, chosen in given.items():
+        for name in chosen:
+            if name not in known[kind]:
+                close = difflib.get_close_matches(name, sorted(known[kind]), 1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise HalfulpError(f"no {kind} {name[:80]}{hint}")
+    return {"operators": given["operator"], "versions": given["version"], "types": given["type"]}
+
+
+def _texts(names: Iterable[str]) -> list[str]:
+    return sorted({names} if isinstance(names, str) else set(map(str, names)))
+
+
+def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the operator versions and types of a selection that are for a target."""
+    operators, versions, types = (set(selection[key]) for key in ("operators", "versions", "types"))
+    for row in map(find_row, ids()):
+        names = {row.id, row.name, f"{row.standard}.{row.name}"}
+        if (operators and not names & operators) or (versions and row.version not in versions):
+            continue
+        for pair in type_pairs(row):
+            if (not types or types & set(pair)) and spec.takes_types(row.id, pair):
+                yield row.id, pair
+
+
+def _batches(mode: Mode, rows: list[tuple[str, tuple[str, ...]]], types: list[str]) -> Iterator[list[Case]]:
+    operators = dict.fromkeys(operator for operator, _ in rows)
+    stream = cases(mode, operators=operators, types=types)
+    for row, members in groupby(stream, key=lambda case: (case.operator, parse(case.id).types)):
+        if row in rows:
+            yield list(members)
