@@ -92,7 +92,7 @@ class Id(NamedTuple):
 
     operator: str
     types: tuple[str, ...]
-    group: str
+    group: Group
     name: str
 
     def __str__(self) -> str:
@@ -110,6 +110,7 @@ def parse(id: str) -> Id:
         Id(operator='onnx.Pow-15', types=('float32', 'int64'), group='special', name='grid')
     """
     parts = id.split("/")
-    if len(parts) != 4 or not all(parts) or parts[2] not in GROUPS:
+    group = next((g for g in GROUPS if len(parts) == 4 and g == parts[2]), None)
+    if group is None or not all(parts):
         raise ValueError(f"not the id of a case: {id!r}")
-    return Id(parts[0], tuple(parts[1].split(",")), parts[2], parts[3])
+    return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])

@@ -6,8 +6,10 @@ import numpy as np
 
 from halfulp.apply import op
 from halfulp.conformance.case import Case
-from halfulp.conformance.judge import broadcast
+from halfulp.conformance.operands import broadcast
 from halfulp.protocols import Array
+from halfulp.specs import TensorType
+from halfulp.types import element_type
 
 
 def expected(case: Case) -> Array:
@@ -23,9 +25,13 @@ def expected(case: Case) -> Array:
     """
     out = None
     if case.declared is not None:
-        assert case.declared.shape is not None
-        out = np.empty(case.declared.shape, case.declared.type)  # type: ignore[arg-type]
+        out = _empty(case.declared)
     return op(case.operator)(*case.inputs, out=out, **case.attributes)
+
+
+def _empty(declared: TensorType) -> Array:
+    shape = tuple(dim for dim in declared.shape or () if isinstance(dim, int))
+    return np.empty(shape, element_type(declared.type).dtype)
 
 
 def twin(case: Case) -> Array:

@@ -57,7 +57,7 @@ class FloatType:
 def float_type(name: str) -> FloatType:
     """Return the facts of a floating type; raises KeyError for another."""
     dtype = TYPES[name].dtype
-    info = ml_dtypes.finfo(dtype)
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
     def code(value: Any) -> int:
         with np.errstate(all="ignore"):
@@ -126,6 +126,7 @@ def is_float(array: Array) -> bool:
     return element_type(array.dtype).kind == "float"
 
 
+@np.errstate(invalid="ignore")  # a signalling one
 def is_nan(array: Array) -> Array:
     """Return which elements are NaN."""
     return np.isnan(array) if is_float(array) else np.zeros(array.shape, bool)

@@ -1,4 +1,4 @@
-"""Ordinary operands: what a network's tensors hold, and results all over the range of the type."""
+"""Pairs of ordinary operands: of moderate sizes, with results all over the range of the type."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.conformance.chance import Chance, cast, has_sign, log2
 from halfulp.conformance.floats import codes, float_type, from_codes, integer_range
+from halfulp.conformance.generators.chance import Chance, cast, has_sign, log2
 from halfulp.protocols import Array
 from halfulp.types import TYPES
 
@@ -18,11 +18,10 @@ class Pairs(NamedTuple):
     x: Array
     y: Array
 
-    def __add__(self, other: object) -> Pairs:  # type: ignore[override]
-        """Return these and then those, as ``+`` of two lists does."""
-        if not isinstance(other, Pairs):
-            return NotImplemented
-        return Pairs(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]))
+
+def joined(*parts: Pairs) -> Pairs:
+    """Return the pairs of all parts, one after another."""
+    return Pairs(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
 
 
 def outer(x: Array, y: Array) -> Pairs:
@@ -80,7 +79,7 @@ def result_logs(name: str, chance: Chance, count: int) -> Array:
         facts = float_type(name)
         low, high = facts.least_exponent - 1, facts.greatest_exponent
     else:
-        least, largest = integer_range(name)
+        _, largest = integer_range(name)
         low, high = 0, (largest + 1).bit_length() - 1
     wide = chance.uniform(low, high, count)
     near = chance.normal(count)
