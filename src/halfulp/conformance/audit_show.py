@@ -136,15 +136,11 @@ def _conversion(node: NodeReport, said: Statement) -> Iterator[Text]:
 
 def _questions(report: Report) -> Iterator[Text | str]:
     """Give each open question that some node touches, once."""
-    seen: dict[tuple[str | None, str], str] = {}
-    for model in report.models:
-        for node in model.nodes:
-            for entry in node.open:
-                question = entry.question
-                seen.setdefault((question.rule, question.question), question.choice)
-    if not seen:
+    nodes = [node for model in report.models for node in model.nodes]
+    touched = {entry.question for node in nodes for entry in node.open}
+    if not touched:
         return
     yield Text("Left open by the documents, and what halfulp does:", style="bold")
-    for (rule, question), choice in sorted(seen.items(), key=lambda item: (item[0][0] or "z", item[0][1])):
-        yield Text(f"  {rule or 'other'}: {question} {choice}")
+    for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
+        yield Text(f"  {asked.rule or 'other'}: {asked.question} {asked.choice}")
     yield ""

@@ -1,0 +1,129 @@
+"""``halfulp audit``: what it prints, writes, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from tests.frontends.models import parsed, single
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+
+GOOD = """<ir_version: 8, opset_import: ["": 15]>
+    g (int32[N] x) => (int32[N] z) { two = Constant<value_int = 2>()  z = Pow (x, two) }"""
+OLD = """<ir_version: 8, opset_import: ["": 6]>
+    g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { z = Pow<axis=1, broadcast=1>(x, y) }"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def invoked(*arguments: str, status: int = 0) -> str:
+    """Run the verb and return what it printed: stdout, or stderr where it fails."""
+    result = CliRunner().invoke(app, ["audit", *arguments])
+    assert result.exit_code == status, result.output
+    return result.stderr if status == 2 else result.stdout
+
+
+def test_a_clean_model() -> None:
+    onnx.save(parsed(GOOD), "m.onnx")
+    text = invoked("m.onnx")
+    assert "1 model, 1 with Pow or PRelu; 1 node, 0 findings" in text
+    assert (
+        "? #1 (Pow): left open (N3): int32 to the power of 2: An integer result that the type does not hold."
+        in text
+    )
+    assert "The exact integer modulo 2^n (it wraps)" in text
+    assert "--target NAME says" in text
+
+
+def test_findings_are_status_1() -> None:
+    onnx.save(single("Pow", 13, {"x": ("float32", [2, 3]), "y": ("float32", [2])}, axis=0), "m.onnx")
+    text = invoked("m.onnx", status=1)
+    assert "! 'node' (Pow): breaks onnx.Pow-13.C5: no attribute axis" in text
+    assert "! 'node' (Pow): breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
+
+
+def test_a_target_and_what_a_conversion_would_do() -> None:
+    onnx.save(parsed(OLD), "m.onnx")
+    text = invoked("m.onnx", "--target", "tensorrt", status=1)
+    assert "tensorrt: refused: its documents do not list this node's types or opset" in text
+    assert "> #0 (Pow): convert --target tensorrt: opset 6 becomes 9" in text
+    assert (
+        "> #0 (Pow): convert --target tensorrt: Y is unsqueezed to float32[3, 1], where axis=1 puts it"
+        in text
+    )
+    assert "tensorrt: not measured" in text
+
+
+def load(path: str) -> dict[str, Any]:
+    """Return the object that a file holds."""
+    document: dict[str, Any] = json.loads(Path(path).read_text())
+    return document
+
+
+def test_json() -> None:
+    Path("models/sub").mkdir(parents=True)
+    onnx.save(parsed(GOOD), "models/sub/a.onnx")
+    onnx.save(parsed(OLD), "models/b.onnx")
+    Path("models/c.onnx").write_bytes(b"no model")
+    invoked("models", "-t", "tensorrt", "-t", "directml", "--json", "out.json", status=1)
+    document = load("out.json")
+    assert list(document) == ["schema", "halfulp", "targets", "summary", "findings", "models"]
+    assert document["schema"] == "halfulp.audit/1"
+    assert document["summary"] == {"models": 3, "nodes": 2, "findings": len(document["findings"])}
+    assert [model["file"] for model in document["models"]] == ["b.onnx", "c.onnx", "sub/a.onnx"]
+    assert [target["name"] for target in document["targets"]] == ["tensorrt", "directml"]
+    (node,) = document["models"][0]["nodes"]
+    assert node["inputs"][0] == {"name": "x", "type": "float32", "shape": ["N", 3, 4], "constant": None}
+    assert node["attributes"] == {"axis": 1, "broadcast": 1}
+    assert [said["target"] for said in node["targets"]] == ["tensorrt", "directml"]
+    (other,) = document["models"][2]["nodes"]
+    assert other["inputs"][1]["constant"] == "2"
+    assert [entry["rule"] for entry in other["open"]] == ["N3", "N7"]
+    assert document["models"][1]["error"].startswith("ModelError c.onnx")
+    assert document["findings"][0] == {
+        "file": "b.onnx",
+        "node": "#0 (Pow)",
+        "kind": "refused",
+        "target": "tensorrt",
+        "clause": None,
+        "text": "its documents do not list this node's types or opset",
+    }
+    invoked("models", "-t", "tensorrt", "-t", "directml", "--json", "again.json", status=1)
+    assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.onnx"], "none.onnx: can't be read"),
+        (["broken.onnx"], "ModelError broken.onnx: truncated, or not an ONNX model"),
+        (["m.onnx", "--target", "abacus"], "no such target"),
+        (["m.onnx", "--json", "none/out.json"], "none/out.json: can't be written"),
+        (["empty"], "empty: no models in this folder"),
+        ([], "MODEL"),
+    ],
+)
+def test_bad_input_is_status_2(arguments: list[str], words: str) -> None:
+    onnx.save(parsed(GOOD), "m.onnx")
+    Path("broken.onnx").write_bytes(b"\x08\x08garbage")
+    Path("empty").mkdir()
+    text = invoked(*arguments, status=2)
+    assert words in text
+    assert "Traceback" not in text
+
+
+def test_what_a_file_says_does_a_terminal_no_harm() -> None:
+    model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [3])}, odd="\x1b[2J[red]")
+    model.graph.node[0].name = "\x1b[2J[bold]"
+    onnx.save(model, "m.onnx")
+    text = invoked("m.onnx", status=1)
+    assert "\x1b" not in text
+    assert "'?[2J[bold]' (Pow)" in text

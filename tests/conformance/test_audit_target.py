@@ -1,0 +1,221 @@
+"""What is said of a target: from measured data, narrowed to a node; versions; conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp.conformance import audit_target
+from halfulp.conformance.audit_node import Breach, Operand, Use
+from halfulp.conformance.audit_target import Asked, asked, statement
+from halfulp.conformance.measured import available, nearest, reader
+
+DOCUMENT: dict[str, Any] = {
+    "schema": "halfulp.measured/1",
+    "target": {"name": "abacus", "version": "2.0", "versions": {"abacus": "2.0"}},
+    "run": {"halfulp": "0.1.0", "date": "2026-11-20", "mode": "quick", "ulp_limit": 4},
+    "accepts": ["onnx.Pow-13.C2"],
+    "rows": [
+        {
+            "operator": "onnx.Pow-13",
+            "types": ["float32", "float32"],
+            "verdict": "wrong",
+            "max_ulp": 9.0,
+            "groups": {
+                "values": {"verdict": "within", "max_ulp": 1.0},
+                "special": {
+                    "verdict": "wrong",
+                    "exponents": ["0.5", "nan"],
+                    "example": "(-0)^0.5 is -0, not 0",
+                },
+                "broadcast": {"verdict": "wrong", "wrong": 3, "elements": 12, "max_ulp": 9.0},
+            },
+            "differs": ["position", "scalar exponent", "constant folding"],
+        },
+        {
+            "operator": "onnx.Pow-13",
+            "types": ["bfloat16", "float32"],
+            "verdict": "refused",
+            "message": "no kernel",
+        },
+        {"operator": "onnx.Pow-13", "types": ["float64", "float64"], "verdict": "exact"},
+    ],
+}
+ABACUS = Asked("abacus", None, reader.from_json(DOCUMENT))
+
+
+def use(x: Any, y: Any, operator: str = "onnx.Pow-13") -> Use:
+    """Return a node; an operand is a pair (type, shape), or an array for a constant."""
+    operands = [
+        Operand(name, given.dtype.name, given.shape, given)
+        if isinstance(given, np.ndarray)
+        else Operand(name, *given)
+        for name, given in (("x", x), ("y", y))
+    ]
+    return Use("n", operator, "13", tuple(operands), Operand("z", operands[0].type))
+
+
+THREE = ("float32", (3,))
+
+
+def test_all_that_can_be_touched() -> None:
+    said = statement(use(("float32", None), ("float32", None)), ABACUS, ())
+    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 9.0, ("position", "scalar exponent"))
+    assert said.reasons == (
+        "special values where the second operand is 0.5, nan; (-0)^0.5 is -0, not 0",
+        "broadcasting: 3 of 12, up to 9 ulp",
+    )
+    assert said.is_finding
+
+
+def test_equal_shapes_are_not_broadcast() -> None:
+    said = statement(use(THREE, THREE), ABACUS, ())
+    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 1.0, ("position",))
+    assert len(said.reasons) == 1
+
+
+@pytest.mark.parametrize(
+    ("exponent", "verdict"),
+    [
+        (np.full(3, 2, np.float32), "within"),
+        (np.full(3, 0.5, np.float32), "wrong"),
+        (np.full(3, np.nan, np.float32), "wrong"),
+        (np.array([2, 3, 0.5], np.float32), "wrong"),
+    ],
+)
+def test_constant_exponents_narrow_special_values(exponent: Any, verdict: str) -> None:
+    said = statement(use(THREE, exponent), ABACUS, ())
+    assert said.verdict == verdict
+    assert said.is_finding  # it still depends on the position
+
+
+def test_folding_is_of_constants() -> None:
+    said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.float32)), ABACUS, ())
+    assert said.depends == ("position", "constant folding")
+
+
+def test_refused_exact_and_unknown() -> None:
+    refused = statement(use(("bfloat16", (3,)), THREE), ABACUS, ())
+    assert (refused.verdict, refused.reasons) == ("refused", ("no kernel",))
+    exact = statement(use(("float64", (3,)), ("float64", (3,))), ABACUS, ())
+    assert (exact.verdict, exact.is_finding) == ("exact", False)
+    other = statement(use(THREE, ("int64", (3,))), ABACUS, ())
+    assert (other.verdict, other.reasons) == ("unknown", ("onnx.Pow-13 of float32, int64 was not measured",))
+    untyped = statement(use((None, None), THREE), ABACUS, ())
+    assert (untyped.verdict, untyped.is_finding) == ("unknown", False)
+
+
+def test_a_broken_node_that_a_target_runs_all_the_same() -> None:
+    shapes = statement(use(THREE, ("float32", (2,))), ABACUS, (Breach("onnx.Pow-13.C2", "shapes"),))
+    assert shapes.accepts == ("onnx.Pow-13.C2",)
+    assert not statement(use(THREE, THREE), ABACUS, (Breach("onnx.Pow-13.C5", "axis"),)).accepts
+
+
+def test_an_array_library_has_no_versions() -> None:
+    rows = [{**DOCUMENT["rows"][2], "operator": "onnx.Pow-15"}]
+    library = reader.from_json(
+        {**DOCUMENT, "target": {**DOCUMENT["target"], "by_meaning": True}, "rows": rows}
+    )
+    doubles = ("float64", (3,))
+    assert (
+        statement(use(doubles, doubles, "onnx.Pow-7"), Asked("abacus", None, library), ()).verdict == "exact"
+    )
+
+
+def test_the_nearest_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"1.9.0", "1.20.1", "1.31.1"}
+    monkeypatch.setattr(reader, "_files", lambda: {"abacus": {version: version for version in versions}})
+
+    def read(version: str) -> Any:
+        return reader.from_json({**DOCUMENT, "target": {"name": "abacus", "version": version}})
+
+    monkeypatch.setattr(reader, "_read", read)
+    assert available() == {"abacus": ("1.9.0", "1.20.1", "1.31.1")}
+    found = {}
+    for version in (None, "1.31.1", "1.31.0", "1.20.1", "2.0", "1.0.0"):
+        measured = nearest("abacus", version)
+        assert measured is not None
+        found[version] = measured.version
+    assert found == {
+        None: "1.31.1",
+        "1.31.1": "1.31.1",
+        "1.31.0": "1.20.1",
+        "1.20.1": "1.20.1",
+        "2.0": "1.31.1",
+        "1.0.0": "1.9.0",
+    }
+    assert asked("abacus==1.31.0").note == (
+        "abacus 1.20.1: measured on 2026-11-20 (quick); 1.31.0 was asked for and not measured,"
+        " this is the nearest version"
+    )
+    assert asked("abacus").note == "abacus 1.31.1: measured on 2026-11-20 (quick)"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "onnx runtime", "onnxruntime=1.0", "onnxruntime==", "halfulp==x", "a" * 999]
+)
+def test_no_such_target(target: str) -> None:
+    with pytest.raises(hu.HalfulpError, match="no such target"):
+        asked(target)
+
+
+def test_other_schemas_are_refused() -> None:
+    with pytest.raises(ValueError, match="not halfulp"):
+        reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
+
+
+@pytest.mark.parametrize(
+    ("node", "target", "steps"),
+    [
+        (use(THREE, THREE), "onnxruntime", []),
+        (
+            use(THREE, np.array([1, 3, 2], np.uint8)),
+            "tensorrt",
+            ["the exponent, a constant in uint8, is stored in float32, exactly"],
+        ),
+        (
+            use(("bfloat16", (3,)), THREE),
+            "onnxruntime",
+            [
+                "the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no bfloat16 (the power"
+                + " is rounded twice: to float32, then back)"
+            ],
+        ),
+    ],
+)
+def test_conversions(node: Use, target: str, steps: list[str]) -> None:
+    found = audit_target.conversion(node, target)
+    assert found is not None
+    assert [str(step) for step in found.steps] == steps
+    assert found.needed == bool(steps)
+
+
+def test_a_conversion_that_is_refused() -> None:
+    node = Use("n", "onnx.PRelu-7", "7", use(("float64", (3,)), ("float64", (3,))).inputs, Operand("z"))
+    found = audit_target.conversion(node, "onnxruntime")
+    assert found is not None
+    assert found.refused == "it takes no float64, and the function body of PRelu needs opset 9 or later"
+    assert audit_target.conversion(use(THREE, THREE, "openvino.Power-1"), "onnxruntime") is None
+
+
+def test_an_unmeasured_target_speaks_by_its_documents() -> None:
+    known = Asked("tensorrt")
+    assert statement(use(THREE, THREE), known, ()).verdict == "unknown"
+    said = statement(use(("int32", (3,)), ("int32", (3,))), known, ())
+    assert (said.verdict, said.is_finding) == ("refused", True)
+    assert said.conversion is not None
+    assert said.conversion.needed
+
+
+def test_what_ships_is_sound() -> None:
+    for name, versions in available().items():
+        for version in versions:
+            measured = nearest(name, version)
+            assert measured is not None
+            assert (measured.target, measured.version) == (name, version)
+            assert measured.rows
+            for operator, types in measured.rows:
+                assert len(types) == len(hu.op(operator).inputs)
