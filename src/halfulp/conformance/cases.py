@@ -34,7 +34,8 @@ def cases(
     """Yield the cases of operator versions, in a stable order; the quick ones are among the full ones.
 
     Values of every kind are tried with every combination of types. What must be refused, and in quick mode shapes and
-    reproducibility too, with one that stands for all; reproducibility with every type of the newest version of 16 bits or more as well.
+    reproducibility too, with one that stands for all; reproducibility of the newest version also with every type of
+    16 bits or more.
 
     Args:
         mode: ``"quick"`` or ``"full"``.

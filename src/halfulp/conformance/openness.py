@@ -142,9 +142,9 @@ def _prelu_overflow(case: Case, x: Array, y: Array) -> Array:
     if is_float(x):
         return np.zeros(x.shape, bool)
     least, largest = integer_range(element_type(x.dtype).name)
-    products = x.astype(object) * y.astype(object)
-    outside = (products < least) | (products > largest)
-    return np.asarray(outside.astype(bool) & (x < 0))
+    products = np.asarray(x.astype(object) * y.astype(object))
+    outside = np.asarray((products < least) | (products > largest), bool)
+    return np.asarray(outside & (x < 0))
 
 
 # --- floating results ----------------------------------------------------------------------------

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import isqrt, prod
+
+import numpy as np
 
 from halfulp.conformance.case import Case, Mode
+from halfulp.conformance.floats import integer_range
 from halfulp.conformance.generators.attempts import Shape, attempts
 from halfulp.conformance.generators.build import Types, case_id, operand_types
-from halfulp.conformance.generators.chance import Chance
-from halfulp.conformance.generators.pairs import pow_values, prelu_values
+from halfulp.conformance.generators.chance import Chance, cast, has_sign
+from halfulp.conformance.generators.pairs import Pairs, pow_values, prelu_values
 from halfulp.protocols import Array
 from halfulp.specs import OpVersion
+from halfulp.types import TYPES
 
 _QUICK = 3  # of the attributes that a pair of shapes allows
 
@@ -41,11 +45,20 @@ def shapes(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 def small_inputs(
     row: OpVersion, types: Types, shapes: tuple[Shape, ...], chance: Chance
 ) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes; no two of a row are equal, so that none can stand in another's place."""
+    """Return ordinary operands of some shapes; integers whatever meets what, with results that the type holds."""
     count = max(1, *map(prod, shapes))
     x_name, y_name = operand_types(row, types)
-    if row.kernel == "prelu":
+    if TYPES[x_name].kind != "float":
+        pairs = _small_integers(x_name, y_name, chance, count)
+    elif row.kernel == "prelu":
         pairs = prelu_values(x_name, chance, count)
     else:
         pairs = pow_values(x_name, y_name, chance, count)
     return tuple(array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=False))
+
+
+def _small_integers(x_name: str, y_name: str, chance: Chance, count: int) -> Pairs:
+    """Integers whose squares and products with one another are within the type."""
+    most = min(isqrt(integer_range(x_name)[1]), 11)
+    x = chance.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
+    return Pairs(cast(x, x_name), cast(chance.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
