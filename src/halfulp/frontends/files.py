@@ -13,8 +13,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import secrets
 import stat
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ class NpyFile:
     """The array of a .npy file, which is mapped when it is asked for, in whole or in part.
 
     Example:
+        >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "x.npy"
         >>> np.save(path, np.arange(3))
         >>> file = open_npy(path)
@@ -168,13 +169,13 @@ def replacing(path: Path) -> Iterator[Path]:
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         raise HalfulpError(f"{path}: not a plain file")
+    # Known before it exists, so that an interrupt at any moment leaves nothing behind.
+    temporary = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise HalfulpError(f"{path}: can't be written: {error.strerror}") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise HalfulpError(f"{path}: can't be written: {error.strerror}") from None
         yield temporary
         temporary.chmod(0o666 & ~_umask() if mode is None else mode & 0o777)
         temporary.replace(path)
