@@ -12,6 +12,10 @@ collect_ignore_glob = [
     f"src/halfulp/integrations/{name}*.py"
     for name in ("dask", "jax", "openvino", "torch")
     if find_spec(name) is None
+] + [
+    f"src/halfulp/conformance/targets/{name}*.py"
+    for name in ("jax", "onnxruntime", "openvino", "torch")
+    if find_spec(name) is None
 ]
 
 

@@ -118,6 +118,11 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
     return array
 
 
+def instruction_set() -> str:
+    """Return what the kernels were picked for at load: ``"scalar"``, ``"avx2"`` or ``"avx512"``."""
+    return _core.instruction_set()
+
+
 def _operator(row: OpVersion, **changes: Any) -> Operator:
     return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import Case, Mode, parse
-from halfulp.conformance.cases import cases, type_pairs
+from halfulp.conformance.cases import cases, selected, type_pairs
 from halfulp.conformance.document import FAULTS, document, run_entry
 from halfulp.conformance.examine import Options, Result
 from halfulp.conformance.process import TIME_LIMIT
@@ -22,9 +21,7 @@ from halfulp.conformance.schema import Document, Selection, dumps
 from halfulp.conformance.spread import locally, on_dask, processors
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError
-from halfulp.specs.resolve import find as find_row
-from halfulp.specs.resolve import ids
-from halfulp.types import TYPES
+from halfulp.types import element_type
 
 _ULP_LIMIT = 4.0
 
@@ -177,22 +174,18 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
         HalfulpError: a name is none.
 
     Example:
-        >>> selection(["Pwo"], (), ())
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: no operator Pwo; did you mean Pow?
+        >>> selection("PRelu", (), ["float32", "bfloat16"])
+        {'operators': ['PRelu'], 'versions': [], 'types': ['bfloat16', 'float32']}
     """
-    rows = [find_row(id) for id in ids()]
-    names = {name for row in rows for name in (row.id, row.name, f"{row.standard}.{row.name}")}
-    known = {"operator": names, "version": {row.version for row in rows}, "type": set(TYPES)}
-    given = {"operator": _texts(operators), "version": _texts(versions), "type": _texts(types)}
-    for kind, chosen in given.items():
-        for name in chosen:
-            if name not in known[kind]:
-                close = difflib.get_close_matches(name, sorted(known[kind]), 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise HalfulpError(f"no {kind} {name[:80]}{hint}")
-    return {"operators": given["operator"], "versions": given["version"], "types": given["type"]}
+    chosen: Selection = {
+        "operators": _texts(operators),
+        "versions": _texts(versions),
+        "types": _texts(types),
+    }
+    list(selected(chosen["operators"], chosen["versions"]))
+    for name in chosen["types"]:
+        element_type(name)
+    return chosen
 
 
 def _texts(names: Iterable[str]) -> list[str]:
@@ -201,11 +194,8 @@ def _texts(names: Iterable[str]) -> list[str]:
 
 def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the operator versions and types of a selection that are for a target."""
-    operators, versions, types = (set(selection[key]) for key in ("operators", "versions", "types"))
-    for row in map(find_row, ids()):
-        names = {row.id, row.name, f"{row.standard}.{row.name}"}
-        if (operators and not names & operators) or (versions and row.version not in versions):
-            continue
+    types = set(selection["types"])
+    for row in selected(selection["operators"], selection["versions"]):
         for pair in type_pairs(row):
             if (not types or types & set(pair)) and spec.takes_types(row.id, pair):
                 yield row.id, pair

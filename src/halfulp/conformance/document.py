@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from typing import Any
 
-from halfulp import _core
+from halfulp.apply import instruction_set
 from halfulp.conformance.allow import Allowed
 from halfulp.conformance.case import ASPECTS, GROUPS, Mode
 from halfulp.conformance.examine import Result
@@ -33,6 +33,7 @@ from halfulp.types import TYPES
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
 """The verdicts that are a runtime's fault."""
 
+_INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
 _UNLISTED = ("exact", "rejected")
 _OPERATORS = {operator: place for place, operator in enumerate(ids())}
 _TYPES = {name: place for place, name in enumerate(TYPES)}
@@ -80,7 +81,7 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
         "date": datetime.now(UTC).date().isoformat(),
         "mode": mode,
         "selection": selection,
-        "machine": f"{platform.machine()} {_core.instruction_set()}",
+        "machine": f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}",
         "python": platform.python_version(),
         "ulp_limit": ulp_limit,
         "seconds": round(seconds, 1),

@@ -19,6 +19,8 @@ from halfulp.errors import HalfulpError, SpecError
 from halfulp.protocols import Array
 from halfulp.types import type_name
 
+_GRID = "grid"  # so the names begin of the cases that make up the grid which reports show
+
 
 @dataclass(frozen=True)
 class Options:
@@ -66,6 +68,13 @@ class Result:
     repetition: Repetition | None = None
 
 
+class _Answer(NamedTuple):
+    """What a case should give, and what it gave, for the cases that are compared with it."""
+
+    right: Array | HalfulpError
+    output: Array | None
+
+
 @dataclass
 class Examiner:
     """Runs and judges cases of one target, in processes that live until it is closed.
@@ -103,15 +112,14 @@ class Examiner:
         Raises:
             HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
         """
-        outputs: dict[str, Array | None] = {}
+        answers: dict[str, _Answer] = {}
         results = []
         for case in cases:
-            if not self.spec.takes(case) or (case.threads or 1) > self.options.threads:
+            if not self.spec.takes(case):
                 continue
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                result, output = self._one(case, outputs)
+                result, answers[case.id] = self._one(case, answers.get(case.twin_of or ""))
             results.append(result)
-            outputs[case.id] = output
         return results
 
     def close(self) -> None:
@@ -130,9 +138,10 @@ class Examiner:
             )
         return self._processes[threads]
 
-    def _one(self, case: Case, outputs: Mapping[str, Array | None]) -> tuple[Result, Array | None]:
-        right = self._expected(case)
-        answer = self._process(case.threads or 1).run(case)
+    def _one(self, case: Case, other: _Answer | None) -> tuple[Result, _Answer]:
+        right = self._expected(case, other)
+        threads = min(case.threads or 1, self.options.threads)
+        answer = self._process(threads).run(case)
         if self._is_closed:
             raise HalfulpError("the examination was ended")
         if not isinstance(answer, list):
@@ -144,13 +153,15 @@ class Examiner:
             judgement = judge(case, right, output, self.options.ulp_limit)
         compares = isinstance(right, np.ndarray) and output is not None and _alike(right, output)
         grid: tuple[Mapping[str, str], ...] = ()
-        if case.group == "special" and compares:
+        if case.name.startswith(_GRID) and compares:
             assert isinstance(right, np.ndarray)
             assert output is not None
             grid = _grid(case, right, output, self.options.ulp_limit)
         repetition = None
         if case.twin_of is not None and case.aspect is not None:
-            repetition = _repetition(case, output, outputs.get(case.twin_of))
+            # On one processor there is no telling what threads do.
+            comparable = other is not None and (case.aspect != "threads" or threads > 1)
+            repetition = _repetition(case, output, other.output if other and comparable else None)
         result = Result(
             id=case.id,
             operator=case.operator,
@@ -165,12 +176,17 @@ class Examiner:
             grid=grid,
             repetition=repetition,
         )
-        return result, output
+        return result, _Answer(right, output)
 
-    def _expected(self, case: Case) -> Array | HalfulpError:
+    def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
+        if other is not None and isinstance(other.right, np.ndarray):
+            same = other.right if case.positions is None else other.right.ravel()[case.positions]
+            shape = broadcast(case)[0].shape
+            return same.reshape(shape)
         try:
             # halfulp is not to be its own judge.
-            return twin(case) if self.spec.module == "halfulp" and case.clause is None else expected(case)
+            own = self.spec.module == "halfulp" and case.clause is None
+            return np.asarray(twin(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:
                 raise
@@ -209,11 +225,11 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
     assert case.aspect is not None
     if here is None or there is None:
         return Repetition(case.aspect, None, None)
-    places = np.arange(here.size) if case.positions is None else np.asarray(case.positions).ravel()
-    if here.dtype != there.dtype or here.size != places.size or places.max(initial=-1) >= there.size:
+    first = there.ravel() if case.positions is None else there.ravel()[case.positions]
+    again = here.ravel()
+    if again.dtype != first.dtype or again.size != first.size:
         return Repetition(case.aspect, None, None)
-    again, first = here.ravel(), there.ravel()[places]
-    # What NaN it is is judged nowhere.
+    # A NaN is a NaN, whatever its payload.
     differs = (codes(again) != codes(first)) & ~(is_nan(again) & is_nan(first))
     if not differs.any():
         return Repetition(case.aspect, True, None)

@@ -41,8 +41,9 @@ def send(
 
     Example:
         >>> here, there = socket.socketpair()
-        >>> send(here, {"question": 1}, b"bytes")
-        >>> receive(there)
+        >>> with here, there:
+        ...     send(here, {"question": 1}, b"bytes")
+        ...     receive(there)
         ({'question': 1}, b'bytes')
     """
     text = json.dumps(header).encode()

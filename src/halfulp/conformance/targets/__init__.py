@@ -66,6 +66,7 @@ class TargetSpec:
         newest: whether it takes only the newest version of each: array libraries have no versions, only semantics.
         refuses: whether it can be asked to refuse: array libraries know no invalid model.
         types: the column of the type table with its names of types: where it has none, there is nothing to ask.
+        by_call: whether a function makes the operator: then there is no wrong number of inputs, nor an output declared.
     """
 
     name: str
@@ -77,10 +78,13 @@ class TargetSpec:
     newest: bool = False
     refuses: bool = True
     types: str = ""
+    by_call: bool = False
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target: whether it has such operators at all."""
         if case.group == "invalid" and not self.refuses:
+            return False
+        if self.by_call and (case.declared is not None or len(case.inputs) != len(case.row.inputs)):
             return False
         return self.takes_types(case.operator, parse(case.id).types)
 
@@ -112,6 +116,7 @@ _BUILT_IN = (
         extra="openvino",
         families=("openvino.",),
         types="openvino",
+        by_call=True,
     ),
     _arrays("torch", "torch"),
     _arrays("numpy", "check"),

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import halfulp as hu
 import halfulp.backend
 from halfulp.conformance.case import Case
 from halfulp.conformance.targets.onnx_model import Prepared, prepare
 from halfulp.protocols import Array
+from halfulp.types import TYPES
 
 
 class Target:
@@ -35,4 +38,7 @@ class Target:
         """Return the outputs."""
         if isinstance(prepared, Prepared):
             return list(halfulp.backend.run_model(prepared.model, prepared.feeds))
-        return [hu.op(prepared.operator)(*prepared.inputs, **prepared.attributes)]
+        out = None
+        if prepared.declared is not None:
+            out = np.empty(prepared.declared.shape, TYPES[prepared.declared.type].dtype)
+        return [hu.op(prepared.operator)(*prepared.inputs, out=out, **prepared.attributes)]
