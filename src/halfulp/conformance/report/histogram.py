@@ -1,0 +1,66 @@
+"""How far off results are: counts of elements by their distance from the right result."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from halfulp.conformance.judge import HISTOGRAM
+from halfulp.conformance.schema import RowEntry
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The elements whose distance lies in one bucket.
+
+    Attributes:
+        bucket: the distance in ulps, or ``special``.
+        count: how many elements.
+        share: the part of all elements, as text.
+        width: the bar's length from 0 to 100, on a logarithmic scale, so that one element in a million is seen.
+    """
+
+    bucket: str
+    count: int
+    share: str
+    width: float
+
+
+def histogram(rows: Sequence[RowEntry]) -> list[Bar]:
+    """Return the bars of some rows of a document together.
+
+    Example:
+        >>> for bar in histogram([{"histogram": {"0": 99_000, "1": 1000, "special": 1}}])[:3]:
+        ...     print(bar)
+        Bar(bucket='0', count=99000, share='99 %', width=99.9)
+        Bar(bucket='1', count=1000, share='1 %', width=60.0)
+        Bar(bucket='2', count=0, share='0', width=0.0)
+    """
+    counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
+    total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
+    return [_bar(bucket, counts.get(bucket, 0), total) for bucket in HISTOGRAM]
+
+
+def _bar(bucket: str, count: int, total: int) -> Bar:
+    if not count:
+        return Bar(bucket, 0, "0", 0.0)
+    width = 100 * math.log10(count + 1) / math.log10(total + 1)
+    return Bar(bucket, count, percent(count, total), round(width, 1))
+
+
+def percent(count: int, total: int) -> str:
+    """Return a share; never 0 % or 100 % of what is not.
+
+    Example:
+        >>> percent(1, 3), percent(999_999, 1_000_000), percent(5, 5), percent(1, 10**7)
+        ('33.3 %', '99.9999 %', '100 %', '0.00001 %')
+    """
+    if count in (0, total):
+        return "100 %" if count else "0 %"
+    # As many digits as tell it from 0 and from 100 %.
+    far = min(count, total - count) / total * 100
+    digits = max(1, -math.floor(math.log10(far)))
+    text = f"{100 * count / total:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"

@@ -1,0 +1,100 @@
+"""Types and arrays as Python code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.floats import codes
+from halfulp.conformance.judge import decimal
+from halfulp.protocols import Array
+from halfulp.types import element_type
+
+VARIABLES = ("x", "y", "extra")
+"""What a program calls an operator's inputs; some invalid cases have one too many."""
+
+_COMMENTED = 8
+
+
+def numpy_has(dtype: Any) -> bool:
+    """Tell whether a type is one of NumPy's own.
+
+    Example:
+        >>> numpy_has("float16"), numpy_has("bfloat16")
+        (True, False)
+    """
+    return element_type(dtype).dtype.isbuiltin == 1
+
+
+def only_numpys(case: Case) -> bool:
+    """Tell whether all inputs have types of NumPy's own, so that any runtime takes the arrays as they are."""
+    return all(numpy_has(array.dtype) for array in case.inputs)
+
+
+def dtype(name: Any) -> str:
+    """Return the expression for an element type.
+
+    Example:
+        >>> dtype("float32"), dtype("bfloat16")
+        ('np.float32', 'ml_dtypes.bfloat16')
+    """
+    return f"{'np' if numpy_has(name) else 'ml_dtypes'}.{element_type(name).name}"
+
+
+def scalar(bits: int, name: Any) -> str:
+    """Return the expression for one element of a type.
+
+    Example:
+        >>> scalar(0x3FC0, "bfloat16")
+        'np.array(0x3fc0, np.uint16).view(ml_dtypes.bfloat16)'
+    """
+    size = element_type(name).dtype.itemsize
+    return f"np.array(0x{bits:0{2 * size}x}, np.uint{8 * size}).view({dtype(name)})"
+
+
+def literal(array: Array) -> str:
+    """Return the expression for an array, bit for bit, and a comment that says what it is.
+
+    Example:
+        >>> print(literal(np.array([0.1, 2], np.float32)))
+        np.array([0x3dcccccd, 0x40000000], np.uint32).view(np.float32)  # 0.1, 2
+        >>> print(literal(np.full((2, 3), -1, np.int8)))
+        np.full((2, 3), 0xff, np.uint8).view(np.int8)  # -1
+    """
+    name, size = dtype(array.dtype), array.dtype.itemsize
+    if array.size == 0:
+        return f"np.zeros({array.shape}, {name})"
+    values = array.reshape(-1)
+    words = [f"0x{int(code):0{2 * size}x}" for code in codes(values)]
+    if len(set(words)) == 1:
+        return f"np.full({array.shape}, {words[0]}, np.uint{8 * size}).view({name})  # {decimal(values[0])}"
+    text = f"np.array([{', '.join(words)}], np.uint{8 * size}).view({name})"
+    if array.ndim != 1:
+        text += f".reshape({array.shape})"
+    decimals = ", ".join(decimal(value) for value in values[:_COMMENTED])
+    return f"{text}  # {decimals}{', ...' if array.size > _COMMENTED else ''}"
+
+
+def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
+    """Return an array of one value, given by its bits; of ones if not given.
+
+    Example:
+        >>> filled("float16", (2,), 0x4200), filled("int8", (1,), None)
+        (array([3., 3.], dtype=float16), array([1], dtype=int8))
+    """
+    kind = element_type(name).dtype
+    if bits is None:
+        return np.ones(shape).astype(kind)
+    return np.full(shape, bits, f"u{kind.itemsize}").view(kind)
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line of a comment: what a runtime says must not become code.
+
+    Example:
+        >>> one_line("bad\\nimport os")
+        'bad import os'
+    """
+    return "".join(c if c.isprintable() else " " for c in text)

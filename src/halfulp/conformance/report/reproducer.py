@@ -1,0 +1,152 @@
+"""For each finding a short program that shows it: it builds the model and the inputs bit by bit, and needs no halfulp.
+
+A program is put together from pieces (what was found, the inputs, the model, the call of the runtime, what to
+print), most of which many programs share. Where a case has few elements the program has them all; of a large one it
+has the worst element, in an array of the case's shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from halfulp.conformance.case import Case, Group, Mode, parse
+from halfulp.conformance.cases import GENERATORS
+from halfulp.conformance.floats import codes
+from halfulp.conformance.report.comparison import Target, gist
+from halfulp.conformance.report.literals import VARIABLES, filled, literal, one_line, only_numpys, scalar
+from halfulp.conformance.report.runtimes import call, needs
+from halfulp.conformance.schema import CaseEntry
+from halfulp.errors import HalfulpError
+from halfulp.specs import find
+
+Program = tuple[str, ...]
+"""The pieces of a program, in their order."""
+
+# Up to how many elements a program has all of a case's inputs.
+_WHOLE = 64
+
+
+def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
+    """Return a program for each case of a target."""
+    # Those that are generated together are rebuilt together.
+    order = sorted(range(len(cases)), key=lambda place: cases[place][1]["id"])
+    made = {place: reproducer(*cases[place]) for place in order}
+    return [made[place] for place in range(len(cases))]
+
+
+def reproducer(target: Target, entry: CaseEntry) -> Program:
+    """Return the program for one case of a target; only comments where the document's case is none of ours."""
+    try:
+        case = _reduced(_case(entry), entry)
+        return (
+            _found(target, entry) + _installed(target, case),
+            _inputs(case),
+            *call(target, case),
+            _expected(entry),
+            _report(entry),
+        )
+    except (HalfulpError, ValueError, ArithmeticError, LookupError) as error:
+        return (_found(target, entry) + f"# no program for it: {one_line(str(error))}\n",)
+
+
+def _case(entry: CaseEntry) -> Case:
+    """Return the case of an entry, generated again; where that gives another one, what the entry tells of it."""
+    id = parse(entry["id"])
+    case = _generated(id.operator, id.types, id.group).get(entry["id"])
+    if case is not None and [list(shape) for shape in case.shapes] == entry["shapes"]:
+        return case
+    example = entry["example"]
+    inputs = []
+    for place, shape in enumerate(entry["shapes"]):
+        name = entry["types"][min(place, len(entry["types"]) - 1)]
+        bits = int(example["inputs"][place]["bits"], 16) if example else None
+        inputs.append(filled(name, tuple(shape), bits))
+    return Case(
+        id=entry["id"],
+        operator=entry["operator"],
+        group=entry["group"],
+        inputs=tuple(inputs),
+        attributes=entry["attributes"],
+        constants=frozenset(entry["constants"]),
+        clause=entry["clause"],
+    )
+
+
+@lru_cache(maxsize=4)
+def _generated(operator: str, types: tuple[str, ...], group: Group) -> dict[str, Case]:
+    """Return the cases of a group by their ids; the quick ones are among the full ones, and made with less work."""
+    found: dict[str, Case] = {}
+    modes: tuple[Mode, ...] = ("full", "quick")
+    for mode in modes:
+        found |= {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
+    return found
+
+
+def _reduced(case: Case, entry: CaseEntry) -> Case:
+    """Return a case with so few different elements that a person can read them."""
+    if sum(array.size for array in case.inputs) <= _WHOLE:
+        return case
+    example = entry["example"]
+    inputs = []
+    for place, array in enumerate(case.inputs):
+        if example is not None and place < len(example["inputs"]):
+            bits = int(example["inputs"][place]["bits"], 16)
+        else:
+            bits = int(codes(array).reshape(-1)[0]) if array.size else 0
+        inputs.append(filled(array.dtype.name, array.shape, bits))
+    return replace(case, inputs=tuple(inputs))
+
+
+def _found(target: Target, entry: CaseEntry) -> str:
+    """Return what was found, as comments."""
+    run = target.document["run"]
+    lines = [
+        f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}",
+        f"{_clause(entry)}" if entry["clause"] else gist(entry),
+        f"{target.versions or 'unknown version'}; halfulp check {run['halfulp']}, {run['date']}",
+    ]
+    return "".join(f"# {one_line(line)}\n" for line in lines if line)
+
+
+def _clause(entry: CaseEntry) -> str:
+    try:
+        texts = {
+            f"{entry['operator']}.{clause.id}": clause.text for clause in find(entry["operator"]).clauses
+        }
+    except HalfulpError:
+        texts = {}
+    return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
+
+
+def _installed(target: Target, case: Case) -> str:
+    packages = " ".join(needs(target, case))
+    return f"# pip install {one_line(packages)}\n" if packages else ""
+
+
+def _inputs(case: Case) -> str:
+    imports = "import numpy as np\n" if only_numpys(case) else "import ml_dtypes\nimport numpy as np\n"
+    named = zip(VARIABLES, case.inputs, strict=False)
+    lines = [f"{name} = {literal(array)}\n" for name, array in named]
+    return "\n".join([imports, "".join(lines), ""])
+
+
+def _expected(entry: CaseEntry) -> str:
+    example = entry["example"]
+    if example is None:
+        return "\n"
+    bits, text = int(example["expected"]["bits"], 16), one_line(example["expected"]["value"])
+    return f"\nindex = {tuple(example['index'])}\nexpected = {scalar(bits, entry['types'][0])}  # {text}\n"
+
+
+def _report(entry: CaseEntry) -> str:
+    if entry["example"] is not None:
+        return (
+            'for name, value in (("expected", expected), ("got", got[index])):\n'
+            '    print(name, value, "0x" + value.tobytes()[::-1].hex())\n'
+        )
+    if entry["clause"] is not None:
+        text = f"accepted, though {entry['clause']} forbids it:"
+        return f"print({text!r}, got.dtype, got.shape)\n"
+    return 'print("got", got.dtype, got.shape)\n'

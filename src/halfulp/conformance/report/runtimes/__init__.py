@@ -1,0 +1,52 @@
+"""How a program calls each runtime: the pieces of code between its inputs and what it prints.
+
+They do what the files of :mod:`halfulp.conformance.targets` do, for a person to read and without halfulp.
+"""
+
+from __future__ import annotations
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.report.comparison import Target
+from halfulp.conformance.report.literals import VARIABLES, only_numpys
+from halfulp.conformance.report.runtimes import arrays, onnx_models, openvino
+
+Pieces = tuple[str, ...]
+
+
+def call(target: Target, case: Case) -> Pieces:
+    """Return the code that computes ``got`` from ``x`` and ``y`` as the target did."""
+    name = target.document["target"]["name"]
+    if name in arrays.LIBRARIES:
+        return (arrays.code(name, case),)
+    if name == "openvino-native":
+        return openvino.native(case)
+    if case.row.standard != "onnx":
+        return (_operator(case),)
+    return (onnx_models.model(case), *_from_model(target, name, case))
+
+
+def _from_model(target: Target, name: str, case: Case) -> Pieces:
+    if name == "openvino":
+        return openvino.from_onnx(case)
+    if name in onnx_models.RUNTIMES:
+        return (onnx_models.RUNTIMES[name](case),)
+    # A command can't be asked for its version; a module has one, or a dot in its name.
+    if "." in name or target.document["target"]["versions"]:
+        return (onnx_models.module(name),)
+    return (onnx_models.command(case),)
+
+
+def _operator(case: Case) -> str:
+    attributes = "".join(f", {name}={value!r}" for name, value in sorted(case.attributes.items()))
+    inputs = ", ".join(VARIABLES[: len(case.inputs)])
+    return f"import halfulp as hu\n\ngot = hu.op({case.operator!r})({inputs}{attributes})\n"
+
+
+def needs(target: Target, case: Case) -> list[str]:
+    """Return what a program needs, as pip takes it."""
+    found = target.document["target"]
+    more = ["numpy"] if only_numpys(case) else ["numpy", "ml_dtypes"]
+    if case.row.standard == "onnx" and found["name"] not in arrays.LIBRARIES:
+        more.append("onnx")
+    pinned = [f"{name}=={text}" if text[:1].isdigit() else name for name, text in found["versions"].items()]
+    return [name for name in more if name not in found["versions"]] + pinned

@@ -1,0 +1,211 @@
+"""What ``halfulp check`` found, as tables in a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from halfulp.conformance.report.comparison import (
+    Line,
+    Target,
+    gist,
+    lines,
+    short,
+    targets,
+    types_text,
+    worst_first,
+)
+from halfulp.conformance.report.verdicts import SHOWN, severity
+from halfulp.conformance.schema import CaseEntry, Document
+
+_MOST_FINDINGS = 10
+_MOST_TYPES = 6
+_LONGEST = 160
+
+
+def show(results: Sequence[Document], console: Console) -> None:
+    """Print what was found of some targets: how often which verdict, where, and the worst of it.
+
+    Args:
+        results: a document of ``halfulp check`` for each target.
+        console: where to; in a narrow one the columns wrap.
+
+    Example:
+        >>> show([], Console(width=80))
+        nothing was checked
+    """
+    named = targets(results)
+    if not named:
+        console.print("nothing was checked")
+        return
+    for target in named:
+        console.print(Text(f"{target.label}: {_clean(target.versions)}; {_clean(target.run)}"), style="dim")
+    console.print(_summary(named))
+    found = lines(results)
+    console.print(_rows(named[0], found) if len(named) == 1 else _side_by_side(named, found))
+    for target in named:
+        for text in _reproducibility(target, several=len(named) > 1):
+            console.print(text)
+    worst = _worst(named)
+    if worst.row_count:
+        console.print(worst)
+    for target in named:
+        console.print(_verdict(target, several=len(named) > 1))
+
+
+def _table(title: str | None = None) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _cell(text: str) -> str:
+    return escape(_clean(text))
+
+
+def _clean(text: str) -> str:
+    """Return a text that may come from a runtime, in one line that does a terminal no harm."""
+    cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return "".join(c if c.isprintable() else "?" for c in cut)
+
+
+def _sign(name: str, text: str | None = None) -> Text:
+    """Return a verdict's sign, and its name or another text, in its colour."""
+    shown = SHOWN[name]
+    return Text(f"{shown.sign} {name if text is None else text}", style=shown.style)
+
+
+def _summary(named: Sequence[Target]) -> Table:
+    """Return the table of counts; a verdict that nobody got has no column."""
+    table = _table()
+    table.add_column("target", no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
+    counts = [target.counts for target in named]
+    kept = [name for name in SHOWN if any(count[name] for count in counts)]
+    for name in kept:
+        table.add_column(_sign(name), justify="right", no_wrap=True)
+    extra = [name for name in ("not_reproducible", "allowed") if any(count[name] for count in counts)]
+    for name in extra:
+        table.add_column("differs" if name == "not_reproducible" else name, justify="right")
+    for target, count in zip(named, counts, strict=True):
+        numbers = (
+            Text(f"{count[name]:,}", style=SHOWN[name].style if count[name] else "dim") for name in kept
+        )
+        table.add_row(
+            _cell(target.label),
+            f"{count['cases']:,}",
+            *numbers,
+            *(f"{count[name]:,}" for name in extra),
+        )
+    return table
+
+
+def _rows(target: Target, found: Sequence[Line]) -> Table:
+    """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
+    table = _table()
+    for name in ("operator", "verdict", "types"):
+        table.add_column(name, overflow="fold")
+    table.add_column("ulp", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for operator, group in groupby(found, key=lambda line: line.operator):
+        alike: dict[str, list[Line]] = {}
+        for line in group:
+            alike.setdefault(line.rows[target.number]["verdict"], []).append(line)
+        label = operator
+        for verdict in sorted(alike, key=severity, reverse=True):
+            members = [(line.name, line.rows[target.number]) for line in alike[verdict]]
+            farthest = max((row["max_ulp"] or 0 for _, row in members), default=0)
+            special = any(row["histogram"]["special"] for _, row in members)
+            far = ([short(farthest)] if farthest else []) + ["special"] * special
+            reasons = list(dict.fromkeys(row["message"] for _, row in members if row["message"]))
+            why = f"{_clean(reasons[0])}; or the like" if len(reasons) > 1 else _clean("".join(reasons))
+            table.add_row(
+                escape(_clean(label)),
+                _sign(verdict),
+                escape(_listed([name for name, _ in members])),
+                ", ".join(far),
+                escape(why),
+            )
+            label = ""
+    return table
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names, the first of them where there are many; types of two inputs stand in brackets."""
+    bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
+    more = len(names) - len(bracketed)
+    return ", ".join(bracketed) + (f" and {more} more" if more else "")
+
+
+def _side_by_side(named: Sequence[Target], found: Sequence[Line]) -> Table:
+    """Return the table of operator versions and targets: how many combinations of types got which verdict."""
+    table = _table("Combinations of types by verdict")
+    table.add_column("operator")
+    for target in named:
+        table.add_column(_cell(target.label))
+    for operator, group in groupby(found, key=lambda line: line.operator):
+        members = list(group)
+        cells = []
+        for target in named:
+            counts: Counter[str] = Counter(
+                line.rows[target.number]["verdict"] for line in members if target.number in line.rows
+            )
+            signs = [_sign(name, str(counts[name])) for name in SHOWN if counts[name]]
+            cells.append(Text("  ").join(signs))
+        table.add_row(_cell(operator), *cells)
+    return table
+
+
+def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
+    """Give a line for each aspect of the surroundings that changes bits."""
+    differing: dict[str, list[str]] = {}
+    for entry in target.document["reproducibility"]:
+        if entry["verdict"] == "differs":
+            name = f"{entry['operator']} {types_text(entry['types'])}"
+            differing.setdefault(entry["aspect"], []).append(name)
+    for aspect, names in differing.items():
+        whose = f"{_clean(target.label)}: " if several else ""
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield Text(f"{whose}the bits depend on {aspect} in {'; '.join(names[:3])}{more}", style="magenta")
+
+
+def _worst(named: Sequence[Target]) -> Table:
+    cases = [
+        (target, case)
+        for target in named
+        for case in target.document["cases"]
+        if SHOWN[case["verdict"]].fault
+    ]
+    cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
+    # Of each operator, target and verdict the worst, so that one fault does not hide the others.
+    first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
+    for target, case in cases:
+        first.setdefault(
+            (target.number, case["operator"].rpartition("-")[0], case["verdict"]), (target, case)
+        )
+    table = _table("The worst of each kind")
+    if len(named) > 1:
+        table.add_column("target")
+    for name in ("verdict", "case", "what"):
+        table.add_column(name, overflow="fold")
+    for target, case in list(first.values())[:_MOST_FINDINGS]:
+        whose = [_cell(target.label)] if len(named) > 1 else []
+        table.add_row(*whose, _sign(case["verdict"]), _cell(case["id"]), _cell(gist(case)))
+    return table
+
+
+def _verdict(target: Target, *, several: bool) -> Text:
+    """Return the closing line."""
+    count = target.faults
+    whose = f"{_clean(target.label)}: " if several else ""
+    if not count:
+        return Text(f"{whose}nothing wrong found", style="green")
+    noun = "finding" if count == 1 else "findings"
+    return Text(
+        f"{whose}{count:,} {noun}; --html FILE shows each with a program that reproduces it", style="bold"
+    )

@@ -1,0 +1,61 @@
+"""A headless Chromium: Debian's, with its driver. What it can't do here skips the test and says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Give a driver of a fresh browser; every message of its console and network is recorded."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("no chromium and chromedriver on this machine")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    # A container gives root no sandbox, and little shared memory; no name is ever resolved.
+    for argument in (
+        *("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu", "no-first-run"),
+        *("host-resolver-rules=MAP * ~NOTFOUND", "force-color-profile=srgb"),
+    ):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(executable_path=DRIVER)
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def show(
+    driver: Any, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, hash: str = ""
+) -> None:
+    """Open a page in a window of a size, with light or dark colours preferred."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    # First away from it, or a change of the hash alone would not load the page again.
+    driver.get("about:blank")
+    driver.get(page.as_uri() + hash)
+
+
+def requests(driver: Any) -> list[str]:
+    """Return the address of everything that was asked for since the last call."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    return [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
