@@ -133,7 +133,7 @@ def is_nan(array: Array) -> Array:
 
 
 def ranks(array: Array) -> Array:
-    """Number the values of a type in their order, as uint64: neighbours differ by one, and so do the two zeros.
+    """Number the values of a type in their order, as uint64: neighbours differ by one, the two zeros too.
 
     The numbers start somewhere; those of NaNs mean nothing.
 
@@ -155,4 +155,5 @@ def ranks(array: Array) -> Array:
     magnitude = word & np.uint64(facts.sign_bit - 1)
     middle = np.uint64(facts.sign_bit)
     negative = (word & middle) != 0
-    return np.where(negative, middle - np.uint64(1) - magnitude, middle + magnitude)
+    below = middle - np.uint64(facts.has_minus_zero)
+    return np.where(negative, below - magnitude, middle + magnitude)

@@ -83,6 +83,8 @@ _PAIRS: tuple[tuple[Shape, Shape], ...] = (
     ((6,), (2, 3)),
     ((2, 3, 4), (4, 3)),
     ((3, 4), (5, 4)),
+    ((1, 1, 2, 3), (1, 1, 2, 4)),
+    ((2, 0, 1, 3), (2, 0, 1, 3)),
 )
 
 
@@ -111,7 +113,7 @@ def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
         >>> from halfulp.specs import find
         >>> found = list(attempts(find("onnx.Pow-7"), ("float32", "float32")))
         >>> found[0], sum(attempt.clause == "onnx.Pow-7.C2" for attempt in found)
-        (Attempt(shapes=((2, 3), (2, 3)), attributes={}, clause=None), 12)
+        (Attempt(shapes=((2, 3), (2, 3)), attributes={}, clause=None), 13)
     """
     pairs: list[tuple[Shape, ...]] = list(_PAIRS)
     if len(row.inputs) == 1:

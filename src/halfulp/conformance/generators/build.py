@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.case import Case, Group, Id
+from halfulp.conformance.floats import codes
 from halfulp.conformance.generators.pairs import Pairs
 from halfulp.conformance.openness import openness
 from halfulp.protocols import Array
@@ -74,26 +75,23 @@ def elementwise(
     What the document leaves open is a case of its own, its name ending in ``-open``, so that a runtime that refuses
     to compute that is not taken for one that refuses all; ``with_open`` says whether it is wanted.
     """
-    attribute = exponent_attribute(row)
-    if attribute is None:
-        made = [(name, tuple(line(row, a) for a in pairs), dict(attributes or {}))]
-    else:
-        exponents = dict.fromkeys(pairs.y.astype(np.float64).tolist())
-        made = []
-        for number, exponent in enumerate(sorted(exponents, key=repr)):
-            # NaN is not equal to itself.
-            where = np.isnan(pairs.y) if np.isnan(exponent) else pairs.y == exponent
-            made.append(
-                (
-                    f"{name}-{number}",
-                    (line(row, pairs.x[where]),),
-                    {attribute: exponent, **(attributes or {})},
-                )
-            )
-    for name, inputs, values in made:
-        for case in _divided(row, types, group, name, inputs, values):
+    for suffix, inputs, values in _with_attribute(row, pairs):
+        given = {**values, **(attributes or {})}
+        for case in _divided(row, types, group, name + suffix, inputs, given):
             if with_open or not case.name.endswith("-open"):
                 yield case
+
+
+def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[Array, ...], dict[str, Any]]]:
+    """The pairs as inputs; where the exponent is an attribute, those of each exponent, with what to add to the name."""
+    attribute = exponent_attribute(row)
+    if attribute is None:
+        yield "", tuple(line(row, array) for array in pairs), {}
+        return
+    words = codes(pairs.y)  # -0 and 0 are equal, and NaN is not
+    for word in np.unique(words):
+        exponent = float(pairs.y[words == word][0])
+        yield f"-y={exponent:.9g}", (line(row, pairs.x[words == word]),), {attribute: exponent}
 
 
 def _divided(

@@ -41,16 +41,16 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         if row.kernel == "prelu":
             pairs = prelu_edges(x_name, chance)
         else:
-            pairs = pow_edges(x_name, y_name, chance)
+            pairs = pow_edges(x_name, y_name, chance, number)
         yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
 
 
-def pow_edges(x_name: str, y_name: str, chance: Chance) -> Pairs:
+def pow_edges(x_name: str, y_name: str, chance: Chance, number: int) -> Pairs:
     """Return all kinds of edges for powers of two types."""
     return joined(
         range_edges(x_name, y_name, chance, 500),
         near_one(x_name, y_name, chance, 300),
-        exact_pairs(x_name, y_name, chance, 400),
+        exact_pairs(x_name, y_name, number, 300),
         parity(x_name, y_name),
         Pairs(chance.bits(x_name, 300), chance.bits(y_name, 300)),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -21,22 +22,25 @@ from halfulp.types import TYPES
 _GREATEST_SHIFT = 5  # 3^(2^6) has more digits than any type's significand
 
 
-def exact_pairs(x_name: str, y_name: str, chance: Chance, count: int) -> Pairs:
-    """Return at most count exact cases and ties, by chance.
+@cache  # the same for all operators: they take long to make
+def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
+    """Return at most count exact cases and ties: of the many there are, the ones of a number.
 
     Example:
-        >>> pairs = exact_pairs("float32", "float32", Chance("any"), 100)
+        >>> pairs = exact_pairs("float32", "float32", 0, 100)
         >>> len(pairs.x) > 50
         True
     """
     row = TYPES[x_name]
-    draws = _Draws(chance)
+    draws = _Draws(Chance(f"exact cases {x_name} {y_name} {number}"))
     made = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
     xs: list[Fraction] = []
     ys: list[Fraction] = []
     for _ in range(3 * count):
+        if len(xs) == count:
+            break
         base, exponent = next(made)
-        if len(xs) < count and _representable(base, x_name) and _representable(exponent, y_name):
+        if _representable(base, x_name) and _representable(exponent, y_name):
             xs.append(base)
             ys.append(exponent)
     return Pairs(_array(xs, x_name), _array(ys, y_name))

@@ -30,7 +30,7 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         >>> sorted({case.clause for case in found})
         ['onnx.PRelu-16.C2', 'onnx.PRelu-16.C3', 'onnx.PRelu-16.C4', 'onnx.PRelu-16.C5', 'onnx.PRelu-16.C6']
         >>> found[-1].name, found[-1].declared
-        ('C6-2x4', TensorType(type='float32', shape=(2, 4)))
+        ('C6-output-2x4', TensorType(type='float32', shape=(2, 4)))
     """
     taken: Counter[str] = Counter()
     for breach in _breaches(row, types):
@@ -150,4 +150,4 @@ def _outputs(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, Any]
     larger = (*shape[:-1], shape[-1] + 1)
     for declared in (TensorType(other, shape), TensorType(right.type, larger)):
         name = other if declared.type != right.type else "x".join(map(str, larger))
-        yield _Breach(name, clause, (shape,) * len(types), types, fine, declared)
+        yield _Breach(f"output-{name}", clause, (shape,) * len(types), types, fine, declared)

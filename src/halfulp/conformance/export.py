@@ -1,0 +1,142 @@
+"""The cases as files that any runtime's tests can read: the folders of ONNX's backend tests."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.expected import expected
+from halfulp.conformance.floats import float_type
+from halfulp.conformance.model import feeds, model, tensor
+from halfulp.conformance.openness import openness
+from halfulp.errors import HalfulpError
+from halfulp.protocols import Array
+from halfulp.types import element_type
+
+VALID, INVALID = "node", "invalid"
+
+
+class Exported(NamedTuple):
+    """How many cases were written, and how many were left out."""
+
+    valid: int
+    invalid: int
+    left_out: int
+
+
+def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4) -> Exported:
+    """Write cases as folders of ONNX's backend tests, all of them or none.
+
+    A case becomes ``node/test_.../``: ``model.onnx``, ``test_data_set_0/input_0.pb``, ``output_0.pb`` and so on, and
+    ``data.json`` with the tolerances that the onnx package's runner reads (see ``tolerances``) and the case's id. One
+    that must be refused becomes ``invalid/test_.../``, without outputs, and with the clause in its ``data.json``.
+    Left out are what ONNX has not, what its documents leave open, and long arrays that only try threads.
+
+    Args:
+        directory: a new folder, or an empty one.
+        cases: of ``cases()``.
+        ulp_limit: how far off, in representable values, a result may be; 0 demands every bit.
+
+    Raises:
+        HalfulpError: the folder has something in it already, or can't be written.
+
+    Example:
+        >>> import tempfile
+        >>> from halfulp.conformance.cases import case
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> export(folder, [case("onnx.Pow-7/float32,float32/broadcast/2x3x4,4")])
+        Exported(valid=1, invalid=0, left_out=0)
+        >>> for path in sorted(folder.rglob("*.*")):
+        ...     print(path.relative_to(folder))
+        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/data.json
+        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/model.onnx
+        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/input_0.pb
+        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/input_1.pb
+        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/output_0.pb
+    """
+    counts = {VALID: 0, INVALID: 0}
+    left_out = 0
+    try:
+        with _new_folder(Path(directory)) as folder:
+            for case in cases:
+                if not _can_be_told(case):
+                    left_out += 1
+                    continue
+                kind = VALID if case.clause is None else INVALID
+                counts[kind] += 1
+                _write(folder / kind / folder_name(case), case, ulp_limit)
+    except OSError as error:
+        raise HalfulpError(f"{directory}: can't be written: {error.strerror}") from None
+    return Exported(counts[VALID], counts[INVALID], left_out)
+
+
+def folder_name(case: Case) -> str:
+    """Return the name of a case's folder: its id, with what file systems and test runners dislike replaced."""
+    return "test_" + re.sub(r"[^A-Za-z0-9_-]", "_", case.id)
+
+
+def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
+    """Return the relative and the absolute tolerance that allow so many representable values, and 0 for integers.
+
+    Example:
+        >>> import numpy as np
+        >>> tolerances(np.zeros(1, np.float16), 2)
+        {'rtol': 0.001953125, 'atol': 1.1920928955078125e-07}
+    """
+    row = element_type(result.dtype)
+    if row.kind != "float":
+        return {"rtol": 0, "atol": 0}
+    facts = float_type(row.name)
+    return {
+        "rtol": ulp_limit * 2.0 ** (1 - facts.digits),
+        "atol": ulp_limit * 2.0**facts.least_exponent,
+    }
+
+
+def _can_be_told(case: Case) -> bool:
+    """Whether ONNX has the case, and whether all of its result, or its refusal, is what the document says."""
+    if case.row.standard != "onnx" or case.threads is not None:
+        return False
+    found = openness(case)
+    return found is None or not (found.whole or found.elements.any())
+
+
+def _write(folder: Path, case: Case, ulp_limit: float) -> None:
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    onnx.save(model(case), folder / "model.onnx")
+    told: dict[str, object] = {"id": case.id}
+    for number, (name, array) in enumerate(feeds(case).items()):
+        (data / f"input_{number}.pb").write_bytes(tensor(name, array).SerializeToString())
+    if case.clause is None:
+        result = expected(case)
+        (data / "output_0.pb").write_bytes(tensor(case.row.outputs[0].name, result).SerializeToString())
+        told |= tolerances(result, ulp_limit)
+    else:
+        clause = next(c for c in case.row.clauses if case.clause == f"{case.row.id}.{c.id}")
+        told |= {"refused_by": case.clause, "text": clause.text}
+    (folder / "data.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+
+
+@contextmanager
+def _new_folder(directory: Path) -> Iterator[Path]:
+    """Give a folder that takes the directory's place once it is complete."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise HalfulpError(f"{directory}: exists already, and is no empty folder")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = directory.with_name(f".{directory.name[:50]}.{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.mkdir()
+        yield temporary
+        temporary.replace(directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
