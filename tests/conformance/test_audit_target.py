@@ -26,14 +26,20 @@ DOCUMENT: dict[str, Any] = {
             "max_ulp": 9.0,
             "groups": {
                 "values": {"verdict": "within", "max_ulp": 1.0},
-                "special": {
+                "special": {"verdict": "wrong", "wrong": 2, "example": "(-0)^0.5 gives -0, not 0"},
+                "broadcast": {
                     "verdict": "wrong",
-                    "exponents": ["0.5", "nan"],
-                    "example": "(-0)^0.5 is -0, not 0",
+                    "wrong": 3,
+                    "max_ulp": 9.0,
+                    "shapes": [[[[2, 3, 4], [3]], []], [[[2, 3], [2]], ["axis", "broadcast"]]],
                 },
-                "broadcast": {"verdict": "wrong", "wrong": 3, "elements": 12, "max_ulp": 9.0},
             },
             "differs": ["position", "scalar exponent", "constant folding"],
+            "constants": {
+                "2": ["exact"],
+                "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf"],
+                "0.10000000149011612": ["within", 2.0],
+            },
         },
         {
             "operator": "onnx.Pow-13",
@@ -65,8 +71,8 @@ def test_all_that_can_be_touched() -> None:
     said = statement(use(("float32", None), ("float32", None)), ABACUS, ())
     assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 9.0, ("position", "scalar exponent"))
     assert said.reasons == (
-        "special values where the second operand is 0.5, nan; (-0)^0.5 is -0, not 0",
-        "broadcasting: 3 of 12, up to 9 ulp",
+        "special values: (-0)^0.5 gives -0, not 0",
+        "broadcasting: up to 9 ulp",
     )
     assert said.is_finding
 
@@ -78,18 +84,44 @@ def test_equal_shapes_are_not_broadcast() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exponent", "verdict"),
+    ("exponent", "verdict", "max_ulp", "reasons"),
     [
-        (np.full(3, 2, np.float32), "within"),
-        (np.full(3, 0.5, np.float32), "wrong"),
-        (np.full(3, np.nan, np.float32), "wrong"),
-        (np.array([2, 3, 0.5], np.float32), "wrong"),
+        (2, "exact", None, ()),
+        (0.5, "wrong", None, ("to the power of 0.5: (-inf)^0.5 gives nan, not inf",)),
+        (0.1, "within", 2.0, ()),
+        (7, "wrong", 1.0, ("special values: (-0)^0.5 gives -0, not 0",)),
     ],
 )
-def test_constant_exponents_narrow_special_values(exponent: Any, verdict: str) -> None:
-    said = statement(use(THREE, exponent), ABACUS, ())
-    assert said.verdict == verdict
-    assert said.is_finding  # it still depends on the position
+def test_a_constant_exponent_that_was_measured(
+    exponent: float, verdict: str, max_ulp: float | None, reasons: tuple[str, ...]
+) -> None:
+    for shape in ((), (1,)):
+        said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
+        assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
+    # A tensor of exponents need not be computed as one exponent is.
+    assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "attributes", "touched"),
+    [
+        ((2, 3, 4), (4,), {}, True),
+        ((2, "N", None), (None,), {}, True),
+        (None, (3,), {}, True),
+        ((2, 3, 4), (1,), {}, False),
+        ((2, 3, 4), (1, 3, 4), {}, False),
+        ((2, 3), (2, 3), {}, False),
+        (("N", 3), ("N", 3), {}, False),
+        ((2, 3), (2,), {"axis": 0, "broadcast": 1}, True),
+        ((2, 3), (2,), {"axis": 0}, False),
+    ],
+)
+def test_broadcasting_as_a_case_that_was_wrong(
+    x: Any, y: Any, attributes: dict[str, Any], touched: bool
+) -> None:
+    operands = Operand("x", "float32", x), Operand("y", "float32", y)
+    said = statement(Use("n", "onnx.Pow-13", "13", operands, Operand("z"), attributes), ABACUS, ())
+    assert ("broadcasting: up to 9 ulp" in said.reasons) == touched
 
 
 def test_folding_is_of_constants() -> None:
@@ -167,6 +199,12 @@ def test_other_schemas_are_refused() -> None:
         reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
 
 
+TWICE = (
+    "the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no bfloat16"
+    " (the power is rounded twice: to float32, then back)"
+)
+
+
 @pytest.mark.parametrize(
     ("node", "target", "steps"),
     [
@@ -180,8 +218,7 @@ def test_other_schemas_are_refused() -> None:
             use(("bfloat16", (3,)), THREE),
             "onnxruntime",
             [
-                "the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no bfloat16 (the power"
-                + " is rounded twice: to float32, then back)"
+                TWICE,
             ],
         ),
     ],

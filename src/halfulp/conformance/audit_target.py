@@ -6,19 +6,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from halfulp.conformance.audit_convert import Conversion, conversion
 from halfulp.conformance.audit_node import Breach, Use
-from halfulp.conformance.audit_open import second, values
-from halfulp.conformance.measured import Group, Measured, Row, available, nearest
+from halfulp.conformance.audit_open import describe_constant, second
+from halfulp.conformance.measured import Broadcast, Group, Measured, Row, available, nearest
 from halfulp.errors import HalfulpError
 from halfulp.runtime.convert.target import TARGETS
 from halfulp.specs.resolve import ids
+from halfulp.specs.tensor import Shape
 
 _SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
 _BAD = ("wrong", "refused", "crashed", "hung")
+_ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,10 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
         return _unmeasured(use, target, changed)
     if row.verdict == "refused" and not row.groups:
         return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
-    groups = [group for group in row.groups if _touches(use, group)]
+    constant = _constant(use, row)
+    groups = [group for group in row.groups if _touches(use, group, constant)]
+    if constant is not None:
+        groups.insert(0, constant)
     worst = max((group.verdict for group in groups), key=_rank, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
     reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
@@ -164,32 +167,45 @@ def _row(use: Use, target: Asked) -> Row | None:
 
 
 def _rank(verdict: str) -> int:
-    return ("exact", "within", *_BAD).index(verdict)
+    return _ORDER.index(verdict)
 
 
-def _touches(use: Use, group: Group) -> bool:
+def _constant(use: Use, row: Row) -> Group | None:
+    """Return what was measured for the one exponent that a node always has."""
+    exponent = second(use)
+    if exponent is None or exponent.size != 1:
+        return None
+    return row.constants.get(float(exponent.reshape(())[()]))
+
+
+def _touches(use: Use, group: Group, constant: Group | None) -> bool:
     """Tell whether what went wrong in a group can go wrong in a node."""
-    if group.name == "special" and group.verdict == "wrong" and group.exponents:
-        return _exponents(use, group) != ()
     if group.name == "broadcast":
-        shapes = [operand.shape for operand in use.inputs]
-        known = all(shape is not None and None not in shape for shape in shapes)
-        return not known or len(set(shapes)) > 1
-    return True
+        return any(_is_like(use, broadcast) for broadcast in group.shapes)
+    # The measured exponent speaks for all bases.
+    return constant is None
 
 
-def _exponents(use: Use, group: Group) -> tuple[str, ...]:
-    """Return the second operands of wrong special values that the node can have."""
-    found = values(second(use))
-    if found is None:
-        return group.exponents
-    with np.errstate(all="ignore"):
-        own = {float(value) for value in found}
-    return tuple(text for text in group.exponents if _is_among(float(text), own))
+def _is_like(use: Use, broadcast: Broadcast) -> bool:
+    """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
+    given = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
+    if given != set(broadcast.attributes) - {"auto_broadcast"}:
+        return False
+    return bool(_relations(*(operand.shape for operand in use.inputs)) & _relations(*broadcast.shapes))
 
 
-def _is_among(value: float, own: set[float]) -> bool:
-    return value in own or (value != value and any(each != each for each in own))
+def _relations(x: Shape, y: Shape) -> set[str]:
+    """Return how the shapes of two operands may relate."""
+    if x is None or y is None:
+        return {"equal", "one element", "lower rank", "higher rank", "same rank"}
+    if x == y and None not in x:
+        return {"equal"}
+    found = set()
+    if all(dim in (1, None) or isinstance(dim, str) for dim in y):
+        found.add("one element")
+    if any(dim != 1 for dim in y):
+        found.add("same rank" if len(x) == len(y) else "lower rank" if len(y) < len(x) else "higher rank")
+    return found
 
 
 def _may_differ(use: Use, aspect: str) -> bool:
@@ -213,15 +229,13 @@ _NAMES = {
 
 def _reason(use: Use, group: Group) -> str:
     text = _NAMES.get(group.name, group.name)
+    if group.name == "constant":
+        text = f"to the power of {describe_constant(second(use))}"
     if group.verdict != "wrong":
         text += f": {group.verdict}"
-    elif group.name == "special" and group.exponents:
-        text += f" where the second operand is {', '.join(_exponents(use, group)[:6])}"
-    elif group.elements:
-        text += f": {group.wrong} of {group.elements}"
-        if group.max_ulp:
-            text += f", up to {group.max_ulp:g} ulp"
-    return f"{text}; {group.example}" if group.example else text
+    elif group.max_ulp:
+        text += f": up to {group.max_ulp:g} ulp"
+    return f"{text}: {group.example}" if group.example else text
 
 
 def _lines(message: str | None) -> tuple[str, ...]:

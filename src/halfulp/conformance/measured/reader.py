@@ -8,13 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SCHEMA = "halfulp.measured/1"
 _FOLDER = Path(__file__).parent
+
+
+class Broadcast(NamedTuple):
+    """What was broadcast in a case."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -25,30 +32,38 @@ class Group:
         name: as cases have it, such as ``special``.
         verdict: that of its worst case.
         max_ulp: the greatest difference; None where there was none to be measured.
-        wrong: how many elements were wrong, of how many.
-        elements: that many.
-        exponents: for the special values: the second operands for which some first operand gave a wrong result.
-        example: the worst element, in one line.
+        wrong: how many elements were wrong.
+        example: the worst element, or what the runtime said, in one line.
+        shapes: for broadcasting: the shapes of X and of Y of each case that was wrong, and the attributes' names.
     """
 
     name: str
     verdict: str
     max_ulp: float | None = None
     wrong: int = 0
-    elements: int = 0
-    exponents: tuple[str, ...] = ()
     example: str | None = None
+    shapes: tuple[Broadcast, ...] = ()
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a runtime did with an operator version and input types."""
+    """What a runtime did with an operator version and input types.
+
+    Attributes:
+        verdict: that of the worst case.
+        max_ulp: the greatest difference.
+        message: what the runtime said, where it refuses these types altogether.
+        groups: those that were not exact.
+        differs: on what the bits of a result depend beside the operands.
+        constants: what powers to one constant exponent came to, all bases together.
+    """
 
     verdict: str
-    max_ulp: float | None
-    message: str | None
-    groups: tuple[Group, ...]
-    differs: tuple[str, ...]
+    max_ulp: float | None = None
+    message: str | None = None
+    groups: tuple[Group, ...] = ()
+    differs: tuple[str, ...] = ()
+    constants: Mapping[float, Group] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,24 +159,7 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     if document.get("schema") != SCHEMA:
         raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
     target, run = document["target"], document["run"]
-    rows = {}
-    for row in document["rows"]:
-        groups = tuple(
-            Group(
-                name,
-                group["verdict"],
-                group.get("max_ulp"),
-                group.get("wrong", 0),
-                group.get("elements", 0),
-                tuple(group.get("exponents", ())),
-                group.get("example"),
-            )
-            for name, group in row.get("groups", {}).items()
-        )
-        key = row["operator"], tuple(row["types"])
-        rows[key] = Row(
-            row["verdict"], row.get("max_ulp"), row.get("message"), groups, tuple(row.get("differs", ()))
-        )
+    rows = {(row["operator"], tuple(row["types"])): _row(row) for row in document["rows"]}
     return Measured(
         target["name"],
         target["version"],
@@ -171,4 +169,35 @@ def from_json(document: Mapping[str, Any]) -> Measured:
         rows,
         frozenset(document.get("accepts", ())),
         target.get("by_meaning", False),
+    )
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    return Row(
+        row["verdict"],
+        row.get("max_ulp"),
+        row.get("message"),
+        tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
+        tuple(row.get("differs", ())),
+        {float(exponent): _constant(found) for exponent, found in row.get("constants", {}).items()},
+    )
+
+
+def _constant(found: list[Any]) -> Group:
+    verdict, max_ulp, example = [*found, None, None][:3]
+    return Group("constant", verdict, max_ulp, example=example)
+
+
+def _group(name: str, group: Mapping[str, Any]) -> Group:
+    shapes = (
+        Broadcast(tuple(map(tuple, shapes)), tuple(attributes))
+        for shapes, attributes in group.get("shapes", ())
+    )
+    return Group(
+        name,
+        group["verdict"],
+        group.get("max_ulp"),
+        group.get("wrong", 0),
+        group.get("example"),
+        tuple(shapes),
     )

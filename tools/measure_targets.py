@@ -1,0 +1,209 @@
+"""Make the files of src/halfulp/conformance/measured/ from what ``halfulp check --json`` has written.
+
+    halfulp check onnxruntime --json onnxruntime.json
+    python tools/measure_targets.py onnxruntime.json
+
+A file holds what ``halfulp audit`` needs to know of one version of a runtime: for each operator version and input
+types the verdict, and of each group of cases that was not exact the worst difference and an example. Powers to
+constant exponents, which is what models mostly hold, are measured here, one exponent at a time; that needs the runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.examine import Examiner, Options, Result
+from halfulp.conformance.generators.chance import Chance
+from halfulp.conformance.generators.pairs import bases
+from halfulp.conformance.generators.special import specials
+from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.measured.reader import SCHEMA
+from halfulp.conformance.schema import CaseEntry, Document, Example, load
+from halfulp.conformance.targets import find
+from halfulp.types import TYPES
+
+FOLDER = Path(__file__).parents[1] / "src/halfulp/conformance/measured"
+
+# Whose version a target's is, where the two are not of one name.
+_PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}
+
+_FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
+_INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
+
+_SILENT = ("exact", "rejected", "unspecified")
+
+
+def main() -> None:
+    """Read documents, measure constant exponents, and write a file for each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("documents", nargs="+", type=Path, help="what halfulp check --json has written")
+    parser.add_argument("-o", "--output", type=Path, default=FOLDER, help="the folder to write to")
+    arguments = parser.parse_args()
+    for path in arguments.documents:
+        for document in load(path):
+            made = measured(document)
+            target = made["target"]
+            written = arguments.output / f"{target['name']}-{target['version']}.json"
+            written.write_text(text(made), encoding="utf-8")
+            print(f"{written}: {len(made['rows'])} rows, {written.stat().st_size} bytes", file=sys.stderr)
+
+
+def measured(document: Document) -> dict[str, Any]:
+    """Return what is kept of a document."""
+    name = document["target"]["name"]
+    spec = find(name)
+    versions = document["target"]["versions"]
+    with Examiner(spec, Options(document["run"]["ulp_limit"])) as examiner:
+        if examiner.versions != versions:
+            raise SystemExit(f"{name} is installed as {examiner.versions}, and was checked as {versions}")
+        constants = dict(exponents(document, examiner))
+    rows = []
+    for row in document["rows"]:
+        members = [
+            case
+            for case in document["cases"]
+            if (case["operator"], case["types"]) == (row["operator"], row["types"])
+        ]
+        rows.append(_row(dict(row), members, document, constants.get(tuple(row["types"]), {})))
+    accepts = {
+        case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
+    }
+    run = document["run"]
+    return {
+        "schema": SCHEMA,
+        "target": {
+            "name": name,
+            "version": versions[_PACKAGES.get(name, name)].partition("+")[0],
+            "versions": versions,
+            "by_meaning": spec.newest,
+        },
+        "run": {key: run[key] for key in ("halfulp", "date", "mode", "machine", "python", "ulp_limit")},
+        "accepts": sorted(accepts),
+        "rows": rows,
+    }
+
+
+def _row(
+    row: dict[str, Any], cases: list[CaseEntry], document: Document, constants: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a row with what is not exact in it, group by group."""
+    made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
+    made["max_ulp"] = row["max_ulp"]
+    if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
+        return made | {"message": _line(row["message"])}
+    groups: dict[str, dict[str, Any]] = {}
+    for case in cases:
+        if case["verdict"] in _SILENT or case["group"] in ("invalid", "reproducibility"):
+            continue
+        group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
+        _add(group, case)
+    differs = [
+        entry["aspect"]
+        for entry in document["reproducibility"]
+        if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
+    ]
+    made |= {"groups": groups} if groups else {}
+    made |= {"differs": differs} if differs else {}
+    return made | ({"constants": constants} if constants and ".Pow-" in row["operator"] else {})
+
+
+def _add(group: dict[str, Any], case: CaseEntry) -> None:
+    ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
+    worse = VERDICTS.index(case["verdict"]) > VERDICTS.index(group["verdict"])
+    larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
+    if worse or larger:
+        group["verdict"] = case["verdict"]
+        example = _line(case["message"])
+        if case["example"] is not None:
+            example = _example(case["operator"], case["example"])
+        if example is not None:
+            group["example"] = example
+    group["max_ulp"] = max(ulps, default=None)
+    group["wrong"] += case["wrong"]
+    if case["group"] == "broadcast" and case["verdict"] != "within":
+        group.setdefault("shapes", []).append([case["shapes"], sorted(case["attributes"])])
+
+
+def _example(operator: str, example: Example) -> str:
+    inputs = [number["value"] for number in example["inputs"]]
+    if "Pow" in operator and len(inputs) == 2:
+        base = f"({inputs[0]})" if inputs[0].startswith("-") else inputs[0]
+        what = f"{base}^{inputs[1]}"
+    else:
+        what = " with slope ".join(inputs)
+    return f"{what} gives {example['got']['value']}, not {example['expected']['value']}"
+
+
+def _line(message: str | None) -> str | None:
+    return None if message is None else " ".join(message.split())[:160]
+
+
+# --- constant exponents -----------------------------------------------------------------------------
+
+
+def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Give for each pair of types of the newest Pow what its powers to constants came to."""
+    newest = [
+        row["operator"]
+        for row in document["rows"]
+        if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))
+    ]
+    for row in document["rows"]:
+        if row["operator"] != newest[-1] or set(row["cases"]) <= {"refused", "unspecified"}:
+            continue
+        cases = _cases(row["operator"], tuple(row["types"]))
+        results = examiner.examine(cases.values())
+        yield tuple(row["types"]), {key: _entry(result) for key, result in zip(cases, results, strict=True)}
+
+
+def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
+    """Return a case for each exponent, by the exponent as it is in its type."""
+    x_type, y_type = types
+    x = np.concatenate([specials(x_type), bases(x_type, Chance(f"{operator}/{x_type}"), 2000)])
+    row = TYPES[y_type]
+    cases = {}
+    for number in _FLOATS if row.kind == "float" else _INTEGERS:
+        if number < 0 and row.kind == "uint":
+            continue
+        y = np.array(number).astype(row.dtype)
+        key = repr(float(y.astype(np.float64))).removesuffix(".0")
+        id = f"{operator}/{x_type},{y_type}/values/constant {key}"
+        cases[key] = Case(id, operator, "values", (x, y), constants=frozenset({1}))
+    return cases
+
+
+def _entry(result: Result) -> list[Any]:
+    """Return the verdict; the greatest difference and an example where there is one."""
+    found = result.judgement
+    entry: list[Any] = [found.verdict]
+    if found.verdict not in _SILENT:
+        example = _line(found.message)
+        if found.example is not None:
+            example = _example(result.operator, found.example)  # type: ignore[arg-type]
+        entry += [found.max_ulp, example]
+    return entry
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+
+def text(document: dict[str, Any]) -> str:
+    """Return a document as JSON with a line for each row, so that two versions can be compared."""
+    head = {key: value for key, value in document.items() if key != "rows"}
+    start = json.dumps(head, indent=1).removesuffix("\n}")
+    rows = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in document["rows"])
+    return f'{start},\n "rows": [\n{rows}\n ]\n}}\n'
+
+
+if __name__ == "__main__":
+    main()
