@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 from onnx import helper
 
@@ -86,19 +88,27 @@ def tensor(name: str, array: Array) -> onnx.TensorProto:
 
 
 def _value(name: str, array: Array, dynamic: bool) -> onnx.ValueInfoProto:
-    shape: Shape = tuple(f"{name}_{i}" for i in range(array.ndim)) if dynamic else array.shape
+    shape: Shape = _symbols(name, array.ndim) if dynamic else array.shape
     return helper.make_tensor_value_info(name, _enum(array.dtype), shape)
 
 
 def _output(case: Case, name: str, dynamic: bool) -> onnx.ValueInfoProto:
-    """Declare the output; of an invalid case, and where dims are symbols, only its type."""
+    """Declare the output; of an invalid case, whose shape nobody knows, only the type and the rank."""
     if case.declared is not None:
         return helper.make_tensor_value_info(name, _enum(case.declared.type), case.declared.shape)
+    shape: Shape
     if case.clause is not None:
-        kind = case.inputs[0].dtype if case.inputs else "float32"
-        return helper.make_tensor_value_info(name, _enum(kind), None)
-    result = case.row.infer(*case.inputs, **case.attributes)
-    return helper.make_tensor_value_info(name, _enum(result.type), None if dynamic else result.shape)
+        kind: Any = case.inputs[0].dtype
+        shape = _symbols(name, max(array.ndim for array in case.inputs))
+    else:
+        kind, shape = case.row.infer(*case.inputs, **case.attributes)
+        if dynamic:
+            shape = _symbols(name, len(shape or ()))
+    return helper.make_tensor_value_info(name, _enum(kind), shape)
+
+
+def _symbols(name: str, rank: int) -> tuple[str, ...]:
+    return tuple(f"{name}_{i}" for i in range(rank))
 
 
 def _enum(dtype: object) -> int:

@@ -1,0 +1,145 @@
+"""Exported cases, run by the onnx package's own backend test runner."""
+
+import json
+import unittest
+import warnings
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import pytest
+from onnx.backend.test.loader import load_model_tests
+
+import halfulp.backend
+from halfulp.conformance.case import GROUPS, parse
+from halfulp.conformance.cases import case, cases
+from halfulp.conformance.export import Exported, export, folder_name, tolerances
+from halfulp.conformance.model import feeds
+from halfulp.errors import HalfulpError
+
+
+def some():
+    """Cases of all groups and versions, a few of each."""
+    for number, one in enumerate(cases("quick", ["onnx"])):
+        if number % 7 == 0 or (one.group == "broadcast" and one.operator in ("onnx.Pow-1", "onnx.PRelu-1")):
+            yield one
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cases")
+    return folder, export(folder, some(), ulp_limit=0)
+
+
+def test_the_counts_are_those_of_the_folders(exported) -> None:
+    folder, counts = exported
+    assert counts.valid == len(list((folder / "node").iterdir())) > 200
+    assert counts.invalid == len(list((folder / "invalid").iterdir())) > 10
+    assert counts.valid + counts.invalid + counts.left_out == len(list(some()))
+    ids = [json.loads(path.read_text())["id"] for path in folder.glob("*/*/data.json")]
+    assert {parse(id).group for id in ids} == set(GROUPS)
+
+
+def suite(folder):
+    """The runner that runtimes use, over our folders in place of its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the package's own cases divide by zero while they are made
+        runner = onnx.backend.test.BackendTest(halfulp.backend, __name__)
+    runner._test_items.clear()
+    for one in load_model_tests(str(folder.parent), folder.name):
+        runner._add_model_test(one, "Halfulp")
+    return runner.test_suite
+
+
+def run(folder):
+    found = unittest.TestResult()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy.testing compares NaNs
+        suite(folder).run(found)
+    return found
+
+
+def copied(folder, root):
+    """A folder for the loader: it takes the kind ``node`` for the package's own cases."""
+    (root / "cases").symlink_to(folder)
+    return root / "cases"
+
+
+def test_every_case_passes_with_halfulp(exported, tmp_path) -> None:
+    folder, counts = exported
+    found = run(copied(folder / "node", tmp_path))
+    assert not found.failures + found.errors
+    # For each case a second test asks for CUDA, and is skipped.
+    assert (found.testsRun, len(found.skipped)) == (2 * counts.valid, counts.valid)
+
+
+def test_a_wrong_output_fails(exported, tmp_path) -> None:
+    one = case("onnx.Pow-15/float32,int64/values/0")
+    export(tmp_path / "out", [one], ulp_limit=1)
+    path = tmp_path / "out" / "node" / folder_name(one) / "test_data_set_0" / "output_0.pb"
+    tensor = onnx.load_tensor(path)
+    right = onnx.numpy_helper.to_array(tensor).copy()
+    place = int(np.argmax(np.isfinite(right) & (abs(right) > 1) & (abs(right) < 1e6)))
+    for factor, fails in ((1 + 2**-24, False), (1 + 2**-20, True)):
+        wrong = right.astype(np.float64)
+        wrong.ravel()[place] *= factor
+        path.write_bytes(onnx.numpy_helper.from_array(wrong.astype(np.float32)).SerializeToString())
+        linked = tmp_path / f"{factor}"
+        linked.mkdir()
+        found = run(copied(tmp_path / "out" / "node", linked))
+        assert len(found.failures) == fails
+
+
+def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
+    folder, _ = exported
+    for model in (folder / "invalid").glob("*/model.onnx"):
+        told = json.loads((model.parent / "data.json").read_text())
+        assert told["refused_by"].startswith(parse(told["id"]).operator)
+        assert told["text"]
+        assert not list(model.parent.glob("*/output*"))
+        files = sorted((model.parent / "test_data_set_0").glob("input_*.pb"))
+        inputs = [onnx.numpy_helper.to_array(onnx.load_tensor(path)) for path in files]
+        assert len(inputs) == len(feeds(case(told["id"])))
+        with pytest.raises(HalfulpError):
+            halfulp.backend.run_model(onnx.load(model), inputs)
+
+
+def test_what_is_left_out(tmp_path) -> None:
+    left_out = [
+        "onnx.Pow-15/int32,int32/special/grid-open",  # open elements
+        "onnx.Pow-1/float32,float32/broadcast/2x3x4,4,axis=-1,broadcast=1",  # an open attribute
+        "onnx.Pow-7/float32,float32/reproducibility/threads-2",
+        "openvino.Power-1/float32,float32/values/0",
+    ]
+    assert export(tmp_path / "out", map(case, left_out)) == Exported(0, 0, len(left_out))
+
+
+def test_tolerances() -> None:
+    assert tolerances(np.zeros(1, np.float32), 4) == {"rtol": 4 * 2.0**-23, "atol": 4 * 2.0**-149}
+    assert tolerances(np.zeros(1, np.int8), 4) == {"rtol": 0, "atol": 0}
+
+
+def test_all_or_nothing(tmp_path) -> None:
+    def broken():
+        yield case("onnx.Pow-7/float32,float32/values/0")
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError):
+        export(tmp_path / "out", broken())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_has_something_in_it(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(HalfulpError, match="exists already, and is no empty folder"):
+            export(place, [])
+    with pytest.raises(HalfulpError, match="can't be written"):
+        export(tmp_path / "file" / "out", [])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_folder_names_are_distinct_and_plain() -> None:
+    names = [folder_name(one) for one in cases("quick", ["onnx"])]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) < 128
