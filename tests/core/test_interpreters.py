@@ -1,8 +1,9 @@
-"""Sub-interpreters: it works in one, or refuses with an ImportError, and the main interpreter goes on."""
+"""Sub-interpreters and free-threaded Python: it works, or refuses, and the main interpreter goes on."""
 
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable
 
 import pytest
@@ -66,3 +67,8 @@ def test_works_or_refuses(program: str, python: Callable[..., str]) -> None:
         assert said.pop() == "on"
         assert said.pop() == "goes"
     assert said in (["works"], ["refuses"])  # NumPy itself may refuse
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python")
+def test_a_free_threaded_python_keeps_its_lock_off(python: Callable[..., str]) -> None:
+    assert python("import halfulp, sys; print(sys._is_gil_enabled())") == "False\n"

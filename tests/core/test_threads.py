@@ -106,7 +106,7 @@ def test_eight_threads_and_forks_in_between(seconds: int) -> None:
 
     def call(number: int) -> None:
         out = np.empty(300_000, np.float32)
-        while time.monotonic() < end and not wrong:
+        while not wrong and (time.monotonic() < end or counts[number] == 0):
             x, y, powers, products = cases[counts[number] % len(cases)]
             target = out[: len(x)]
             if hu.pow(x, y).tobytes() != powers.tobytes():
@@ -129,7 +129,7 @@ def test_eight_threads_and_forks_in_between(seconds: int) -> None:
         thread.join()
     assert not wrong
     assert min(counts) > 0
-    assert forks > 3
+    assert forks > 0
 
 
 def in_a_child(check: Callable[[], bool]) -> list[str]:
