@@ -100,13 +100,13 @@ def test_eight_threads_and_forks_in_between(seconds: int) -> None:
         x = rng.uniform(0.1, 9, length).astype(np.float32)
         y = rng.uniform(-3, 3, length).astype(np.float32)
         cases.append((x, y, hu.pow(x, y), hu.prelu(-x, y)))
-    end = time.monotonic() + seconds
+    finished = threading.Event()
     wrong: list[str] = []
     counts = [0] * 8
 
     def call(number: int) -> None:
         out = np.empty(300_000, np.float32)
-        while not wrong and (time.monotonic() < end or counts[number] == 0):
+        while not wrong and not (finished.is_set() and counts[number]):
             x, y, powers, products = cases[counts[number] % len(cases)]
             target = out[: len(x)]
             if hu.pow(x, y).tobytes() != powers.tobytes():
@@ -120,11 +120,13 @@ def test_eight_threads_and_forks_in_between(seconds: int) -> None:
     threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
+    end = time.monotonic() + seconds
     forks = 0
     while time.monotonic() < end and not wrong:
         wrong += in_a_child(lambda: hu.pow(cases[3][0], cases[3][1]).tobytes() == cases[3][2].tobytes())
         forks += 1
         time.sleep(0.02)
+    finished.set()
     for thread in threads:
         thread.join()
     assert not wrong
