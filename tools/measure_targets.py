@@ -4,8 +4,9 @@
     python tools/measure_targets.py onnxruntime.json
 
 A file holds what ``halfulp audit`` needs to know of one version of a runtime: for each operator version and input
-types the verdict, and of each group of cases that was not exact the worst difference and an example. Powers to
-constant exponents, which is what models mostly hold, are measured here, one exponent at a time; that needs the runtime.
+types the verdict, and of each group of cases that was not exact the worst difference and an example. Two things are
+measured here, with the runtime: powers to constant exponents, which is what models mostly hold, one exponent at a
+time; and whether the bits of hard cases depend on their surroundings.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.case import Case
+from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.examine import Examiner, Options, Result
 from halfulp.conformance.generators.chance import Chance
-from halfulp.conformance.generators.pairs import bases
+from halfulp.conformance.generators.hard import hard_pairs
+from halfulp.conformance.generators.pairs import bases, joined, pow_values
 from halfulp.conformance.generators.special import specials
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.measured.reader import SCHEMA
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.targets import find
+from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/conformance/measured"
@@ -37,6 +40,9 @@ _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-conv
 
 _FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
 _INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
+
+_PIECE = 7  # shorter than the vectors of float32
+_ELEMENTS = 1001
 
 _SILENT = ("exact", "rejected", "unspecified")
 
@@ -67,6 +73,7 @@ def measured(document: Document) -> dict[str, Any]:
         if examiner.versions != versions:
             raise SystemExit(f"{name} is installed as {examiner.versions}, and was checked as {versions}")
         constants = dict(exponents(document, examiner))
+        moved = dict(surroundings(document, examiner))
     rows = []
     for row in document["rows"]:
         members = [
@@ -74,7 +81,8 @@ def measured(document: Document) -> dict[str, Any]:
             for case in document["cases"]
             if (case["operator"], case["types"]) == (row["operator"], row["types"])
         ]
-        rows.append(_row(dict(row), members, document, constants.get(tuple(row["types"]), {})))
+        types = tuple(row["types"])
+        rows.append(_row(dict(row), members, document, constants.get(types, {}), moved.get(types, set())))
     accepts = {
         case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
     }
@@ -94,7 +102,11 @@ def measured(document: Document) -> dict[str, Any]:
 
 
 def _row(
-    row: dict[str, Any], cases: list[CaseEntry], document: Document, constants: dict[str, Any]
+    row: dict[str, Any],
+    cases: list[CaseEntry],
+    document: Document,
+    constants: dict[str, Any],
+    moved: set[str],
 ) -> dict[str, Any]:
     """Return a row with what is not exact in it, group by group."""
     made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
@@ -107,14 +119,15 @@ def _row(
             continue
         group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
         _add(group, case)
-    differs = [
-        entry["aspect"]
+    is_power = ".Pow" in row["operator"]
+    differs = {
+        str(entry["aspect"])
         for entry in document["reproducibility"]
         if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
-    ]
+    } | (moved if is_power else set())
     made |= {"groups": groups} if groups else {}
-    made |= {"differs": differs} if differs else {}
-    return made | ({"constants": constants} if constants and ".Pow-" in row["operator"] else {})
+    made |= {"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {}
+    return made | ({"constants": constants} if constants and is_power else {})
 
 
 def _add(group: dict[str, Any], case: CaseEntry) -> None:
@@ -151,19 +164,20 @@ def _line(message: str | None) -> str | None:
 # --- constant exponents -----------------------------------------------------------------------------
 
 
+def _powers(document: Document) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Give the newest power operator with the pairs of types that are not refused."""
+    powers = [row for row in document["rows"] if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))]
+    for row in powers:
+        if row["operator"] == powers[-1]["operator"] and not set(row["cases"]) <= {"refused", "unspecified"}:
+            yield row["operator"], tuple(row["types"])
+
+
 def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Give for each pair of types of the newest Pow what its powers to constants came to."""
-    newest = [
-        row["operator"]
-        for row in document["rows"]
-        if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))
-    ]
-    for row in document["rows"]:
-        if row["operator"] != newest[-1] or set(row["cases"]) <= {"refused", "unspecified"}:
-            continue
-        cases = _cases(row["operator"], tuple(row["types"]))
+    """Give for each pair of types of the newest power what powers to constants came to."""
+    for operator, types in _powers(document):
+        cases = _cases(operator, types)
         results = examiner.examine(cases.values())
-        yield tuple(row["types"]), {key: _entry(result) for key, result in zip(cases, results, strict=True)}
+        yield types, {key: _entry(result) for key, result in zip(cases, results, strict=True)}
 
 
 def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
@@ -192,6 +206,51 @@ def _entry(result: Result) -> list[Any]:
             example = _example(result.operator, found.example)  # type: ignore[arg-type]
         entry += [found.max_ulp, example]
     return entry
+
+
+# --- surroundings -------------------------------------------------------------------------------------
+
+
+def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    """Give for the floating types of the newest power on what the bits of hard cases depend.
+
+    Of hard cases every other one is rounded the other way by code that is a little less exact, so that a few show
+    whether a runtime's vectors and what is left over at their end compute alike.
+    """
+    for operator, types in _powers(document):
+        kind = types[0]
+        if len(set(types)) > 1 or TYPES[kind].kind != "float":
+            continue
+        pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Chance(f"{operator}/{kind}"), 500))
+        x, y = (array[:_ELEMENTS] for array in pairs)
+        cases = [*_pieces(operator, types, x, y), *_scalars(operator, types, x)]
+        repetitions = [result.repetition for result in examiner.examine(cases)]
+        yield types, {found.aspect for found in repetitions if found is not None and found.same is False}
+
+
+def _pieces(operator: str, types: tuple[str, ...], x: Array, y: Array) -> Iterator[Case]:
+    id = f"{operator}/{','.join(types)}/reproducibility/whole"
+    yield Case(id, operator, "reproducibility", (x, y))
+    for start in range(0, x.size, _PIECE):
+        places = np.arange(start, min(start + _PIECE, x.size))
+        name = f"{id} {start}"
+        yield Case(
+            name,
+            operator,
+            "reproducibility",
+            (x[places], y[places]),
+            aspect="position",
+            twin_of=id,
+            positions=places,
+        )
+
+
+def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
+    for number in (2, 3, 0.5, -1):
+        y = np.array(number).astype(x.dtype)
+        id = f"{operator}/{','.join(types)}/reproducibility/filled {number:g}"
+        yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
+        yield Case(f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", twin_of=id)
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ def test_a_constant_exponent_that_was_measured(
     for shape in ((), (1,)):
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
+        assert said.depends == (() if verdict == "exact" else ("position",))
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 
@@ -122,6 +123,23 @@ def test_broadcasting_as_a_case_that_was_wrong(
     operands = Operand("x", "float32", x), Operand("y", "float32", y)
     said = statement(Use("n", "onnx.Pow-13", "13", operands, Operand("z"), attributes), ABACUS, ())
     assert ("broadcasting: up to 9 ulp" in said.reasons) == touched
+
+
+@pytest.mark.parametrize(
+    ("y", "depends"),
+    [
+        ((), False),
+        ((1,), False),
+        ((3,), False),
+        (("N",), True),
+        ((None, 1), True),
+        (None, True),
+        (("N", 3), False),
+    ],
+)
+def test_one_exponent_or_many(y: Any, depends: bool) -> None:
+    said = statement(use(THREE, ("float32", y)), ABACUS, ())
+    assert ("scalar exponent" in said.depends) == depends
 
 
 def test_folding_is_of_constants() -> None:

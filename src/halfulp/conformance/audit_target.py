@@ -137,7 +137,7 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
     worst = max((group.verdict for group in groups), key=_rank, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
     reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
-    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect))
+    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, constant))
     return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed)
 
 
@@ -208,14 +208,20 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     return found
 
 
-def _may_differ(use: Use, aspect: str) -> bool:
-    y = use.inputs[1] if len(use.inputs) > 1 else None
+def _may_differ(use: Use, aspect: str, constant: Group | None) -> bool:
+    """Tell whether a node's bits may depend on something that a runtime's do depend on."""
+    if aspect == "constant folding":
+        # What is folded is a node all of whose operands are constants.
+        return all(operand.constant is not None for operand in use.inputs)
     if aspect == "scalar exponent":
-        return (
-            y is None or y.shape is None or all(dim in (1, None) or isinstance(dim, str) for dim in y.shape)
-        )
-    # What is folded is a node all of whose operands are constants.
-    return aspect != "constant folding" or all(operand.constant is not None for operand in use.inputs)
+        # It matters where one run has one exponent, and another has many.
+        y = use.inputs[1] if len(use.inputs) > 1 else None
+        if y is None or y.constant is not None:
+            return False
+        dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+        return bool(dims) and not any(isinstance(dim, int) for dim in dims)
+    # Where all results are exact, there is nothing to depend on.
+    return constant is None or constant.verdict != "exact"
 
 
 _NAMES = {
