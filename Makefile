@@ -1,9 +1,10 @@
-# make run         the examples: a real exported model, then two small networks
-# make test        every quick test, doctests and the docs' examples included
-# make exhaustive  the proofs by exhaustion: minutes to hours
-# make bench       side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
-# make lint        ruff, mypy --strict, clang-format, the compiler's warnings as errors
-# make clean       remove what all of these made
+# make run          the examples: a real exported model, then two small networks
+# make test         every quick test, doctests and the docs' examples included
+# make exhaustive   the proofs by exhaustion: minutes to hours
+# make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
+# make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
+# make lint         ruff, mypy --strict, clang-format, the compiler's warnings as errors
+# make clean        remove what all of these made
 #
 # Each makes what it needs in .venv, once. A machine needs make, Python 3.11 or later and a C++20 compiler;
 # cmake, ninja and the rest come from the Python package index. ARGS goes to pytest: make test ARGS='-k prelu'.
@@ -19,7 +20,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard $(foreach d,core core/kernels native/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
 FORMATTED := $(filter-out core/kernels/constants.h,$(filter %.cpp %.h,$(CORE)))  # constants.h is generated
 
-.PHONY: run test exhaustive bench lint clean FORCE
+RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
+
+.PHONY: run test exhaustive bench integrations lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -37,6 +40,16 @@ exhaustive: $(VENV)/test
 
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+integrations: $(RUNTIMES:%=integrations-of-%)
+
+# In a folder of its own, which comes before .venv's. make integrations RUNTIMES=onnxruntime-1.22.1 tries another.
+integrations-of-%: NAME = $(firstword $(subst -, ,$*))
+integrations-of-%: $(VENV)/test FORCE
+	rm -rf build/integrations/$*
+	$(PIP) --no-deps --target build/integrations/$* $(subst -,==,$(*:%-newest=%))
+	PYTHONPATH=build/integrations/$* $(BIN)/python -c 'import $(NAME); print("$(NAME)", $(NAME).__version__)'
+	PYTHONPATH=$(CURDIR)/build/integrations/$* $(BIN)/python -m pytest tests/integrations/test_$(NAME)*.py $(ARGS)
 
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
