@@ -175,7 +175,9 @@ def test_whole_cases(operator, x, y, attributes, is_open) -> None:
     from halfulp.conformance.generators.attempts import refusal
 
     inputs = (np.ones(x, F32), np.ones(y, F32))
-    case = Case("", operator, "invalid", inputs, attributes, clause=refusal(find(operator), inputs, attributes))
+    case = Case(
+        "", operator, "invalid", inputs, attributes, clause=refusal(find(operator), inputs, attributes)
+    )
     found = openness(case)
     assert (found is not None and found.whole) == is_open
 

@@ -22,7 +22,9 @@ def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name,
         if one.clause is not None or one.threads is not None:
             continue
         made = model(one, dynamic=dynamic)
-        onnx.checker.check_model(made, full_check=one.operator != "onnx.Pow-1")  # whose shapes onnx does not infer
+        onnx.checker.check_model(
+            made, full_check=one.operator != "onnx.Pow-1"
+        )  # whose shapes onnx does not infer
         assert made.opset_import[0].version == int(one.row.version)
         (result,) = hu.run(made, feeds(one)).values()
         right = expected(one)

@@ -1,7 +1,7 @@
 """Which elements of a case its document leaves open, by the row's ``unspecified``.
 
-The table OPEN has an entry for every question that a row leaves open: what of a case it concerns, or None where
-halfulp judges all the same: by the exact value how far off a rounding is, by IEEE 754 what special values give.
+The table OPEN has an entry for every question that a row leaves open (a test asks for it): what of a case it concerns,
+or None where halfulp judges all the same: by the exact value how far off a rounding is, by IEEE 754 special values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def openness(case: Case) -> Openness | None:
     questions = [
         (f"{case.row.id}.U{number}: {entry.question}", rule)
         for number, entry in enumerate(case.row.unspecified, start=1)
-        if (rule := OPEN[entry.question]) is not None
+        if (rule := OPEN.get(entry.question)) is not None
     ]
     for question, rule in questions:
         if rule.whole is not None and rule.whole(case):

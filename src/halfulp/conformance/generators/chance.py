@@ -84,8 +84,9 @@ def cast(values: Array, name: str) -> Array:
         with np.errstate(all="ignore"):
             return values.astype(row.dtype)
     least, largest = integer_range(name)
-    numbers = np.rint(np.nan_to_num(values)).tolist()
-    return from_integers((min(max(int(number), least), largest) for number in numbers), name)
+    numbers = np.rint(np.nan_to_num(values)).ravel().tolist()
+    clipped = from_integers((min(max(int(number), least), largest) for number in numbers), name)
+    return clipped.reshape(values.shape)
 
 
 def log2(values: Array) -> Array:

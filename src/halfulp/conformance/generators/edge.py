@@ -150,7 +150,8 @@ def prelu_edges(name: str, chance: Chance) -> Pairs:
     least = cast(x, name), cast(chance.spread(low - 2, low + facts.digits + 1, 400) / x, name)
     x = -chance.spread(high / 2 - 4, high / 2 + 4, 300)
     most = cast(x, name), cast(chance.spread(high - 1, high + 1, 300) * chance.choose([-1, 1], 300) / x, name)
-    # Half of an odd number of units: a tie.
-    units = chance.integers(1 << (facts.digits - 1), 1 << facts.digits, 200).astype(np.float64)
-    ties = cast(-units, name), cast(chance.choose([1.5, 0.5, 2.5, 1 + 2.0 ** (1 - facts.digits)], 200), name)
+    # Ties: 3 times an odd significand has one digit more than the type, if it is less than 4/3.
+    half = 1 << (facts.digits - 1)
+    odd = chance.integers(half // 2, max(half * 2 // 3, half // 2 + 1), 200) * 2 + 1
+    ties = cast(-odd.astype(np.float64), name), cast(chance.choose([0.75, 1.5, 3.0, -1.5], 200), name)
     return joined(Pairs(*least), Pairs(*most), Pairs(*ties), random)

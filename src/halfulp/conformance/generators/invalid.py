@@ -11,7 +11,7 @@ import numpy as np
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.generators.attempts import Shape, attempts, refusal
 from halfulp.conformance.generators.build import Types, case_id, least_rank
-from halfulp.conformance.generators.chance import Chance
+from halfulp.conformance.generators.chance import Chance, cast
 from halfulp.conformance.generators.shapes import small_inputs
 from halfulp.protocols import Array
 from halfulp.specs import OpVersion, TensorType
@@ -71,8 +71,9 @@ class _Breach:
         shapes = (*self.shapes, *self.shapes[-1:] * 2)[:2] if self.shapes else ((2, 3),) * 2
         pairs = small_inputs(row, types, shapes, chance)
         given = [pairs[min(i, len(pairs) - 1)] for i in range(len(self.shapes))]
-        with np.errstate(all="ignore"):
-            return tuple(a.astype(TYPES[name].dtype) for a, name in zip(given, self.input_types, strict=True))
+        with np.errstate(invalid="ignore"):
+            wide = [array.astype(np.float64) for array in given]
+        return tuple(cast(array, name) for array, name in zip(wide, self.input_types, strict=True))
 
 
 def _breaches(row: OpVersion, types: Types) -> Iterator[_Breach]:

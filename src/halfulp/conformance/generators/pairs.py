@@ -38,7 +38,10 @@ def pow_values(x_name: str, y_name: str, chance: Chance, count: int) -> Pairs:
     """Return bases of all ordinary sizes with exponents whose powers fill the range of the base's type."""
     x = bases(x_name, chance, count)
     moderate = cast(chance.mixed(chance.normal(count) * 4, np.rint(chance.normal(count) * 3)), y_name)
-    return Pairs(x, chance.mixed(exponents(x, result_logs(x_name, chance, count), y_name, chance), moderate))
+    y = chance.mixed(exponents(x, result_logs(x_name, chance, count), y_name, chance), moderate)
+    # Else most powers of negative bases would be NaN.
+    rounded = (x < 0) & chance.choose([True, True, True, False], count)
+    return Pairs(x, np.where(rounded, cast(np.rint(y.astype(np.float64)), y_name), y))
 
 
 def prelu_values(name: str, chance: Chance, count: int) -> Pairs:
