@@ -267,9 +267,11 @@ def _reproducibility(operator: str, types: tuple[str, ...], name: str) -> list[D
         example = None
         if differs:
             example = {
+                "case": f"{operator}/{','.join(types)}/reproducibility/{aspect}",
+                "index": [3],
                 "inputs": [value("0.7"), value("2.5")],
                 "first": value("0.40996"),
-                "second": value("0.40997"),
+                "again": value("0.40997"),
             }
         verdict = "not tested" if aspect == "constant folding" and name == "torch" else "same"
         found.append(
@@ -279,6 +281,7 @@ def _reproducibility(operator: str, types: tuple[str, ...], name: str) -> list[D
                 "aspect": aspect,
                 "verdict": "differs" if differs else verdict,
                 "example": example,
+                "allowed": False,
             }
         )
     return found

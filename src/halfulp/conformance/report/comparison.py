@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from halfulp.conformance.report.verdicts import SHOWN, severity
+from halfulp.conformance.report.verdicts import SHOWN, urgency
 from halfulp.conformance.schema import CaseEntry, Document, RowEntry
 from halfulp.specs import resolve
 from halfulp.types import TYPES
@@ -216,7 +216,7 @@ def worst_first(case: CaseEntry) -> tuple[Any, ...]:
     example = case["example"]
     special = example is not None and example["ulp"] is None
     return (
-        -severity(case["verdict"]),
+        -urgency(case["verdict"]),
         case["allowed"],
         not special,
         -(case["max_ulp"] or 0),

@@ -74,6 +74,8 @@ def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple
 
 def _table(operator: str, target: Target, lines: Sequence[Line]) -> Heatmap:
     paired = any(len(set(line.types)) > 1 for line in lines)
+    # An array library has only the newest version, and so only that one's rows.
+    lines = [line for line in lines if target.number in line.rows]
     columns = sorted({line.types[-1] for line in lines}, key=type_order)
     cells = {
         (version(line.operator), line.types[0] if paired else "", line.types[-1]): _cell(line, target)

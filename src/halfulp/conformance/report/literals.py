@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import math
+import zlib
+from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ VARIABLES = ("x", "y", "extra")
 """What a program calls an operator's inputs; some invalid cases have one too many."""
 
 _COMMENTED = 8
+_LISTED = 256
 
 
 def numpy_has(dtype: Any) -> bool:
@@ -57,6 +63,8 @@ def scalar(bits: int, name: Any) -> str:
 def literal(array: Array) -> str:
     """Return the expression for an array, bit for bit, and a comment that says what it is.
 
+    Of a large array of different values only a program can read the expression.
+
     Example:
         >>> print(literal(np.array([0.1, 2], np.float32)))
         np.array([0x3dcccccd, 0x40000000], np.uint32).view(np.float32)  # 0.1, 2
@@ -66,8 +74,12 @@ def literal(array: Array) -> str:
     name, size = dtype(array.dtype), array.dtype.itemsize
     if array.size == 0:
         return f"np.zeros({array.shape}, {name})"
+    if array.size > _LISTED and (codes(array) != codes(array).reshape(-1)[0]).any():
+        data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode()
+        text = f'np.frombuffer(zlib.decompress(base64.b64decode("{data}")), {name})'
+        return f"{text}.reshape({array.shape})"
     values = array.reshape(-1)
-    words = [f"0x{int(code):0{2 * size}x}" for code in codes(values)]
+    words = [f"0x{int(code):0{2 * size}x}" for code in codes(values[:_LISTED])]
     if len(set(words)) == 1:
         return f"np.full({array.shape}, {words[0]}, np.uint{8 * size}).view({name})  # {decimal(values[0])}"
     text = f"np.array([{', '.join(words)}], np.uint{8 * size}).view({name})"
@@ -75,6 +87,23 @@ def literal(array: Array) -> str:
         text += f".reshape({array.shape})"
     decimals = ", ".join(decimal(value) for value in values[:_COMMENTED])
     return f"{text}  # {decimals}{', ...' if array.size > _COMMENTED else ''}"
+
+
+def keywords(attributes: Mapping[str, Any]) -> str:
+    """Return the attributes as arguments after others.
+
+    Example:
+        >>> keywords({"broadcast": 1, "axis": -1}), keywords({"x": float("nan")}), keywords({"no name": "text"})
+        (', axis=-1, broadcast=1', ", x=float('nan')", ", **{'no name': 'text'}")
+    """
+    named = {name: _value(value) for name, value in sorted(attributes.items())}
+    if all(name.isidentifier() and not iskeyword(name) for name in named):
+        return "".join(f", {name}={value}" for name, value in named.items())
+    return ", **{" + ", ".join(f"{name!r}: {value}" for name, value in named.items()) + "}"
+
+
+def _value(value: Any) -> str:
+    return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:

@@ -33,8 +33,8 @@ from halfulp.conformance.report.heatmap import heatmaps
 from halfulp.conformance.report.histogram import histogram
 from halfulp.conformance.report.reproducer import Program, reproducers
 from halfulp.conformance.report.specials import deviations, pack
-from halfulp.conformance.report.verdicts import SHOWN, severity
-from halfulp.conformance.schema import CaseEntry, Document, RowEntry
+from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
+from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry
 from halfulp.frontends.files import replacing
 
 # In the order in which they are joined: each uses what those before it define.
@@ -175,7 +175,10 @@ def _data(
     ordered = sorted(keys, key=lambda key: order(*key))
     return {
         "targets": [target.label for target in named],
-        "verdicts": {name: {"sign": row.sign, "severity": severity(name)} for name, row in SHOWN.items()},
+        "verdicts": {
+            name: {"sign": row.sign, "severity": severity(name), "urgency": urgency(name)}
+            for name, row in SHOWN.items()
+        },
         "buckets": HISTOGRAM,
         "types": sorted({name for line in found for name in line.types}, key=type_order),
         "order": {f"{operator}/{','.join(types)}": place for place, (operator, types) in enumerate(ordered)},
@@ -256,7 +259,10 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]
         for target in named:
             entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
             differs = [
-                (f"{e['operator']} {types_text(e['types'])}", _example(e["example"]))
+                (
+                    f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                    _example(e["example"]),
+                )
                 for e in entries
                 if e["verdict"] == "differs"
             ]
@@ -265,16 +271,12 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]
     return table
 
 
-def _example(example: Any) -> str:
-    """Return an example of two results that differ in a line of text."""
-    if not isinstance(example, dict):
+def _example(example: Difference | None) -> str:
+    """Return in a line an element whose bits were others when it was computed again."""
+    if example is None:
         return ""
-    return ", ".join(f"{name} {_text(value)}" for name, value in example.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict) and "value" in value:
-        return f"{value['value']} ({value['bits']})" if "bits" in value else str(value["value"])
-    if isinstance(value, list):
-        return ", ".join(map(_text, value))
-    return str(value)
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    first, again = (
+        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
+    )
+    return f"{inputs} gives {first}, and {again} in {example['case']}"

@@ -25,8 +25,9 @@ from halfulp.conformance.report.comparison import (
 from halfulp.conformance.report.verdicts import SHOWN, severity
 from halfulp.conformance.schema import CaseEntry, Document
 
-_MOST_FINDINGS = 10
-_MOST_TYPES = 6
+_MOST_FINDINGS = 12
+_MOST_TYPES = 3
+_NARROW = 90
 _LONGEST = 160
 
 
@@ -46,10 +47,13 @@ def show(results: Sequence[Document], console: Console) -> None:
         console.print("nothing was checked")
         return
     for target in named:
-        console.print(Text(f"{target.label}: {_clean(target.versions)}; {_clean(target.run)}"), style="dim")
-    console.print(_summary(named))
+        console.print(
+            Text(f"{_clean(target.label)}: {_clean(target.versions)}; {_clean(target.run)}"), style="dim"
+        )
+    narrow = console.width < _NARROW
+    console.print(_summary(named, narrow))
     found = lines(results)
-    console.print(_rows(named[0], found) if len(named) == 1 else _side_by_side(named, found))
+    console.print(_rows(named[0], found, narrow) if len(named) == 1 else _side_by_side(named, found))
     for target in named:
         for text in _reproducibility(target, several=len(named) > 1):
             console.print(text)
@@ -80,38 +84,42 @@ def _sign(name: str, text: str | None = None) -> Text:
     return Text(f"{shown.sign} {name if text is None else text}", style=shown.style)
 
 
-def _summary(named: Sequence[Target]) -> Table:
-    """Return the table of counts; a verdict that nobody got has no column."""
+def _summary(named: Sequence[Target], narrow: bool) -> Table:
+    """Return the table of counts; what nobody has has no column. In a narrow terminal a target has one, not a row."""
+    counts = [target.counts for target in named]
     table = _table()
     table.add_column("target", no_wrap=True)
-    table.add_column("cases", justify="right", no_wrap=True)
-    counts = [target.counts for target in named]
-    kept = [name for name in SHOWN if any(count[name] for count in counts)]
-    for name in kept:
-        table.add_column(_sign(name), justify="right", no_wrap=True)
-    extra = [name for name in ("not_reproducible", "allowed") if any(count[name] for count in counts)]
-    for name in extra:
-        table.add_column("differs" if name == "not_reproducible" else name, justify="right")
-    for target, count in zip(named, counts, strict=True):
-        numbers = (
-            Text(f"{count[name]:,}", style=SHOWN[name].style if count[name] else "dim") for name in kept
-        )
-        table.add_row(
-            _cell(target.label),
-            f"{count['cases']:,}",
-            *numbers,
-            *(f"{count[name]:,}" for name in extra),
-        )
+    heads: list[str | Text] = ["cases"]
+    columns: list[list[str | Text]] = [[f"{count['cases']:,}" for count in counts]]
+    for name in (*SHOWN, "not_reproducible", "allowed"):
+        if any(count[name] for count in counts):
+            style = SHOWN[name].style if name in SHOWN else ""
+            heads.append(_sign(name) if name in SHOWN else name.replace("not_reproducible", "differs"))
+            columns.append([Text(f"{count[name]:,}", style if count[name] else "dim") for count in counts])
+    labels = [_cell(target.label) for target in named]
+    if narrow:
+        for label in labels:
+            table.add_column(label, justify="right")
+        for head, cells in zip(heads, columns, strict=True):
+            table.add_row(head, *cells)
+        return table
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for label, *row in zip(labels, *columns, strict=True):
+        table.add_row(label, *row)
     return table
 
 
-def _rows(target: Target, found: Sequence[Line]) -> Table:
+def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
     """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
     table = _table()
-    for name in ("operator", "verdict", "types"):
-        table.add_column(name, overflow="fold")
+    table.add_column("operator", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("types")
     table.add_column("ulp", justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
+    if not narrow:
+        table.add_column("why")
     for operator, group in groupby(found, key=lambda line: line.operator):
         alike: dict[str, list[Line]] = {}
         for line in group:
@@ -127,9 +135,10 @@ def _rows(target: Target, found: Sequence[Line]) -> Table:
             table.add_row(
                 escape(_clean(label)),
                 _sign(verdict),
+                str(len(members)),
                 escape(_listed([name for name, _ in members])),
                 ", ".join(far),
-                escape(why),
+                *([] if narrow else [escape(why)]),
             )
             label = ""
     return table
@@ -138,8 +147,7 @@ def _rows(target: Target, found: Sequence[Line]) -> Table:
 def _listed(names: Sequence[str]) -> str:
     """Return names, the first of them where there are many; types of two inputs stand in brackets."""
     bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
-    more = len(names) - len(bracketed)
-    return ", ".join(bracketed) + (f" and {more} more" if more else "")
+    return ", ".join(bracketed) + (", ..." if len(names) > len(bracketed) else "")
 
 
 def _side_by_side(named: Sequence[Target], found: Sequence[Line]) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from halfulp.conformance.judge import VERDICTS
@@ -45,11 +45,18 @@ _ROWS = (
 SHOWN: Mapping[str, Shown] = {row.name: row for row in _ROWS}
 """The verdicts in the order of a table's columns."""
 
-assert set(SHOWN) == set(VERDICTS), "a verdict without a row here, or a row without a verdict"
+_URGENT_FIRST = (
+    *("crashed", "hung", "wrong", "accepted", "refused"),
+    *("within", "unspecified", "exact", "rejected"),
+)
+
+assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
+    "a verdict without a row here, or a row without a verdict"
+)
 
 
 def severity(verdict: str) -> int:
-    """Return a number that is greater the worse a verdict is.
+    """Return a number that is greater the worse a verdict is, of which a row has the worst.
 
     Example:
         >>> severity("wrong") > severity("within")
@@ -58,11 +65,13 @@ def severity(verdict: str) -> int:
     return VERDICTS.index(verdict)
 
 
-def worst(verdicts: Iterable[str]) -> str | None:
-    """Return the worst of some verdicts, None of none.
+def urgency(verdict: str) -> int:
+    """Return a number that is greater the sooner a person wants to see a finding.
+
+    A wrong result hides, a refusal doesn't.
 
     Example:
-        >>> worst(["exact", "refused", "within"])
-        'refused'
+        >>> urgency("wrong") > urgency("refused")
+        True
     """
-    return max(verdicts, key=severity, default=None)
+    return _URGENT_FIRST[::-1].index(verdict)

@@ -3,8 +3,6 @@
 const compare = byId("t-compare");
 const compareRows = [...compare.tBodies[0].rows];
 const place = new Map(compareRows.map((row, number) => [row, number]));
-const severity = Object.keys(data.verdicts).reduce(
-  (found, name) => Object.assign(found, { [name]: data.verdicts[name].severity }), {});
 
 function rowPasses(key) {
   const found = data.rows[key];
@@ -17,7 +15,7 @@ function compareValue(row, name) {
   if (name === "operator") return [place.get(row)];
   if (name === "types") return [parts(row.dataset.key).types.map((type) => data.types.indexOf(type) + 100).join()];
   const found = data.rows[row.dataset.key][name];
-  return found ? [severity[found.verdict], found.max_ulp || 0] : [-1];
+  return found ? [data.verdicts[found.verdict].severity, found.max_ulp || 0] : [-1];
 }
 
 function inOrder(a, b) {

@@ -16,7 +16,7 @@ const allCases = data.cases.map((found, number) => {
 });
 
 const sortValues = {
-  verdict: (found) => [severity[found.verdict], found.allowed ? 0 : 1, special(found) ? 1 : 0, found.max_ulp || 0, found.wrong || 0],
+  verdict: (found) => [data.verdicts[found.verdict].urgency, found.allowed ? 0 : 1, special(found) ? 1 : 0, found.max_ulp || 0, found.wrong || 0],
   id: (found) => [data.order[found.key], found.id],
   target: (found) => [found.target],
   ulp: (found) => [special(found) ? Infinity : found.max_ulp || 0],
@@ -29,7 +29,7 @@ function special(found) {
 
 function showFindings(changes) {
   const changed = Object.keys(changes);
-  if (changed.length && changed.every((name) => name === "grid" || name === "rows")) return;
+  if (changed.length && changed.every((name) => ["grid", "rows"].includes(name))) return;
   const { name, descending } = parseSort(state.sort, "-verdict");
   const value = sortValues[name] || sortValues.verdict;
   shownCases = allCases.filter((found) => targetPasses(found.target) && verdictPasses(found.verdict)

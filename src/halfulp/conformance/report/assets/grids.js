@@ -22,18 +22,28 @@ function showGridChoices() {
   const chosen = keys.includes(state.grid) ? state.grid : worst;
   gridSelect.value = chosen;
   gridSelect.disabled = !keys.length;
-  const found = chosen ? data.grids.cells[chosen] : {};
-  const panels = Object.keys(found).filter(targetPasses).map((target) => gridPanel(chosen, target));
+  const panels = Object.keys(chosen ? data.grids.cells[chosen] : {}).filter(targetPasses)
+    .map((target) => gridPanel(chosen, target));
   byId("grids").replaceChildren(...(panels.length ? panels : [make("p", { class: "muted" }, "No grid with these filters.")]));
+}
+
+// Long numbers in few characters, where those still tell them apart.
+function brief(texts) {
+  const shorter = texts.map((text) => {
+    const clean = text.trim();
+    return clean.length > 8 && Number.isFinite(Number(clean)) ? Number(clean).toPrecision(3).replace("e+", "e") : clean;
+  });
+  return texts.map((text, place) => (shorter.filter((other) => other === shorter[place]).length > 1 ? text.trim() : shorter[place]));
 }
 
 function gridPanel(key, target) {
   const [place, code, got] = data.grids.cells[key][target];
   const { x, y, expected } = data.grids.grids[place];
   const label = data.targets[target];
+  const [namesX, namesY] = [brief(x), brief(y)];
   const head = make("tr", {}, make("th", { scope: "col", class: "corner" }, "x \\ y"),
-    ...y.map((value) => make("th", { scope: "col" }, value)));
-  const rows = x.map((value, row) => make("tr", {}, make("th", { scope: "row" }, value),
+    ...y.map((value, column) => make("th", { scope: "col", title: value }, namesY[column])));
+  const body = x.map((value, row) => make("tr", {}, make("th", { scope: "row", title: value }, namesX[row]),
     ...y.map((_, column) => square(row * y.length + column))));
 
   function square(number) {
@@ -42,13 +52,14 @@ function gridPanel(key, target) {
     const right = expected[number];
     const given = number in got ? got[number] : right;
     const unlike = verdict === "wrong" || verdict === "within";
-    return make("td", { class: `v-${verdict}` },
-      verdict === "exact" ? null : data.verdicts[verdict].sign + " ", given === null ? "–" : given,
+    const [shownGiven, shownRight] = given === right ? brief([given]) : brief([given, right]);
+    return make("td", { class: `v-${verdict}`, title: unlike ? `${given}, not ${right}` : given },
+      verdict === "exact" ? null : data.verdicts[verdict].sign + " ", shownGiven,
       verdict === "exact" ? null : make("span", { class: "unseen" }, ` ${verdict}`),
-      unlike && given !== right ? make("small", {}, `not ${right}`) : null);
+      unlike && given !== right ? make("small", {}, `not ${shownRight}`) : null);
   }
-  return make("div", { class: "scroll panel", role: "region", tabindex: "0", "aria-label": `Special values in ${label}` },
-    make("table", { class: "grid" }, make("caption", {}, label), make("thead", {}, head), make("tbody", {}, ...rows)));
+  return make("div", { class: "scroll tall panel", role: "region", tabindex: "0", "aria-label": `Special values in ${label}` },
+    make("table", { class: "grid" }, make("caption", {}, label), make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
 gridSelect.addEventListener("change", () => change({ grid: gridSelect.value }));

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.report.comparison import Target
-from halfulp.conformance.report.literals import VARIABLES, only_numpys
+from halfulp.conformance.report.literals import VARIABLES, keywords, only_numpys
 from halfulp.conformance.report.runtimes import arrays, onnx_models, openvino
 
 Pieces = tuple[str, ...]
@@ -37,9 +37,8 @@ def _from_model(target: Target, name: str, case: Case) -> Pieces:
 
 
 def _operator(case: Case) -> str:
-    attributes = "".join(f", {name}={value!r}" for name, value in sorted(case.attributes.items()))
     inputs = ", ".join(VARIABLES[: len(case.inputs)])
-    return f"import halfulp as hu\n\ngot = hu.op({case.operator!r})({inputs}{attributes})\n"
+    return f"import halfulp as hu\n\ngot = hu.op({case.operator!r})({inputs}{keywords(case.attributes)})\n"
 
 
 def needs(target: Target, case: Case) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.model import input_names
-from halfulp.conformance.report.literals import VARIABLES, only_numpys
+from halfulp.conformance.report.literals import VARIABLES, keywords, only_numpys
 from halfulp.types import element_type
 
 
@@ -38,20 +38,19 @@ def model(case: Case) -> str:
     named = list(zip(names, VARIABLES, case.inputs, strict=False))
     fed = [entry for index, entry in enumerate(named) if index not in case.constants]
     held = [entry for index, entry in enumerate(named) if index in case.constants]
-    values = ", ".join(_value(name, array.dtype, f"{variable}.shape") for name, variable, array in fed)
-    constants = ", ".join(f"onnx.numpy_helper.from_array({variable}, {name!r})" for name, variable, _ in held)
-    attributes = "".join(f", {name}={value!r}" for name, value in sorted(case.attributes.items()))
+    values = [_value(name, array.dtype, f"{variable}.shape") for name, variable, array in fed]
+    constants = [f"onnx.numpy_helper.from_array({variable}, {name!r})" for name, variable, _ in held]
     lines = [
         "import onnx",
         "from onnx import TensorProto, helper",
         "",
-        f"node = helper.make_node({row.name!r}, {names!r}, [{row.outputs[0].name!r}]{attributes})",
+        f"node = helper.make_node({row.name!r}, {names!r}, [{row.outputs[0].name!r}]{keywords(case.attributes)})",
         "graph = helper.make_graph(",
         "    [node],",
         '    "reproducer",',
-        f"    [{values}],",
-        f"    [{_output(case)}],",
-        *([f"    [{constants}],"] if held else []),
+        *_list(values),
+        *_list([_output(case)]),
+        *(_list(constants) if held else []),
         ")",
         f'opset = helper.make_opsetid("", {row.version})',
         "ir_version = max(4, helper.find_min_ir_version_for([opset]))",
@@ -59,6 +58,13 @@ def model(case: Case) -> str:
         "feeds = {" + ", ".join(f"{name!r}: {variable}" for name, variable, _ in fed) + "}",
     ]
     return "\n".join(lines) + "\n\n"
+
+
+def _list(items: list[str]) -> list[str]:
+    """Return the lines of a list that is an argument."""
+    if len(items) == 1:
+        return [f"    [{items[0]}],"]
+    return ["    [", *(f"        {item}," for item in items), "    ],"]
 
 
 def _output(case: Case) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.report.literals import VARIABLES
+from halfulp.conformance.report.literals import VARIABLES, keywords
 from halfulp.types import element_type
 
 _FUNCTIONS = {"openvino.Power-1": "power", "openvino.PReLU-1": "prelu"}
@@ -31,12 +31,11 @@ def native(case: Case) -> tuple[str, ...]:
             lines.append(f"input_{name} = ov.op.Parameter({kind}, ov.PartialShape(list({name}.shape)))\n")
             operands.append(f"input_{name}")
             fed.append(name)
-    attributes = "".join(f", {name}={value!r}" for name, value in sorted(case.attributes.items()))
     parameters = ", ".join(f"input_{name}" for name in fed)
     graph = (
         "core = ov.Core()\n"
         f"{''.join(lines)}"
-        f"node = opset1.{_FUNCTIONS[case.operator]}({', '.join(operands)}{attributes})\n"
+        f"node = opset1.{_FUNCTIONS[case.operator]}({', '.join(operands)}{keywords(case.attributes)})\n"
         f"graph = ov.Model([node], [{parameters}])\n"
     )
     feeds = f"enumerate([{', '.join(fed)}])"

@@ -1,0 +1,245 @@
+"""The page as text: whole, self-contained, safe against what documents say, and with colours that can be read."""
+
+from __future__ import annotations
+
+import copy
+import html.parser
+import itertools
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from tests.conformance.report.documents import PROFILES, document, documents
+
+from halfulp.conformance import schema
+from halfulp.conformance.document import FAULTS
+from halfulp.conformance.report import page
+from halfulp.conformance.report.verdicts import SHOWN
+from halfulp.errors import HalfulpError
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
+VOID = {"meta", "input", "link", "br", "img", "hr"}
+
+
+class Elements(html.parser.HTMLParser):
+    """Checks that elements are nested, and collects what a test asks for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(attrs) == len(dict(attrs)), f"an attribute twice in {tag}"
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return page.render(documents())
+
+
+def test_the_made_up_documents_are_documents() -> None:
+    assert schema.loads(json.dumps(documents())) == documents()
+
+
+def test_elements_are_nested_and_ids_unique(text: str) -> None:
+    ids = [attributes["id"] for _, attributes in Elements(text).found if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 200
+
+
+def test_every_reference_within_the_page_leads_somewhere(text: str) -> None:
+    found = Elements(text).found
+    ids = {attributes.get("id") for _, attributes in found}
+    for _, attributes in found:
+        for name in ("href", "for", "aria-labelledby"):
+            if attributes.get(name):
+                assert str(attributes[name]).removeprefix("#") in ids
+
+
+def test_nothing_is_loaded_from_anywhere(text: str) -> None:
+    for tag, attributes in Elements(text).found:
+        assert tag not in ("link", "iframe", "img", "object", "embed", "base")
+        assert not {"src", "style", "srcset", "action"} & attributes.keys()
+        assert not any(name.startswith("on") for name in attributes)
+        assert str(attributes.get("href", "#")).startswith("#")
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_the_policy_forbids_the_network_and_names_the_script_by_its_digest(text: str) -> None:
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy.startswith("default-src &#39;none&#39;;")
+    assert "unsafe" not in policy
+    assert len(re.findall(r"sha256-[A-Za-z0-9+/]{43}=", policy)) == 2
+
+
+def hostile() -> Any:
+    """Return a document that says hostile things wherever a document says anything freely."""
+    found = copy.deepcopy(document("onnxruntime"))
+    found["target"] = {"name": HOSTILE, "versions": {HOSTILE: HOSTILE}}
+    found["run"] |= {"machine": HOSTILE, "halfulp": HOSTILE, "date": HOSTILE, "python": HOSTILE}
+    found["run"]["selection"]["types"] = [HOSTILE]
+    for row in found["rows"]:
+        row["message"] = HOSTILE
+    for case in found["cases"]:
+        case |= {"message": HOSTILE, "confirmed": HOSTILE, "attributes": {HOSTILE: HOSTILE}}
+        if case["clause"]:
+            case["clause"] = HOSTILE
+        if case["example"]:
+            case["example"]["got"] = {"value": HOSTILE, "bits": HOSTILE}
+            case["example"]["expected"] = {"value": HOSTILE, "bits": HOSTILE}
+    for entry in found["specials"]:
+        entry["grid"][5] |= {"x": HOSTILE, "expected": HOSTILE, "got": HOSTILE, "verdict": "wrong"}
+    for entry in found["reproducibility"]:
+        number = {"value": HOSTILE, "bits": HOSTILE}
+        entry |= {"verdict": "differs"}
+        entry["example"] = {
+            "case": HOSTILE,
+            "index": [],
+            "inputs": [number],
+            "first": number,
+            "again": number,
+        }
+    return found
+
+
+def test_what_documents_say_stays_text() -> None:
+    made = page.render([hostile(), document("torch")])
+    elements = Elements(made)
+    assert [tag for tag, _ in elements.found].count("script") == 2
+    assert not [tag for tag, _ in elements.found if tag == "img"]
+    assert "<!--" not in made
+    data = json.loads(elements.scripts[0])
+    assert data["targets"][0] == HOSTILE
+    assert data["cases"][0]["message"] == HOSTILE
+
+
+def test_what_documents_say_never_becomes_code_of_a_program() -> None:
+    hostile_document = hostile()
+    for case in hostile_document["cases"]:
+        case["message"] = "x\nimport os\r\u2028os.abort()"
+        case["clause"] = case["clause"] and "y\nos.abort()"
+    data = json.loads(Elements(page.render([hostile_document])).scripts[0])
+    for case in data["cases"]:
+        program = "".join(data["pieces"][piece] for piece in case["program"])
+        compile(program, "<program>", "exec")
+        assert "os.abort" not in re.sub(r"#.*|'[^']*'|\"[^\"]*\"", "", program)
+
+
+def test_the_data_is_that_of_the_documents(text: str) -> None:
+    data = json.loads(Elements(text).scripts[0])
+    made = documents()
+    assert data["targets"] == list(PROFILES)
+    assert len(data["cases"]) == sum(len(one["cases"]) for one in made)
+    for number, one in enumerate(made):
+        for entry in one["specials"]:
+            place, codes, got = data["grids"]["cells"][f"{entry['operator']}/{','.join(entry['types'])}"][
+                str(number)
+            ]
+            grid = data["grids"]["grids"][place]
+            cells = {(x, y): i for i, (x, y) in enumerate(itertools.product(grid["x"], grid["y"]))}
+            for cell in entry["grid"]:
+                at = cells[cell["x"], cell["y"]]
+                assert grid["expected"][at] == cell["expected"]
+                assert got.get(str(at), cell["expected"]) == cell["got"]
+                assert (list(SHOWN)[int(codes[at])] if codes else "exact") == cell["verdict"]
+
+
+def test_two_versions_of_a_runtime_are_told_apart() -> None:
+    made = page.render([document("torch"), document("torch", versions={"torch": "2.12.0"})])
+    assert "torch 2.13.0" in made
+    assert "torch 2.12.0" in made
+
+
+def test_an_empty_page_and_a_clean_target() -> None:
+    Elements(page.render([]))
+    clean = page.render([document("halfulp")])
+    Elements(clean)
+    assert "<p>None.</p>" in clean
+
+
+def test_the_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    page.write([document("halfulp")], path)
+    before = path.read_text("utf-8")
+    assert before.endswith("</html>")
+    with pytest.raises(KeyError):
+        page.write([document("halfulp") | {"rows": [{}]}], path)  # type: ignore[list-item]
+    assert path.read_text("utf-8") == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(HalfulpError, match="not a plain file"):
+        page.write([], tmp_path)
+
+
+def test_thousands_of_findings_stay_small() -> None:
+    made = page.render([document("onnxruntime", extra_cases=5000)])
+    assert len(made) < 6_000_000
+
+
+def test_verdicts_that_fail_a_check_are_those_shown_as_faults() -> None:
+    assert {name for name, shown in SHOWN.items() if shown.fault} == set(FAULTS)
+    signs = [shown.sign for shown in SHOWN.values()]
+    assert len(set(signs)) == len(signs)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, as WCAG 2 defines it."""
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+TOKENS = dict(
+    re.findall(
+        r"--([\w-]+): light-dark\((#[0-9a-f]{6}, #[0-9a-f]{6})\)",
+        (files("halfulp.conformance.report") / "assets/colours.css").read_text("utf-8"),
+    )
+)
+SURFACES = ("page", "surface", "raised")
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("ink", "paper", "least"),
+    [
+        *((ink, paper, 4.5) for ink in ("text", "muted", "accent", "fault") for paper in SURFACES),
+        *((f"on-{name}", name, 4.5) for name in SHOWN),
+        # What is no text, but shows where a control is: 3 to 1.
+        *(("control", paper, 3.0) for paper in ("page", "surface")),
+    ],
+)
+def test_contrast(ink: str, paper: str, least: float, scheme: int) -> None:
+    colours = {name: pair.split(", ")[scheme] for name, pair in TOKENS.items()}
+    assert contrast(colours[ink], colours[paper]) >= least
+
+
+def test_contrast_is_computed_as_the_guidelines_have_it() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)

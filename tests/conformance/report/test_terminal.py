@@ -1,0 +1,79 @@
+"""The tables that ``halfulp check`` prints."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from tests.conformance.report.documents import Document, document, documents
+
+from halfulp.conformance.report.terminal import show
+
+
+def printed(*results: Document, width: int = 120) -> str:
+    """Return what is printed, without colours."""
+    stream = io.StringIO()
+    show(list(results), Console(file=stream, width=width, color_system=None))  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def test_one_target() -> None:
+    text = printed(document("onnxruntime"))
+    assert "onnxruntime: onnx 1.23.2, onnxruntime 1.31.1; 2026-11-20, quick run" in text
+    assert "≠ wrong" in text
+    assert "≠ wrong 7 (int64, float64)" in " ".join(text.split())
+    assert "onnx.Pow-7/float32,float32/invalid/0" in text
+    assert "-1, 3 gives 1, not -1" in text
+    assert "147 findings; --html FILE" in text
+
+
+def test_the_count_of_findings_leaves_out_what_is_allowed() -> None:
+    found = document("torch")
+    for case in found["cases"]:
+        case["allowed"] = True
+    for entry in found["reproducibility"]:
+        entry["allowed"] = True
+    assert "nothing wrong found" in printed(found)
+
+
+def test_nothing_wrong() -> None:
+    text = printed(document("halfulp"))
+    assert text.rstrip().endswith("nothing wrong found")
+    assert "The worst" not in text
+
+
+def test_several_targets_stand_side_by_side() -> None:
+    text = printed(*documents("onnxruntime", "openvino", "halfulp"))
+    line = next(line for line in text.splitlines() if line.strip().startswith("onnx.Pow-15"))
+    assert " ".join(line.split()) == "onnx.Pow-15 = 14 ≈ 14 ≠ 7 ⊘ 37 = 24 ≈ 12 ≠ 36 = 72"
+    assert "openvino: the bits depend on constant folding in onnx.Pow-1 float32" in text
+    assert "halfulp: nothing wrong found" in text
+
+
+def test_a_narrow_terminal_has_the_verdicts_in_rows() -> None:
+    lines = [
+        " ".join(line.split()) for line in printed(*documents("torch", "halfulp"), width=60).splitlines()
+    ]
+    assert "target torch halfulp" in lines
+    assert "⊘ refused 55 0" in lines
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    text = printed(*documents(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_what_a_runtime_says_does_a_terminal_no_harm() -> None:
+    found = document("onnxruntime")
+    found["target"] = {"name": "[bold]evil\x1b[2J", "versions": {"a\x07": "[/]"}}
+    for case in found["cases"]:
+        case["message"] = "line\nline \x1b]0;title\x07 [red]not markup[/red]" + "x" * 1000
+    for row in found["rows"]:
+        row["message"] = row["message"] and "\x1b[2J[/]"
+    text = printed(found)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]evil?[2J" in text
+    assert "x" * 200 not in text.replace("\n", "")
