@@ -33,7 +33,7 @@ TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
 
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
-_TAIL = 4096
+_PATIENCE = 1.0  # a process whose socket is closed is about to die
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -100,7 +100,8 @@ class Process:
             running.end()
             raise HalfulpError(f"the target {self.spec.name} did not start in {_START_LIMIT:.0f} s") from None
         except Closed:
-            raise HalfulpError(f"the target {self.spec.name} {running.end()} when it was loaded") from None
+            death = running.end(_PATIENCE)
+            raise HalfulpError(f"the target {self.spec.name} {death} when it was loaded") from None
         except BaseException:
             running.end()
             raise
@@ -130,7 +131,7 @@ class Process:
             return Outcome("hung", f"no answer in {self._time_limit:g} s")
         except Closed:
             self._running = None
-            return Outcome("crashed", running.end())
+            return Outcome("crashed", running.end(_PATIENCE))
         except BaseException:
             self.close()
             raise
@@ -164,7 +165,7 @@ class Process:
 
 
 class _Running:
-    """A worker process, the socket to it, and the end of what it prints."""
+    """A worker process and the socket to it."""
 
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
@@ -187,16 +188,15 @@ class _Running:
                 self.channel.close()
                 self._folder.cleanup()
                 raise
-        self._printed = b""
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
-    def end(self) -> str:
-        """Kill it with all that it started, and return how it died by itself, if it did."""
+    def end(self, patience: float = 0) -> str:
+        """Kill it with all that it started, and return how it died by itself, if it did within so many seconds."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.5)
+            self._process.wait(patience)
         code = self._process.poll()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -206,10 +206,10 @@ class _Running:
         return _death(code)
 
     def _read(self, stream: IO[bytes]) -> None:
-        # Read on and on, so that it never waits for room; most of it is noise.
+        # What it prints is noise; but it must not wait for somebody to read it.
         with stream:
-            while piece := stream.read1(1 << 16):  # type: ignore[attr-defined]
-                self._printed = (self._printed + piece)[-_TAIL:]
+            while stream.read(1 << 16):
+                pass
 
 
 def _death(code: int | None) -> str:

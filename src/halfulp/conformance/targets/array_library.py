@@ -20,25 +20,24 @@ class Prepared(NamedTuple):
         is_prelu: a PRelu, or else a power.
         x, y: its operands, in shapes that NumPy's broadcasting fits together.
         constants: which of them, 0 and 1, a model would hold as initializers.
+        number: the second one as a Python number, where a person would write one: where it is a scalar for its own
+            sake, or a constant.
     """
 
     is_prelu: bool
     x: Array
     y: Array
     constants: frozenset[int]
-
-    @property
-    def number(self) -> int | float | None:
-        """The second operand as a Python number, where it is a constant without dims that one can hold."""
-        if 1 not in self.constants or self.y.ndim or self.y.dtype.kind not in "iuf":
-            return None
-        number: int | float = self.y.item()
-        return number
+    number: int | float | None
 
 
 def prepare(case: Case) -> Prepared:
     """Return what to compute."""
     x, y = case.inputs
     plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
-    # A scalar stays one.
-    return Prepared(case.row.kernel == "prelu", x, y.reshape(plan.y_shape) if y.ndim else y, case.constants)
+    is_prelu = case.row.kernel == "prelu"
+    if y.ndim:
+        return Prepared(is_prelu, x, y.reshape(plan.y_shape), case.constants, None)
+    is_number = 1 in case.constants or case.aspect == "scalar exponent"
+    number: int | float | None = y.item() if is_number and y.dtype.kind in "iuf" else None
+    return Prepared(is_prelu, x, y, case.constants, number)

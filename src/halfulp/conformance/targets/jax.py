@@ -32,18 +32,18 @@ class Target:
 
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the output, in x's type."""
-        if not prepared.constants:
+        constants = prepared.constants if prepared.number is None else prepared.constants | {1}
+        if not constants:
             # So that one compilation serves all cases of these types and shapes.
             return [np.asarray(self._function(prepared.x, prepared.y, prepared.is_prelu))]
-        second = prepared.y if prepared.number is None else prepared.number
-        operands: list[Any] = [prepared.x, second]
+        operands: list[Any] = [prepared.x, prepared.y if prepared.number is None else prepared.number]
 
         def function(*fed: Any) -> Any:
             values = iter(fed)
-            x, y = (operands[i] if i in prepared.constants else next(values) for i in (0, 1))
+            x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
             return _compute(jax.numpy.asarray(x), y, prepared.is_prelu)
 
-        return [np.asarray(jax.jit(function)(*(operands[i] for i in (0, 1) if i not in prepared.constants)))]
+        return [np.asarray(jax.jit(function)(*(operands[i] for i in (0, 1) if i not in constants)))]
 
 
 def _compute(x: Any, y: Any, is_prelu: bool) -> Any:

@@ -1,0 +1,283 @@
+"""A runtime with a fault, which the environment names: halfulp's backend, and something done to what it returns.
+
+``FAULTY=flips_one_ulp`` as a module for ``halfulp check``; as a program it takes a model, inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import halfulp.backend
+from halfulp.errors import HalfulpError
+
+Array = Any
+
+
+def run_model(model: onnx.ModelProto, inputs: list[Array], device: str = "CPU") -> Any:
+    """Return the right outputs but for the fault."""
+    return FAULTS[os.environ.get("FAULTY", "none")](model, inputs)
+
+
+def right(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Return the right outputs."""
+    return list(halfulp.backend.run_model(model, inputs))
+
+
+def operands(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Return all inputs of the one node: those that are fed, and the initializers."""
+    held = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    fed = dict(zip((value.name for value in model.graph.input), inputs, strict=True))
+    return [(held | fed)[name] for name in model.graph.node[0].input]
+
+
+def is_float32(array: Array) -> bool:
+    """Tell whether a fault that is written for one type applies."""
+    return bool(array.dtype == np.float32)
+
+
+def is_marked(array: Array) -> bool:
+    """Tell whether a fault that leaves no result happens here: not for every case, as restarts take time."""
+    return bool(array.dtype == np.int32 and array.size == 1)
+
+
+def nudged(values: Array) -> Array:
+    """Return values one off where they are ordinary numbers."""
+    ordinary = np.isfinite(values) & (np.abs(values) > np.finfo(np.float32).tiny)
+    return np.where(ordinary, np.nextafter(values, np.float32(1)), values)
+
+
+def flips_one_ulp(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The last bit of one element."""
+    (z,) = right(model, inputs)
+    z = z.copy()
+    if is_float32(z) and z.size > 7:
+        z.reshape(-1).view(np.uint32)[7] ^= 1
+    return [z]
+
+
+def drops_parity(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A negative base to an odd exponent beyond 2^24, as where the exponent went through an int32."""
+    (z,) = right(model, inputs)
+    x, y = operands(model, inputs)
+    if model.graph.node[0].op_type == "Pow" and is_float32(z) and y.shape == z.shape == x.shape:
+        return [np.where(np.abs(y.astype(np.float64)) >= 2.0**23, np.abs(z), z)]
+    return [z]
+
+
+def flushes_subnormals(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A subnormal result becomes 0."""
+    (z,) = right(model, inputs)
+    if is_float32(z):
+        z = np.where(np.abs(z) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), z), z)
+    return [z]
+
+
+def ignores_axis(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The attribute ``axis``, where the shapes fit without it."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    (node,) = copy.graph.node
+    kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    try:
+        return right(copy, inputs)
+    except HalfulpError:
+        return right(model, inputs)
+
+
+def dies(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A segmentation fault."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return [z]
+
+
+def exits(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Ends the process, with the status of success."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        os._exit(0)
+    return [z]
+
+
+def raises(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """An exception of Python, with a line that changes from run to run."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        raise KeyError(f"no kernel at {id(object()):#x}\nand more")
+    return [z]
+
+
+def hangs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """No answer."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        time.sleep(600)
+    return [z]
+
+
+def wrong_shape(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A dim of 1 too many."""
+    (z,) = right(model, inputs)
+    return [z[np.newaxis]]
+
+
+def wrong_type(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The exponent's type."""
+    (z,) = right(model, inputs)
+    with np.errstate(all="ignore"):
+        return [z.astype(np.float64)]
+
+
+def fewer_outputs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """None at all."""
+    right(model, inputs)
+    return []
+
+
+def not_an_array(model: onnx.ModelProto, inputs: list[Array]) -> list[Any]:
+    """A list instead of an array."""
+    return [right(model, inputs)[0].tolist()]
+
+
+def accepts_invalid(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Something for every model."""
+    try:
+        return right(model, inputs)
+    except HalfulpError:
+        return [np.zeros(1, np.float32)]
+
+
+def depends_on_position(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The bits of the elements after the last whole group of 16, as where a loop's rest is computed otherwise."""
+    (z,) = right(model, inputs)
+    if is_float32(z):
+        z = z.copy()
+        rest = z.reshape(-1)[z.size - z.size % 16 :]
+        rest[...] = nudged(rest)
+    return [z]
+
+
+def depends_on_threads(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The bits of the second half, where there is more than one thread."""
+    (z,) = right(model, inputs)
+    if is_float32(z) and os.environ["OMP_NUM_THREADS"] != "1":
+        z = z.copy()
+        half = z.reshape(-1)[z.size // 2 :]
+        half[...] = nudged(half)
+    return [z]
+
+
+def prints_garbage(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Much, on both streams, and not all of it text."""
+    for stream in (1, 2):
+        os.write(stream, bytes(range(256)) * 1000)
+    return right(model, inputs)
+
+
+def exhausts_memory(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """All that there is."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        hoard = []
+        while True:
+            hoard.append(np.ones(1 << 27))
+    return [z]
+
+
+def closes_everything(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """All open files, the socket to ``check`` among them."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        os.closerange(3, 256)
+    return [z]
+
+
+def answers_for_check(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """Nonsense, on every open file."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        for descriptor in range(3, 64):
+            try:
+                os.write(descriptor, b"nonsense" * 64)
+            except OSError:
+                continue
+    return [z]
+
+
+def dies_in_a_thread(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """An abort that a thread left behind causes."""
+    (z,) = right(model, inputs)
+    if is_marked(z):
+        threading.Thread(target=os.abort).start()
+        time.sleep(600)
+    return [z]
+
+
+def refuses(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A valid model of one type."""
+    (z,) = right(model, inputs)
+    if z.dtype == np.int32:
+        raise NotImplementedError("no kernel for int32")
+    return [z]
+
+
+FAULTS = {
+    function.__name__: function
+    for function in (
+        flips_one_ulp,
+        drops_parity,
+        flushes_subnormals,
+        ignores_axis,
+        dies,
+        exits,
+        raises,
+        hangs,
+        wrong_shape,
+        wrong_type,
+        fewer_outputs,
+        not_an_array,
+        accepts_invalid,
+        depends_on_position,
+        depends_on_threads,
+        prints_garbage,
+        exhausts_memory,
+        closes_everything,
+        answers_for_check,
+        dies_in_a_thread,
+        refuses,
+    )
+} | {"none": right}
+
+
+def main(model: str, inputs: str, outputs: str) -> None:
+    """Be a program: read a model and its inputs, write its outputs."""
+    proto = onnx.load(model)
+    arrays = np.load(inputs)
+    fed = [arrays[value.name] for value in proto.graph.input]
+    declared = [halfulp_dtype(value) for value in proto.graph.input]
+    results = run_model(
+        proto, [a.view(d) if a.dtype.kind == "V" else a for a, d in zip(fed, declared, strict=True)]
+    )
+    names = [value.name for value in proto.graph.output]
+    np.savez(Path(outputs), **dict(zip(names, results, strict=False)))
+
+
+def halfulp_dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
+    """Return the dtype that a model declares."""
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
