@@ -100,13 +100,13 @@ HALFULP_INLINE Rounded round_magnitude(double magnitude) {
 // Two types' roundings from a float, in 32-bit lanes: the same as round_magnitude, and the encoding final.
 struct RoundedFloat {
     uint32_t encoding;
-    bool tie;
+    uint32_t from_tie;  // 0 for a tie
 };
 
 // float32's upper half, subnormals included.
 HALFULP_INLINE RoundedFloat round_to_bfloat16(float magnitude) {
     uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
-    return {(bits + 0x7fff + (bits >> 16 & 1)) >> 16, (bits & 0xffff) == 0x8000};
+    return {(bits + 0x7fff + (bits >> 16 & 1)) >> 16, (bits & 0xffff) ^ 0x8000};
 }
 
 HALFULP_INLINE RoundedFloat round_to_float16(float magnitude) {
@@ -116,7 +116,15 @@ HALFULP_INLINE RoundedFloat round_to_float16(float magnitude) {
     float scaled = magnitude * __builtin_bit_cast(float, (10 + 254 - exponent) << 23);
     float shifted = scaled + 0x1p23f;
     uint32_t encoding = ((exponent - 113) << 10) + (__builtin_bit_cast(uint32_t, shifted) & 0x7fffff);
-    return {encoding < 0x7c00 ? encoding : 0x7c00, __builtin_fabsf(scaled - (shifted - 0x1p23f)) == 0.5f};
+    uint32_t rest = __builtin_bit_cast(uint32_t, __builtin_fabsf(scaled - (shifted - 0x1p23f)));
+    return {encoding < 0x7c00 ? encoding : 0x7c00, rest ^ __builtin_bit_cast(uint32_t, 0.5f)};
+}
+
+// The same for a magnitude that is not below float16's normal range.
+HALFULP_INLINE RoundedFloat round_to_normal_float16(float magnitude) {
+    uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
+    uint32_t encoding = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
+    return {encoding < 0x7c00 ? encoding : 0x7c00, (bits & 0x1fff) ^ 0x1000};
 }
 
 // A double to nearest, ties to even; infinities and overflow as elements.def says, NaN to the canonical NaN.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "half.h"
 #include "pow_int.h"
 #include "pow_tile.h"
 #include "prelu.h"
@@ -55,14 +56,20 @@ double exponent_of(Integer value) {
     return far && (value & 1) != 0 ? (nearest < 0 ? -greatest_odd : greatest_odd) : nearest;
 }
 
+template <Element type>
+void decode_floats(const Storage<type>* stored, float* values, int n) {
+    if constexpr (type == Element::float16) return decode_half(stored, values, n);
+    // vector loop: avx512 avx2 neon scalar(most)
+    for (int i = 0; i < n; ++i) values[i] = decode_float<type>(stored[i]);
+}
+
 // Exponents as floats, which are faster. Returns whether they all are: other values come as doubles only.
 bool decode_exponents(Element type, const void* y, float* values, int n) {
     bool done = true;
     with_element(type, [&](auto element) {
         const auto* stored = as<element>(y);
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
-            // vector loop: avx512 avx2 neon scalar(most)
-            for (int i = 0; i < n; ++i) values[i] = decode_float<element>(stored[i]);
+            decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
             done = all_within(stored, 24, n);
             if (done)
@@ -139,8 +146,7 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
     if (type == Element::float32 && !options.scale_bias && x != out) {
         x_values = static_cast<const float*>(x);
     } else {
-        // vector loop: avx512 avx2 neon scalar(most)
-        for (int i = 0; i < n; ++i) bases[i] = decode_float<type>(as<type>(x)[i]);
+        decode_floats<type>(as<type>(x), bases, n);
         if (options.scale_bias)
             // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
@@ -235,6 +241,7 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
 template <Element type>
 void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
               int n) {
+    if constexpr (type == Element::float16) return prelu_half(x, slope, out, n);
     if constexpr (type == Element::bfloat16) {
         uint32_t least = ~uint32_t{0};
         for (int i = 0; i < n; ++i) {  // vector loop

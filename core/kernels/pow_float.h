@@ -106,14 +106,26 @@ HALFULP_INLINE Split<double> split(double x) {
     return {double_of(bits + bias - (biased << 52)), e};
 }
 
-// log2(x) for a positive normal x.
+// x = m * 2^e and s = (m - 1)/(m + 1), for a positive normal x.
+struct Quotient {
+    double s;
+    float e;
+};
+
 template <typename Real>
-HALFULP_INLINE double log2_fast(Real x) {
+HALFULP_INLINE Quotient quotient_fast(Real x) {
     Split<Real> parts = split(x);
     double m = parts.m;
-    double s = (m - 1) / (m + 1);
-    return multiply_add(s, polynomial(constants::log2_fast, s * s), parts.e);
+    return {(m - 1) / (m + 1), static_cast<float>(parts.e)};
 }
+
+HALFULP_INLINE double log2_fast(const Quotient& x) {
+    return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
+}
+
+// Below 2^8 where 2^t is a normal float or rounds to the infinity: the integer nearest to t is -125 to 130. Else, NaN
+// included, it has higher bits.
+HALFULP_INLINE uint64_t beyond_normal(double t) { return bits_of(t + round_magic) - bits_of(round_magic - 125); }
 
 // 2^t (1 - fast_error) for |t| <= 1020.
 HALFULP_INLINE double exp2_fast(double t) {

@@ -82,11 +82,12 @@ struct Operand {
 };
 
 static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error) {
-    if (is_special(x.nearest, y.nearest) || y.nearest == 0) {
-        double special = pow_special(x.nearest, y.nearest, y.parity, domain_error);
-        if (special != special) return 0;
-        return range.saturate(special < 0,
-                              absolute(special) > 1 ? ~uint64_t{0} : static_cast<uint64_t>(absolute(special)));
+    const uint64_t y_kinds = kinds_of(y.nearest);
+    if (is_special(x.nearest, y_kinds) || y.nearest == 0) {
+        uint64_t power = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);
+        if (power == nan_power) return 0;
+        return range.saturate(x.negative() && y.parity == odd,
+                              power == infinite_power ? ~uint64_t{0} : uint64_t{power == one_power});
     }
     if (x.negative() && y.parity == not_integral) return 0;
     bool negative = x.negative() && y.parity == odd;
@@ -94,7 +95,7 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
 
     bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;
     if (above_one == y.negative()) return 0;  // |x|^y < 1
-    double t = y.nearest * log2_fast(absolute(x.nearest));
+    double t = y.nearest * log2_fast(quotient_fast(absolute(x.nearest)));
     if (t > 80) return range.saturate(negative, ~uint64_t{0});
     double power = exp2_fast(t), low = power, high = power * (1 + 2 * fast_error);
     // Above 2^40 the error is too near one; and a value near an integer, as exact powers are, is not decided.
@@ -111,7 +112,7 @@ static void pow_trunc_tile(const IntegerRange& range, const double* x, const dou
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
     for (int i = 0; i < n; ++i) {  // vector loop
         double base = absolute(x[i]);
-        power[i] = limited(y[i] * log2_fast(base > 1 ? base : 1), 1000);
+        power[i] = limited(y[i] * log2_fast(quotient_fast(base > 1 ? base : 1)), 1000);
     }
     for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);  // vector loop
     // Exponents that are no integers from 0 to 2^20.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../codec.h"
+#include "half.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -17,13 +18,6 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
         float product = base * __builtin_bit_cast(float, slope);
         uint32_t bits = product != product ? static_cast<uint32_t>(to.nan) : __builtin_bit_cast(uint32_t, product);
         return base < 0 ? bits : x;
-    } else if constexpr (type == Element::float16) {
-        // The product of two such numbers is a float, exactly.
-        float base = decode_float<type>(x), product = base * decode_float<type>(slope);
-        uint32_t encoding =
-            round_to_float16(__builtin_fabsf(product)).encoding | __builtin_bit_cast(uint32_t, product) >> 31 << 15;
-        encoding = product != product ? static_cast<uint32_t>(to.nan) : encoding;
-        return base < 0 ? static_cast<uint16_t>(encoding) : x;
     } else if constexpr (to.is_float) {
         double base = decode<type>(x);
         return base < 0 ? encode<type>(base * decode<type>(slope)) : x;
@@ -34,6 +28,23 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
         return base < 0 ? narrow<type>(static_cast<Wide>(base) * static_cast<Wide>(slope)) : x;
     } else {
         return x;
+    }
+}
+
+// float16: the product of two such numbers is a float, exactly.
+static void prelu_half(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
+                       int n) {
+    alignas(64) float products[tile_size], slopes[tile_size];
+    alignas(64) uint16_t encodings[tile_size];
+    decode_half(x, products, n);
+    decode_half(slope, slopes, n);
+    for (int i = 0; i < n; ++i) products[i] *= slopes[i];  // vector loop
+    encode_half(products, encodings, n);
+    for (int i = 0; i < n; ++i) {  // vector loop
+        uint16_t magnitude = encodings[i] & 0x7fff;
+        uint16_t product = magnitude > 0x7c00 ? uint16_t{0x7e00} : encodings[i];
+        uint16_t from_least = static_cast<uint16_t>(x[i] - 0x8001);  // negative numbers are 0x8001 to 0xfc00
+        out[i] = from_least < 0x7c00 ? product : x[i];
     }
 }
 

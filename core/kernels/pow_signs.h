@@ -1,0 +1,180 @@
+// What the phases leave aside: which bases and exponents a tile holds, the sign of a power, and special values. Short
+// loops, a tile at a time.
+#pragma once
+
+#include "../codec.h"
+
+namespace halfulp::HALFULP_ISA {
+
+HALFULP_INLINE constexpr double absolute(double value) { return __builtin_fabs(value); }
+HALFULP_INLINE constexpr float absolute(float value) { return __builtin_fabsf(value); }
+
+// The unsigned integer of a float's or a double's width.
+template <typename Real>
+using Word = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+
+template <typename Real>
+HALFULP_INLINE constexpr Word<Real> word_of(Real value) {
+    return __builtin_bit_cast(Word<Real>, value);
+}
+
+// What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
+static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
+
+template <typename Real>
+HALFULP_INLINE Word<Real> parity_of(Real y) {
+    constexpr Real all_integral = sizeof(Real) == 4 ? Real(0x1p23) : Real(0x1p52);  // every number from here on is
+    Real magnitude = absolute(y), shifted = magnitude + all_integral;
+    Word<Real> small = shifted - all_integral == magnitude ? word_of(shifted) & 1 : not_integral;
+    Word<Real> great = magnitude < 2 * all_integral ? word_of(magnitude) & 1 : even;
+    return magnitude < all_integral ? small : great;
+}
+
+// The encoding of x^y from its magnitude's: where x is below zero a minus for an odd y, NaN for one that is not
+// integral.
+template <Element type, typename Lane>
+HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
+    constexpr ElementRow to = row(type);
+    constexpr Lane nan = static_cast<Lane>(to.nan), sign = static_cast<Lane>(to.sign());
+    constexpr bool nan_has_no_sign = to.bits != 4;
+    Lane negative = x_bits >> (8 * sizeof(Lane) - 1);
+    Lane minus = (negative & parity) * sign;  // parity's other values have no bit in common with 1
+    minus = nan_has_no_sign && magnitude == nan ? 0 : minus;
+    minus = !to.has_minus_zero() && magnitude == 0 ? 0 : minus;
+    return (negative & (parity >> 1)) != 0 ? nan : magnitude | minus;
+}
+
+// A special value's magnitude.
+static constexpr uint32_t zero_power = 0, one_power = 1, infinite_power = 2, nan_power = 3;
+
+// What matters of an exponent for special values, as bits of a number, so that vector lanes hold them.
+static constexpr uint32_t zero_exponent = 1, infinite_exponent = 2, nan_exponent = 4, negative_exponent = 8;
+
+template <typename Real>
+HALFULP_INLINE Word<Real> kinds_of(Real y) {
+    constexpr Word<Real> infinity = word_of(Real(__builtin_inf()));
+    Word<Real> magnitude = word_of(absolute(y));
+    Word<Real> kinds = magnitude == 0 ? zero_exponent : 0;
+    kinds |= magnitude == infinity ? infinite_exponent : 0;
+    kinds |= magnitude > infinity ? nan_exponent : 0;
+    return kinds | word_of(y) >> (8 * sizeof(Real) - 1) << 3;
+}
+
+// Whether the phases' value has no meaning: x is zero, infinite or NaN, or y is infinite or NaN.
+template <typename X, typename Kinds>
+HALFULP_INLINE bool is_special(X x, Kinds y_kinds) {
+    constexpr Word<X> infinity = word_of(X(__builtin_inf()));
+    return word_of(absolute(x)) - 1 >= infinity - 1 || (y_kinds & (infinite_exponent | nan_exponent)) != 0;
+}
+
+// The magnitude that pow returns where is_special, or where y is zero (C23 F.10.4.4). Its sign is that of an ordinary
+// power, where y is an odd integer. `domain_error` is the rule N9 of DirectML: a base below zero takes only finite
+// integral exponents.
+template <typename X>
+HALFULP_INLINE Word<X> special_power(X x, Word<X> y_kinds, Word<X> parity, Word<X> domain_error) {
+    constexpr Word<X> infinity = word_of(X(__builtin_inf())), one = word_of(X(1));
+    Word<X> magnitude = word_of(absolute(x));
+    Word<X> great = magnitude > one ? 1 : 0, small = y_kinds >> 3, negative = word_of(x) >> (8 * sizeof(X) - 1);
+    Word<X> power = great != small ? infinite_power : zero_power;
+    power = magnitude == one ? one_power : power;
+    Word<X> no_number = (y_kinds & nan_exponent) | (magnitude > infinity ? 1 : 0);
+    Word<X> outside = parity >> 1 | (y_kinds & infinite_exponent);
+    no_number |= magnitude != 0 ? domain_error & negative & (outside != 0 ? 1 : 0) : 0;
+    power = no_number != 0 ? nan_power : power;
+    power = word_of(x) == one ? one_power : power;
+    return (y_kinds & zero_exponent) != 0 ? one_power : power;
+}
+
+// What kinds of operands a tile holds.
+struct Contents {
+    bool negative;   // a base below zero, or minus zero
+    bool special;    // see is_special
+    bool subnormal;  // a base
+};
+
+// Integers that carry into their top bits, and maxima, see all kinds in a few instructions.
+struct DoubleBits {
+    uint64_t any_bit = 0, carries = 0, borrows = 0;
+
+    void add(double value) {
+        constexpr uint64_t least_normal = uint64_t{1} << 52;
+        uint64_t bits = bits_of(value), magnitude = bits & ~double_sign;
+        any_bit |= bits;
+        carries |= magnitude + least_normal;
+        borrows |= magnitude - least_normal;
+    }
+    bool negative() const { return any_bit >> 63 != 0; }
+    bool not_finite() const { return carries >> 63 != 0; }
+    bool below_normal() const { return borrows >> 63 != 0; }
+};
+
+static Contents scan(const double* x, const double* y, int n) {
+    DoubleBits of_x, of_y;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        of_x.add(x[i]);
+        of_y.add(y[i]);
+    }
+    // A zero among the subnormals is found out where they are handled.
+    return {of_x.negative(), of_x.not_finite() || of_x.below_normal() || of_y.not_finite(), of_x.below_normal()};
+}
+
+// Whether any exponent is infinite or NaN.
+static bool any_not_finite(const float* y, int n) {
+    uint32_t most = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        uint32_t magnitude = __builtin_bit_cast(uint32_t, y[i]) & 0x7fffffff;
+        most = most > magnitude ? most : magnitude;
+    }
+    return most >= 0x7f800000;
+}
+
+static bool any_not_finite(const double* y, int n) {
+    DoubleBits of_y;
+    for (int i = 0; i < n; ++i) of_y.add(y[i]);  // vector loop
+    return of_y.not_finite();
+}
+
+// `special` of the bases only.
+static Contents scan(const float* x, int n) {
+    constexpr uint32_t infinity = 0x7f800000, least_normal = 0x00800000;
+    uint32_t from_normal = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) - least_normal;
+        from_normal = from_normal > bits ? from_normal : bits;
+    }
+    if (from_normal < infinity - least_normal) return {false, false, false};
+    uint32_t any_bit = 0, from_one = 0, below_normal = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]), magnitude = bits & 0x7fffffff;
+        any_bit |= bits;
+        from_one = from_one > magnitude - 1 ? from_one : magnitude - 1;
+        below_normal |= magnitude - least_normal;
+    }
+    return {any_bit >> 31 != 0, from_one >= infinity - 1, below_normal >> 31 != 0};
+}
+
+// Signs, then the special values, for magnitudes in lanes as wide as the bases.
+template <Element type, typename X, typename Y>
+static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
+    using Lane = Word<X>;
+    if (!contents.negative && !contents.special) return;
+    alignas(64) Lane parities[tile_size], kinds[tile_size];
+    for (int i = 0; i < n; ++i) parities[i] = static_cast<Lane>(y.parity(i));  // vector loop
+    // vector loop: avx512 avx2 neon(most) scalar(most)
+    for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
+    if (!contents.special) return;
+    const Lane zero = encode<type>(0), one = encode<type>(1), infinity = encode<type>(__builtin_inf());
+    const Lane nan = row(type).nan, domain_error = options.domain_error;
+    // vector loop: avx512 avx2 neon
+    for (int i = 0; i < n; ++i) kinds[i] = static_cast<Lane>(y.kinds(i));
+    // vector loop: avx512 avx2 neon(most) scalar(most)
+    for (int i = 0; i < n; ++i) {
+        Lane power = special_power(x[i], kinds[i], parities[i], domain_error);
+        Lane magnitude = power == infinite_power ? infinity : power == one_power ? one : zero;
+        Lane encoding = with_sign<type>(magnitude, word_of(x[i]), parities[i] & odd);
+        encoding = power == nan_power ? nan : encoding;
+        lanes[i] = is_special(x[i], kinds[i]) ? encoding : lanes[i];
+    }
+}
+
+}  // namespace halfulp::HALFULP_ISA
