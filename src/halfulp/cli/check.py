@@ -158,7 +158,8 @@ def _check_all(
         TimeElapsedColumn(),
     )
     reports = []
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    errors = Console(stderr=True)
+    with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
         for spec in specs:
             task = bars.add_task(spec.name, total=None, found="")
 

@@ -19,6 +19,8 @@ from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError
 
 Batch = list[Case]
+_PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
+
 Tell = Callable[[list[Result]], None]
 """Is told the results of each batch, from one thread at a time."""
 
@@ -124,12 +126,12 @@ def on_dask(
     try:
         distributed = import_module("distributed")
     except ImportError:
-        raise HalfulpError("--dask needs dask: pip install 'halfulp[dask]' distributed") from None
+        raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
     try:
-        client = distributed.Client(address, timeout=10, set_as_default=False)
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise HalfulpError(f"no Dask scheduler at {address}: {str(error)[:100]}") from None
-    with client:
+    with client, client.as_current():
         slots = sum(client.nthreads().values())
         if not slots:
             raise HalfulpError(f"the Dask cluster at {address} has no workers")
@@ -141,12 +143,23 @@ def on_dask(
         ]
         running = distributed.as_completed(first)
         for future in running:
-            found, versions = future.result()
+            found, versions = _result(future, address)
             results += found
             tell(found)
             for batch in _take(waiting, 1):
                 running.add(client.submit(_on_worker, spec, options, batch, pure=False))
     return Examined(results, versions)
+
+
+def _result(future: Any, address: str) -> tuple[list[Result], dict[str, str]]:
+    try:
+        found: tuple[list[Result], dict[str, str]] = future.result()
+    except HalfulpError:
+        raise
+    except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+        line = (str(error).splitlines() or [""])[0]
+        raise HalfulpError(f"a worker of {address} failed: {type(error).__name__}: {line[:200]}") from None
+    return found
 
 
 def _take(batches: Iterator[Batch], count: int) -> Iterator[Batch]:

@@ -1,0 +1,169 @@
+"""``halfulp check`` on the command line: what a person sees, and what a script is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from halfulp.cli import app
+from halfulp.conformance import schema
+
+pytest.importorskip("gmpy2")
+pytest.importorskip("jinja2")
+
+LITTLE = ["--operator", "onnx.PRelu-7", "--types", "float16", "--processes", "1"]
+
+
+def run(*arguments: str) -> Result:
+    """Run the command line."""
+    return CliRunner().invoke(app, ["check", *arguments])
+
+
+def test_a_target_with_faults(tmp_path: Path) -> None:
+    result = run("onnx-reference", *LITTLE, "--json", f"{tmp_path}/a.json", "--html", f"{tmp_path}/a.html")
+    assert result.exit_code == 1
+    assert "onnx-reference" in result.stdout
+    assert "wrong" in result.stdout
+    (document,) = schema.load(tmp_path / "a.json")
+    assert document["summary"]["wrong"] > 0
+    assert document["run"]["mode"] == "quick"
+    page = (tmp_path / "a.html").read_text()
+    assert "onnx.PRelu-7" in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
+
+
+def test_a_target_without_faults() -> None:
+    result = run("halfulp.backend", *LITTLE)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+
+
+def test_targets_side_by_side(tmp_path: Path) -> None:
+    command = f"true={sys.executable} -c raise\\ SystemExit(3) {{model}} {{inputs}} {{outputs}}"
+    result = run(
+        "onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--json", f"{tmp_path}/a.json"
+    )
+    assert result.exit_code == 1
+    names = [document["target"]["name"] for document in schema.load(tmp_path / "a.json")]
+    assert names == ["onnx-reference", "onnx-reference (2)", "true"]
+
+
+def test_how_far_off_is_wrong(tmp_path: Path) -> None:
+    """NumPy's powers are never far off, and not all exact."""
+    arguments = [
+        "numpy",
+        "--operator",
+        "Pow",
+        "--version",
+        "15",
+        "--types",
+        "float64",
+        "--json",
+        f"{tmp_path}/a",
+    ]
+    counts = []
+    for limit in ("0", "1000"):
+        run(*arguments, "--ulp", limit)
+        (document,) = schema.load(tmp_path / "a")
+        counts.append(document["summary"]["within"])
+        assert document["run"]["ulp_limit"] == float(limit)
+    assert counts[0] < counts[1]
+
+
+def test_known_findings(tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    known.write_text("onnx.PRelu-7/* wrong,accepted it tests x > 0\nonnx.PRelu-7/*/edge/* hung once\n")
+    result = run("onnx-reference", *LITTLE, "--allow", str(known))
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        f"{known}, line 2, onnx-reference: nothing of this kind was found: onnx.PRelu-7/*/edge/* hung once\n"
+    )
+
+
+def test_export(tmp_path: Path) -> None:
+    pytest.importorskip("halfulp.conformance.export")
+    result = run("--export", str(tmp_path / "cases"), *LITTLE)
+    assert result.exit_code == 0, result.output
+    assert list((tmp_path / "cases").rglob("model.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "nothing to check: name a target"),
+        (["onnxruntim"], "no target onnxruntim; did you mean onnxruntime?"),
+        (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
+        (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
+        (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
+        (["numpy", "--operator", "Pwo"], "no operator Pwo"),
+        (["numpy", "--types", "float32,flaot16"], "no element type flaot16"),
+        (["numpy", "--version", "99"], "no version 99"),
+        (["numpy", "--json", "no/such/folder/a.json"], "no/such/folder/a.json: can't be written"),
+        (["numpy", "--html", "."], "can't be written"),
+        (["numpy", "--allow", "missing"], "missing: can't be read"),
+        (["json", "--operator", "PRelu"], "the target json can't be loaded"),
+        (["--json", "a.json", "--export", "b"], "nothing to check"),
+    ],
+)
+def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--ulp", "-1"], ["--time-limit", "0"], ["--processes", "0"], ["--fast"]]
+)
+def test_usage(arguments: list[str]) -> None:
+    result = run("numpy", *arguments)
+    assert result.exit_code == 2
+    assert "Usage" in result.stderr
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    """A hanging target is interrupted: no file, no process."""
+    command = "sh -c 'sleep 600; : {model} {inputs} {outputs}'"
+    checking = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "halfulp",
+            "check",
+            "--command",
+            command,
+            *LITTLE,
+            "--json",
+            f"{tmp_path}/a.json",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("halfulp-check-*/halfulp-check-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    checking.send_signal(signal.SIGINT)
+    _, errors = checking.communicate(timeout=20)
+    assert checking.returncode == 130, errors
+    assert b"Traceback" not in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_document_does_not_say_where_it_was_made(tmp_path: Path) -> None:
+    run("onnx-reference", *LITTLE, "--json", f"{tmp_path}/a.json")
+    text = (tmp_path / "a.json").read_text()
+    assert str(Path.cwd()) not in text
+    assert sys.prefix not in text
+    assert json.loads(text)["run"]["machine"]

@@ -1,0 +1,192 @@
+"""A whole check: what it returns, what it is told to leave out, where it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp.conformance import schema
+from halfulp.conformance.case import Case
+from halfulp.conformance.check import Progress, Report, check, check_target, selection
+from halfulp.conformance.examine import Examiner, Options
+from halfulp.conformance.spread import processors
+from halfulp.conformance.targets import find
+from halfulp.errors import HalfulpError, UnsupportedError
+
+
+def small(target: str = "onnx-reference", **arguments: object) -> Report:
+    """Check a target on little."""
+    return check(
+        target, **({"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1} | arguments)
+    )  # type: ignore[arg-type]
+
+
+def test_the_face() -> None:
+    report = hu.check("onnx-reference", mode="quick", operators="onnx.PRelu-7", types="float32", processes=1)
+    assert not report.ok
+    document = report.document
+    assert document["target"]["name"] == "onnx-reference"
+    assert set(document["target"]["versions"]) == {"ml_dtypes", "numpy", "onnx"}
+    assert document["run"]["selection"] == {
+        "operators": ["onnx.PRelu-7"],
+        "versions": [],
+        "types": ["float32"],
+    }
+    assert schema.loads(report.json()) == [document]
+    assert "onnx-reference" in str(report)
+    assert "PRelu-7" in str(report)
+
+
+def test_the_document_adds_up() -> None:
+    document = small().document
+    summary = document["summary"]
+    verdicts = (
+        "exact",
+        "within",
+        "wrong",
+        "refused",
+        "accepted",
+        "rejected",
+        "crashed",
+        "hung",
+        "unspecified",
+    )
+    assert sum(summary[verdict] for verdict in verdicts) == summary["cases"]  # type: ignore[literal-required]
+    assert len(document["cases"]) == summary["cases"] - summary["exact"] - summary["rejected"]
+    (row,) = document["rows"]
+    assert row["verdict"] == "wrong"
+    assert row["misrounded"] == sum(row["histogram"].values()) - row["histogram"]["0"]
+    assert sum(row["histogram"].values()) == row["elements"]
+    assert row["worst"] in {case["id"] for case in document["cases"]}
+    (special,) = document["specials"]
+    cells = {(cell["x"], cell["y"]): cell for cell in special["grid"]}
+    assert len(cells) == len(special["grid"])
+    assert cells["0", "inf"] == {"x": "0", "y": "inf", "expected": "0", "got": "nan", "verdict": "wrong"}
+    for case in document["cases"]:
+        assert case["confirmed"] == ("MPFR" if case["example"] else None)
+
+
+def test_nothing_depends_on_how_many_processes() -> None:
+    one, three = (small(types=[], processes=count).document for count in (1, 3))
+    assert dict(one) | {"run": None} == dict(three) | {"run": None}
+
+
+def test_progress() -> None:
+    told: list[Progress] = []
+    report = small(types=[], progress=told.append)
+    assert [state.done for state in told] == [1, 2, 3]
+    assert {state.total for state in told} == {3}
+    assert told[-1].cases == report.document["summary"]["cases"]
+    assert told[-1].faults > 0
+
+
+def test_known_findings(tmp_path: Path) -> None:
+    path = tmp_path / "known.txt"
+    path.write_text(
+        "[onnx-reference]\nonnx.PRelu-7/* wrong,accepted it tests x > 0\n"
+        "onnx.PRelu-7/float32,float32/hard/* crashed once it did\n"
+        "onnx.Pow-7/* wrong nothing of this is run\n"
+    )
+    report = small(allow=path)
+    assert report.ok
+    assert (
+        report.document["summary"]["allowed"] == sum(case["allowed"] for case in report.document["cases"]) > 5
+    )
+    assert not any(case["allowed"] for case in report.document["cases"] if case["verdict"] == "within")
+    stale = small("numpy", operators=["onnx.PRelu-16"], allow=path).stale
+    assert not stale
+    path.write_text("onnx.PRelu-7/*/values/* crashed once it did\n")
+    report = small(allow=path)
+    assert [entry.line for entry in report.stale] == [1]
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"operators": ["Pwo"]}, "no operator Pwo"),
+        ({"versions": ["99"]}, "no version 99"),
+        ({"types": ["float33"]}, "no element type float33"),
+        (
+            {"types": ["float64"], "operators": ["directml.ELEMENT_WISE_POW-1_0"]},
+            "nothing of this selection is for",
+        ),
+        ({"operators": ["openvino.PReLU-1"]}, "nothing of this selection is for the target onnx-reference"),
+        ({"allow": "missing.txt"}, "missing.txt: can't be read"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, object], says: str) -> None:
+    with pytest.raises(HalfulpError) as caught:
+        small(**arguments)
+    assert says in str(caught.value)
+
+
+def test_types_are_known() -> None:
+    with pytest.raises(UnsupportedError):
+        selection((), (), ["float33"])
+
+
+def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HALFULP_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
+    available = len(os.sched_getaffinity(0))
+    assert processors() == available
+    monkeypatch.setenv("OMP_NUM_THREADS", "1,4")
+    assert processors() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    monkeypatch.setenv("HALFULP_NUM_THREADS", "1000")
+    assert processors() == available
+
+
+def test_one_thread_says_nothing_about_threads() -> None:
+    document = check_target(
+        find("onnx-reference"),
+        mode="quick",
+        selection=selection(["onnx.PRelu-7"], (), ["float32"]),
+        options=Options(threads=1),
+        processes=1,
+    ).document
+    (entry,) = (entry for entry in document["reproducibility"] if entry["aspect"] == "threads")
+    assert entry["verdict"] == "not tested"
+
+
+def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTY", "hangs")
+    one = np.array([3], np.int32)
+    case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
+    examiner = Examiner(find("tests.conformance.faulty"), Options())
+    assert examiner.versions is not None
+    threading.Timer(0.3, examiner.close).start()
+    with pytest.raises(HalfulpError, match="was ended"):
+        examiner.examine([case])
+
+
+def test_the_runtime_is_not_loaded_here() -> None:
+    code = (
+        "import sys, halfulp as hu; hu.check('onnx-reference', operators='onnx.PRelu-7', types='float16', processes=1);"
+        "print('onnx.reference' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_on_dask() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        spread = small(types=[], dask=cluster.scheduler_address).document
+    assert dict(spread) | {"run": None} == dict(small(types=[]).document) | {"run": None}
+
+
+def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("halfulp.conformance.spread._PATIENCE", 1)
+    with pytest.raises(HalfulpError) as caught:
+        small(dask="tcp://127.0.0.1:9")
+    assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

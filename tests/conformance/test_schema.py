@@ -1,0 +1,124 @@
+"""The document's text and its reader, and that the page in docs describes all of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from halfulp.conformance import schema
+from halfulp.conformance.check import check
+from halfulp.conformance.schema import Document, dumps, load, loads
+from halfulp.errors import HalfulpError
+
+PAGE = Path(__file__).parents[2] / "docs/formats/check.md"
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    """A document with something in each of its lists: NumPy refuses integers, and rounds half of them wrong."""
+    found = check("onnx-reference", operators=["onnx.Pow-12"], types=["int32"], processes=1).document
+    assert all(found[part] for part in ("rows", "specials", "reproducibility", "cases"))  # type: ignore[literal-required]
+    return found
+
+
+def test_what_is_written_is_read(document: Document, tmp_path: Path) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(dumps([document]), encoding="utf-8")
+    assert load(path) == [document]
+    path.write_text(dumps([document, document]), encoding="utf-8")
+    assert load(path) == [document, document]
+
+
+def test_it_is_made_to_be_compared(document: Document) -> None:
+    """Keys in their order, one entry to a line, and nothing that is another tomorrow but under "run"."""
+    text = dumps([document])
+    assert list(json.loads(text)) == list(typing.get_type_hints(Document))
+    lines = text.splitlines()
+    assert sum(line.startswith('  {"id": ') for line in lines) == len(document["cases"])
+    assert len(lines) < 60 + sum(
+        len(document[part]) for part in ("rows", "specials", "reproducibility", "cases")
+    )  # type: ignore[literal-required]
+    ids = [case["id"] for case in document["cases"]]
+    assert len(ids) == len(set(ids))
+
+
+def broken(document: Document, change: str, value: Any) -> str:
+    """Return the text of a document with one part changed; "-" removes it."""
+    copied: Any = copy.deepcopy(document)
+    *path, last = change.split(".")
+    part = copied
+    for step in path:
+        part = part[int(step)] if step.isdigit() else part[step]
+    if value == "-":
+        del part[last]
+    else:
+        part[int(last) if last.isdigit() else last] = value
+    return json.dumps(copied)
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "says"),
+    [
+        ("schema", "halfulp.check/2", "no document of halfulp.check/1"),
+        ("target", [], "target must be an object"),
+        ("target", "-", "it must have schema, target"),
+        ("target.name", 1, "target.name must be a text"),
+        ("target.versions", {"onnx": 1}, "target.versions['onnx'] must be a text"),
+        ("run.mode", "slow", "run.mode must be quick or full"),
+        ("run.seconds", "1", "run.seconds must be a number"),
+        ("run.seconds", float("nan"), "run.seconds must be a number"),
+        ("run.selection.types", "int32", "run.selection.types must be a list"),
+        ("summary.wrong", -1, "summary.wrong must be an integer >= 0"),
+        ("summary.wrong", True, "summary.wrong must be an integer >= 0"),
+        ("summary.more", 1, "summary must have cases, exact"),
+        ("rows", {}, "rows must be a list"),
+        ("rows.0.verdict", "good", "rows[0].verdict must be rejected, "),
+        ("rows.0.histogram", {"0": 1}, "rows[0].histogram"),
+        ("rows.0.max_ulp", "3", "rows[0].max_ulp must be a number"),
+        ("rows.0.worst", 3, "rows[0].worst must be a text"),
+        ("specials.0.grid.0.x", 1, "specials[0].grid[0].x must be a text"),
+        ("reproducibility.0.aspect", "mood", "reproducibility[0].aspect must be position, "),
+        ("cases.0.shapes.0", 3, "cases[0].shapes[0] must be a list"),
+        ("cases.0.shapes", [[1.5]], "cases[0].shapes[0][0] must be an integer >= 0"),
+        ("cases.0.example", {"index": []}, "cases[0].example must have index, inputs"),
+        ("cases.0.allowed", 0, "cases[0].allowed must be true or false"),
+        ("cases.0", None, "cases[0] must be an object"),
+    ],
+)
+def test_broken_documents(change: str, value: Any, says: str, document: Document) -> None:
+    with pytest.raises(HalfulpError) as caught:
+        loads(broken(document, change, value), "old.json")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("HalfulpError: old.json: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "1", "[1]", "null", "[" * 100_000, '{"schema": []}'])
+def test_no_documents(text: str) -> None:
+    with pytest.raises(HalfulpError):
+        loads(text)
+
+
+def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for name, says in (("missing", "can't be read"), ("bytes", "not UTF-8"), (".", "can't be read")):
+        with pytest.raises(HalfulpError) as caught:
+            load(tmp_path / name)
+        assert says in str(caught.value)
+
+
+def test_the_page_names_every_key() -> None:
+    text = PAGE.read_text()
+    kinds = [
+        kind
+        for kind in vars(schema).values()
+        if typing.is_typeddict(kind) and kind.__module__ == schema.__name__
+    ]
+    assert len(kinds) > 10
+    for kind in kinds:
+        for key in typing.get_type_hints(kind):
+            assert f"`{key}`" in text, f"{kind.__name__}.{key}"
