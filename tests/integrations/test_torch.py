@@ -14,6 +14,9 @@ import halfulp as hu
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 import halfulp.integrations.torch as htorch  # noqa: E402
 from halfulp.integrations.torch_operators import DTYPES, as_array, as_tensor  # noqa: E402
 
@@ -61,12 +64,16 @@ class TestValues:
     @pytest.mark.parametrize("x_dtype", TYPES, ids=str)
     def test_pow_of_every_pair_of_types(self, x_dtype: Any, y_dtype: Any) -> None:
         x, y = values(x_dtype, 5, 300), values(y_dtype, 300, seed=1)
-        assert_same(htorch.pow(x, y), hu.pow(array(x), array(y)))
+        expected = hu.pow(array(x), array(y))
+        assert_same(htorch.pow(x, y), expected)
+        assert_same(torch.ops.halfulp.pow(x, y), expected)
 
     @pytest.mark.parametrize("dtype", TYPES, ids=str)
     def test_prelu_of_every_type(self, dtype: Any) -> None:
         x, slope = values(dtype, 2, 3, 50), values(dtype, 3, 1, seed=1)
-        assert_same(htorch.prelu(x, slope), hu.prelu(array(x), array(slope)))
+        expected = hu.prelu(array(x), array(slope))
+        assert_same(htorch.prelu(x, slope), expected)
+        assert_same(torch.ops.halfulp.prelu(x, slope), expected)
 
     def test_every_type_that_both_have(self) -> None:
         names = {str(dtype).removeprefix("torch.") for dtype in TYPES}
@@ -126,10 +133,55 @@ class TestValues:
             htorch.prelu(x, torch.ones(3, dtype=torch.float64))
         with pytest.raises(hu.HalfulpError, match=r"no element type torch.complex64"):
             htorch.pow(x.to(torch.complex64), x)
-        with pytest.raises(hu.HalfulpError, match=r"2.5 does not fit the type torch.int32"):
+        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int32\s+got: 2.5"):
             htorch.pow(2.5, torch.ones(2, dtype=torch.int32))
+        with pytest.raises(hu.HalfulpError, match=r"2.5 does not fit the type torch.int32"):
+            htorch.pow(2.5, torch.ones(2, 2, dtype=torch.int32).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
+
+
+class Recorded(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+class TestWhoeverWatches:
+    """A call that nobody watches goes past torch's dispatcher; no other may."""
+
+    x = torch.tensor([1.5, 2.0])
+
+    @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+    @pytest.mark.parametrize("y", [2, torch.tensor(2.5)], ids=["number", "tensor"])
+    def test_sees_the_operator(self, y: Any) -> None:
+        plain = htorch.pow(self.x, y)
+        with Recorded() as recorded:
+            watched = htorch.pow(self.x, y)
+        assert "halfulp::pow" in recorded.names
+        with torch.autograd.profiler.profile(use_cpu=True) as profiled:
+            htorch.pow(self.x, y)
+        assert "halfulp::pow" in {event.name for event in profiled.function_events}
+        traced = torch.jit.trace(lambda x: htorch.pow(x, y), self.x)
+        assert "halfulp::pow" in str(traced.graph)
+        for result in (watched, traced(self.x)):
+            assert raw(result) == raw(plain)
+
+    def test_gets_fake_tensors(self) -> None:
+        with FakeTensorMode():
+            assert isinstance(htorch.pow(torch.empty(2), 2.5), FakeTensor)
+
+    def test_is_told_of_gradients_only_where_they_are_on(self) -> None:
+        x = self.x.clone().requires_grad_()
+        assert htorch.pow(x, 2).requires_grad
+        assert htorch.prelu(x, 0.5).requires_grad
+        assert htorch.pow(nn.Parameter(self.x), 2).requires_grad
+        with torch.no_grad():
+            assert not htorch.pow(x, 2).requires_grad
 
 
 def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -293,8 +345,6 @@ class TestCompilation:
                 assert raw(ours) == raw(eager), number
 
     def test_fake_tensors(self) -> None:
-        from torch._subclasses.fake_tensor import FakeTensorMode
-
         with FakeTensorMode():
             x = torch.empty(2, 3, dtype=torch.bfloat16)
             result = htorch.pow(x, torch.empty(4, 1, 3))

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+import halfulp as hu
 from halfulp.apply import number_array
 from halfulp.errors import HalfulpError
-from halfulp.integrations.torch_operators import DTYPES, leaky, power
+from halfulp.integrations.torch_operators import DTYPES, direct, leaky, power
 from halfulp.operands import Number, exponent_array
 
 
@@ -41,6 +42,8 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         >>> x.grad
         tensor([   4.,   80., 1458.])
     """
+    if (result := direct(hu.pow, x, y)) is not None:
+        return result
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
@@ -69,6 +72,8 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
         >>> prelu(torch.tensor([[-2.0, 3.0]]), torch.tensor([0.25, 0.5]))
         tensor([[-0.5000,  3.0000]])
     """
+    if (result := direct(hu.prelu, x, slope)) is not None:
+        return result
     if not isinstance(slope, Tensor):
         slope = _number(slope, x.dtype, x.device)
     return leaky(x, slope)

@@ -8,15 +8,32 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 
 import halfulp as hu
 from halfulp.errors import HalfulpError
+from halfulp.operands import Number
 from halfulp.types import TYPES
 
 # torch's names are ours; its types of 4 bits are packed two to a byte, which ours are not.
 DTYPES = {
     getattr(torch, name): row.dtype for name, row in TYPES.items() if row.bits >= 8 and hasattr(torch, name)
 }
+
+
+def direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    """Return what ``hu.pow`` or ``hu.prelu`` makes of the operands where the values are all that is asked for.
+
+    It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. None where more is
+    going on, a derivative, a transform, a mode or a trace, and for tensors that the dispatcher has to look at.
+    """
+    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
+        return None
+    tensor = x if isinstance(x, Tensor) else y
+    if not isinstance(tensor, Tensor):
+        return None
+    arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
+    return as_tensor(function(*arrays), tensor.dtype)
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
@@ -40,7 +57,8 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
         raise HalfulpError(f"no element type {tensor.dtype}")
-    tensor = tensor.detach()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     if dtype.isbuiltin == 1:
         return tensor.numpy()
     return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
@@ -223,6 +241,33 @@ class _Prelu(torch.autograd.Function):
             if slope_tangent is not None:
                 negative = negative + slope_tangent * x
             return torch.where(x < 0, negative, x_tangent)
+
+
+def _is_plain(operand: Any) -> bool:
+    """Whether it is a number, or a tensor of torch's own in the processor's memory, in order, without a gradient."""
+    kind = type(operand)
+    if kind is not Tensor and kind is not Parameter:
+        return kind is int or kind is float
+    return bool(
+        operand.is_cpu
+        and operand.layout is torch.strided
+        and operand.is_contiguous()
+        and not (operand.requires_grad and torch.is_grad_enabled())
+    )
+
+
+def _is_watched() -> bool:
+    """Whether anything would see a call of the operator, or it can't be told."""
+    try:
+        return (
+            _is_transformed()
+            or torch._C._len_torch_dispatch_stack() > 0
+            or torch._C._len_torch_function_stack() > 0
+            or torch._C._get_tracing_state() is not None
+            or torch._C._autograd._profiler_enabled()
+        )
+    except AttributeError:  # private names of torch
+        return True
 
 
 def _is_transformed() -> bool:
