@@ -9,20 +9,27 @@ import onnx
 import onnx.backend.test
 import pytest
 from onnx.backend.test.loader import load_model_tests
+from tests.conformance.test_cases import quick
 
 import halfulp.backend
 from halfulp.conformance.case import GROUPS, parse
-from halfulp.conformance.cases import case, cases
+from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export, folder_name, tolerances
 from halfulp.conformance.model import feeds
 from halfulp.errors import HalfulpError
 
 
 def some():
-    """Cases of all groups and versions, a few of each."""
-    for number, one in enumerate(cases("quick", ["onnx"])):
-        if number % 7 == 0 or (one.group == "broadcast" and one.operator in ("onnx.Pow-1", "onnx.PRelu-1")):
+    """Cases of all groups and versions, a few of each; those of the legacy axis that have most to get wrong."""
+    for number, one in enumerate(of_onnx()):
+        if number % 17 == 0 or (
+            one.group == "broadcast" and one.id.startswith("onnx.Pow-1/") and "3x3x3" in one.id
+        ):
             yield one
+
+
+def of_onnx():
+    return [one for one in quick() if one.row.standard == "onnx"]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +40,8 @@ def exported(tmp_path_factory):
 
 def test_the_counts_are_those_of_the_folders(exported) -> None:
     folder, counts = exported
-    assert counts.valid == len(list((folder / "node").iterdir())) > 200
-    assert counts.invalid == len(list((folder / "invalid").iterdir())) > 10
+    assert counts.valid == len(list((folder / "node").iterdir())) > 80
+    assert counts.invalid == len(list((folder / "invalid").iterdir())) > 4
     assert counts.valid + counts.invalid + counts.left_out == len(list(some()))
     ids = [json.loads(path.read_text())["id"] for path in folder.glob("*/*/data.json")]
     assert {parse(id).group for id in ids} == set(GROUPS)
@@ -140,6 +147,6 @@ def test_a_folder_that_has_something_in_it(tmp_path) -> None:
 
 
 def test_folder_names_are_distinct_and_plain() -> None:
-    names = [folder_name(one) for one in cases("quick", ["onnx"])]
+    names = [folder_name(one) for one in of_onnx()]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) < 128

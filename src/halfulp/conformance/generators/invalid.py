@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from halfulp.protocols import Array
 from halfulp.specs import OpVersion, TensorType
 from halfulp.types import TYPES, ElementType
 
-_QUICK = 3  # cases of a clause
+_QUICK = 9  # cases of a clause and a kind
 _NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
 
 
 def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: three of each.
+    """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: few of each.
 
     Example:
         >>> from halfulp.specs import find
@@ -32,11 +33,12 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         >>> found[-1].name, found[-1].declared
         ('C6-output-2x4', TensorType(type='float32', shape=(2, 4)))
     """
-    taken: Counter[str] = Counter()
-    for breach in _breaches(row, types):
-        taken[breach.clause] += 1
-        if mode == "full" or taken[breach.clause] <= _QUICK:
-            yield breach.case(row, types)
+    for kind in (_shapes, _types, _numbers, _attributes, _outputs):
+        taken: Counter[str] = Counter()
+        for breach in kind(row, types):
+            taken[breach.clause] += 1
+            if mode == "full" or taken[breach.clause] <= _QUICK:
+                yield breach.case(row, types)
 
 
 class _Breach:
@@ -76,40 +78,46 @@ class _Breach:
         return tuple(cast(array, name) for array, name in zip(wide, self.input_types, strict=True))
 
 
-def _breaches(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    yield from _shapes(row, types)
+def _valid(row: OpVersion, types: Types) -> tuple[list[tuple[str, Shape]], dict[str, Any]]:
+    """Operands and attributes with which nothing is wrong."""
     shape = (1,) * (least_rank(row) - 2) + (2, 3)
-    fine = {a.name: 2.0 for a in row.attributes if a.required}
-    yield from _types(row, types, shape, fine)
-    yield from _numbers(row, types, shape, fine)
-    yield from _attributes(row, types, shape, fine)
-    yield from _outputs(row, types, shape, fine)
+    return [(name, shape) for name in types], {a.name: 2.0 for a in row.attributes if a.required}
 
 
 def _shapes(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """Shapes and attributes that the row refuses, each pair of shapes once for a clause."""
-    seen = set()
+    """Shapes and attributes that the row refuses, each pair of shapes once for a clause; first some far apart."""
+    refused: dict[str, dict[tuple[Shape, ...], _Breach]] = {}
     for attempt in attempts(row, types):
-        if attempt.clause is not None and (attempt.clause, attempt.shapes) not in seen:
-            seen.add((attempt.clause, attempt.shapes))
-            yield _Breach(attempt.name, attempt.clause, attempt.shapes, types, attempt.attributes)
+        if attempt.clause is not None:
+            breach = _Breach(attempt.name, attempt.clause, attempt.shapes, types, attempt.attributes)
+            refused.setdefault(attempt.clause, {}).setdefault(attempt.shapes, breach)
+    for breaches in refused.values():
+        step = -(-len(breaches) // _QUICK)
+        for start in range(step):
+            yield from list(breaches.values())[start::step]
 
 
-def _types(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, Any]) -> Iterator[_Breach]:
-    """Types that a type variable does not allow, and two that should be one."""
+def _types(row: OpVersion, types: Types) -> Iterator[_Breach]:
+    """Types that a type variable does not allow, and two that should be one; the common types first, by turns."""
+    ((_, shape), *_), fine = _valid(row, types)
     others = [name for name, element in TYPES.items() if _has(row, element)]
+    others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
     variables = [port.type for port in row.inputs]
-    # All inputs of a variable, then each alone.
-    changes = [[i for i, other in enumerate(variables) if other == variable] for variable in variables]
-    changes += [[i] for i in range(len(variables))]
-    seen = set()
-    for changed in changes:
-        for other in others:
-            tried = tuple(other if i in changed else name for i, name in enumerate(types))
-            clause = refusal(row, [(name, shape) for name in tried], fine)
-            if clause is not None and tried not in seen:
-                seen.add(tried)
-                yield _Breach(",".join(tried), clause, (shape,) * len(tried), tried, fine)
+    everywhere: dict[Types, str] = {}
+    alone: dict[Types, str] = {}
+    for number, variable in enumerate(variables):
+        for found, places in (
+            (everywhere, [i for i, v in enumerate(variables) if v == variable]),
+            (alone, [number]),
+        ):
+            for other in others:
+                tried = tuple(other if i in places else name for i, name in enumerate(types))
+                clause = refusal(row, [(name, shape) for name in tried], fine)
+                if clause is not None:
+                    found[tried] = clause
+    turns = zip_longest(everywhere.items(), alone.items())
+    for tried, clause in dict(one for both in turns for one in both if one is not None).items():
+        yield _Breach(",".join(tried), clause, (shape,) * len(tried), tried, fine)
 
 
 def _has(row: OpVersion, element: ElementType) -> bool:
@@ -117,16 +125,18 @@ def _has(row: OpVersion, element: ElementType) -> bool:
     return getattr(element, row.standard, None) is not None
 
 
-def _numbers(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, Any]) -> Iterator[_Breach]:
+def _numbers(row: OpVersion, types: Types) -> Iterator[_Breach]:
     """One input fewer and one more."""
+    ((_, shape), *_), fine = _valid(row, types)
     for tried in (types[:-1], types + types[-1:]):
         clause = refusal(row, [(name, shape) for name in tried], fine)
         if clause is not None and tried:
             yield _Breach(f"{len(tried)}-inputs", clause, (shape,) * len(tried), tried, fine)
 
 
-def _attributes(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, Any]) -> Iterator[_Breach]:
+def _attributes(row: OpVersion, types: Types) -> Iterator[_Breach]:
     """Attributes of wrong types and values, missing ones, unknown ones."""
+    operands, fine = _valid(row, types)
     wrong: list[dict[str, Any]] = []
     for attribute in row.attributes:
         if attribute.required:
@@ -134,19 +144,22 @@ def _attributes(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, A
         values = {"INT": (2, 1.5, "1"), "INTS": (1.5, "0"), "string": ("bidirectional", 1)}
         wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
     wrong += [{**fine, name: 1} for name in _NAMES if name not in {a.name for a in row.attributes}]
-    operands = [(name, shape) for name in types]
     for attributes in wrong:
         clause = refusal(row, operands, attributes)
         if clause is not None:
             changed = {n: v for n, v in attributes.items() if fine.get(n) != v}
-            name = ",".join(f"{n}={v!r}".replace("'", "") for n, v in changed.items()) or "required"
-            yield _Breach(name, clause, (shape,) * len(types), types, attributes)
+            name = (
+                ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items()) or "required"
+            )
+            yield _Breach(name, clause, tuple(shape for _, shape in operands), types, attributes)
 
 
-def _outputs(row: OpVersion, types: Types, shape: Shape, fine: Mapping[str, Any]) -> Iterator[_Breach]:
+def _outputs(row: OpVersion, types: Types) -> Iterator[_Breach]:
     """An output declared with a type or a shape that it has not."""
+    operands, fine = _valid(row, types)
     clause = f"{row.id}.{row.clause('output').id}"
-    right = row.infer(*((name, shape) for name in types), **fine)
+    right = row.infer(*operands, **fine)
+    shape = operands[0][1]
     other = next(name for name in ("float64", "float32") if name != right.type)
     larger = (*shape[:-1], shape[-1] + 1)
     for declared in (TensorType(other, shape), TensorType(right.type, larger)):
