@@ -42,13 +42,27 @@ def show(
     driver: Any, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, hash: str = ""
 ) -> None:
     """Open a page in a window of a size, with light or dark colours preferred."""
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    mobile = width < 600
+    emulate(
+        driver,
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=height,
+        deviceScaleFactor=1,
+        mobile=mobile,
+    )
+    # Without motion, so that what a test clicks stays where it is.
+    preferred = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+    features = [{"name": name, "value": value} for name, value in preferred.items()]
+    emulate(driver, "Emulation.setEmulatedMedia", features=features)
     # First away from it, or a change of the hash alone would not load the page again.
     driver.get("about:blank")
     driver.get(page.as_uri() + hash)
+
+
+def emulate(driver: Any, command: str, **parameters: Any) -> None:
+    """Give a command of the browser's own protocol."""
+    driver.execute_cdp_cmd(command, parameters)
 
 
 def requests(driver: Any) -> list[str]:

@@ -23,9 +23,13 @@ function readFilters() {
 }
 
 let typing = 0;
-form.addEventListener("input", (event) => {
+form.elements.text.addEventListener("input", () => {
   clearTimeout(typing);
-  typing = setTimeout(readFilters, event.target.type === "search" ? 150 : 0);
+  typing = setTimeout(readFilters, 150);
+});
+form.addEventListener("change", () => {
+  clearTimeout(typing);
+  readFilters();
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", (event) => {

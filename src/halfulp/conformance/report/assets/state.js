@@ -73,11 +73,7 @@ function verdictPasses(verdict) {
   return !state.verdict.size || state.verdict.has(verdict);
 }
 
-// The text filter knows ids and what begins an id: "onnx.Pow-15/float32,int64/special/0" passes the row it belongs to.
-function textPasses(key, ...others) {
-  if (!state.text) return true;
-  const text = state.text.toLowerCase();
-  const own = key.toLowerCase();
-  return own.includes(text) || text.startsWith(own + "/")
-    || others.some((other) => other && other.toLowerCase().includes(text));
+function textPasses(...texts) {
+  const wanted = state.text.toLowerCase();
+  return !wanted || texts.some((text) => text && text.toLowerCase().includes(wanted));
 }
