@@ -1,12 +1,18 @@
 """What the cases try: that each group has in it what it is there for."""
 
+import os
+import shutil
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from tests.twin.grids import worst_cases
 
+from halfulp import _core
 from halfulp.conformance import cases as module
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.expected import expected
@@ -157,6 +163,35 @@ def test_there_is_a_file_of_hard_cases_for_every_type() -> None:
     assert {path.stem for path in hard.FOLDER.glob("*.txt")} == set(TYPES)
     rules = (hard.FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
     assert "install(DIRECTORY data/worst_cases DESTINATION halfulp" in rules
+
+
+def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> None:
+    package = tmp_path / "halfulp"
+    source = Path(hard.__file__).parents[2]
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(hard.FOLDER, package / "worst_cases", dirs_exist_ok=True)
+    for extension in Path(_core.__file__).parent.glob("_core*"):
+        shutil.copy(extension, package)
+    code = (
+        "from halfulp.conformance.generators import hard;"
+        "print(hard.FOLDER, len(hard.hard_pairs('float32', 'float32').x))"
+    )
+    # Without site, so that no editable installation comes before the copy.
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(np.__file__).parents[1])])
+    }
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.stdout.split() == [
+        str(package / "worst_cases"),
+        str(len(worst_cases("float32", "float32")[0])),
+    ]
 
 
 def test_prelu_edges_have_ties_and_subnormals() -> None:
