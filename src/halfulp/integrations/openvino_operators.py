@@ -76,8 +76,9 @@ class _Operator(ov.Op):
         return True
 
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
+        # OpenVINO's sequences end by a C++ exception, which takes longer than all of this: no iteration here.
         declared = self.attributes["operands"].split(",")
-        operands = [self._read(tensor, kind) for tensor, kind in zip(inputs, declared, strict=True)]
+        operands = [self._read(inputs[index], kind) for index, kind in enumerate(declared)]
         self._write(outputs[0], np.asarray(self.compute(*operands)))
         return True
 
@@ -92,12 +93,13 @@ class _Operator(ov.Op):
         return array_of(tensor) if held == declared else _cast(array_of(tensor), declared)
 
     def _write(self, tensor: Any, values: Array) -> None:
-        declared = next(name for name, row in ROWS.items() if row.dtype == values.dtype)
+        declared = str(TYPES[values.dtype.name].openvino)
         held = tensor.element_type.get_type_name()
         self._check_held(held, declared)
-        if tuple(tensor.shape) != values.shape:
-            tensor.shape = ov.Shape(values.shape)
-        stored = storage(_cast(values, held), ROWS[held])
+        shape = ov.Shape(values.shape)
+        if tensor.shape != shape:
+            tensor.shape = shape
+        stored = storage(values if held == declared else _cast(values, held), ROWS[held])
         target = tensor.data
         target.view(stored.dtype)[...] = stored.reshape(target.shape)
 
