@@ -88,10 +88,11 @@ def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[A
     if attribute is None:
         yield "", tuple(line(row, array) for array in pairs), {}
         return
-    words = codes(pairs.y)  # -0 and 0 are equal, and NaN is not
-    for word in np.unique(words):
+    words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
+    first = {f"-y={float(pairs.y[words == word][0]):.9g}": word for word in np.unique(words)[::-1]}
+    for suffix, word in first.items():
         exponent = float(pairs.y[words == word][0])
-        yield f"-y={exponent:.9g}", (line(row, pairs.x[words == word]),), {attribute: exponent}
+        yield suffix, (line(row, pairs.x[words == word]),), {attribute: exponent}
 
 
 def _divided(
@@ -104,20 +105,13 @@ def _divided(
 ) -> Iterator[Case]:
     whole = Case(case_id(row, types, group, name), row.id, group, inputs, attributes)
     found = openness(whole)
-    if found is None or found.whole or found.elements.all() or not found.elements.any():
-        is_open = found is not None and (found.whole or found.elements.any())
-        if inputs[0].size:
-            yield _named(whole, f"{name}-open") if is_open else whole
-        return
-    mask = found.elements.ravel()
-    for suffix, chosen in (("", ~mask), ("-open", mask)):
-        parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)
-        yield Case(case_id(row, types, group, name + suffix), row.id, group, parts, attributes)
-
-
-def _named(case: Case, name: str) -> Case:
-    id = case_id(case.row, case.types, case.group, name)
-    return Case(id, case.operator, case.group, case.inputs, case.attributes)
+    is_open = np.zeros(inputs[0].size, bool)
+    if found is not None:
+        is_open |= found.whole | found.elements.ravel()
+    for suffix, chosen in (("", ~is_open), ("-open", is_open)):
+        if chosen.any():
+            parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)
+            yield Case(case_id(row, types, group, name + suffix), row.id, group, parts, attributes)
 
 
 def representative(pairs: list[Types]) -> Types:

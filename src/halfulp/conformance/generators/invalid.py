@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -41,20 +42,16 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
                 yield breach.case(row, types)
 
 
+@dataclass(frozen=True)
 class _Breach:
     """What is wrong in a case: its shapes, types, attributes or declared output, and the clause that says so."""
 
-    def __init__(
-        self,
-        name: str,
-        clause: str,
-        shapes: tuple[Shape, ...],
-        input_types: Types,
-        attributes: Mapping[str, Any],
-        declared: TensorType | None = None,
-    ) -> None:
-        self.name, self.clause, self.shapes = name, clause, shapes
-        self.input_types, self.attributes, self.declared = input_types, attributes, declared
+    name: str
+    clause: str
+    shapes: tuple[Shape, ...]
+    input_types: Types
+    attributes: Mapping[str, Any]
+    declared: TensorType | None = None
 
     def case(self, row: OpVersion, types: Types) -> Case:
         id = case_id(row, types, "invalid", f"{self.clause.removeprefix(row.id + '.')}-{self.name}")
@@ -70,7 +67,7 @@ class _Breach:
 
     def _inputs(self, row: OpVersion, types: Types, chance: Chance) -> tuple[Array, ...]:
         """Operands as the row wants them, in what types and number the breach has them."""
-        shapes = (*self.shapes, *self.shapes[-1:] * 2)[:2] if self.shapes else ((2, 3),) * 2
+        shapes = (*self.shapes, self.shapes[-1])[:2]
         pairs = small_inputs(row, types, shapes, chance)
         given = [pairs[min(i, len(pairs) - 1)] for i in range(len(self.shapes))]
         with np.errstate(invalid="ignore"):
@@ -148,15 +145,16 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[_Breach]:
         clause = refusal(row, operands, attributes)
         if clause is not None:
             changed = {n: v for n, v in attributes.items() if fine.get(n) != v}
-            name = (
-                ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items()) or "required"
-            )
+            name = ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items())
+            name = name or "required"  # something is missing
             yield _Breach(name, clause, tuple(shape for _, shape in operands), types, attributes)
 
 
 def _outputs(row: OpVersion, types: Types) -> Iterator[_Breach]:
     """An output declared with a type or a shape that it has not."""
     operands, fine = _valid(row, types)
+    if not any("output" in clause.enforces for clause in row.clauses):
+        return
     clause = f"{row.id}.{row.clause('output').id}"
     right = row.infer(*operands, **fine)
     shape = operands[0][1]
