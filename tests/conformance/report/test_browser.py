@@ -267,8 +267,13 @@ def test_light_and_dark(driver: Driver, several: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920])
-def test_no_width_scrolls_the_page_sideways(driver: Driver, several: Path, width: int) -> None:
-    show(driver, several, width=width, hash="#text=Pow-15")
+def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path, width: int) -> None:
+    # The longest names that there are.
+    long = json.dumps(narrowed(document("openvino"), "onnx.PRelu-16"))
+    long = long.replace("onnx.PRelu-16", "directml.ACTIVATION_PARAMETERIZED_RELU-5_1")
+    several = tmp_path / "several.html"
+    page.write([document("onnxruntime"), json.loads(long)], several)
+    show(driver, several, width=width, hash="#text=-1")
     driver.execute_script("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
     for button in visible(driver, "#findings button.open")[:3]:
         driver.execute_script("arguments[0].click()", button)
