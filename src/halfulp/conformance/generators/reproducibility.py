@@ -16,13 +16,15 @@ from halfulp.conformance.floats import is_float
 from halfulp.conformance.generators.attempts import refusal
 from halfulp.conformance.generators.build import Types, case_id, line, operand_types
 from halfulp.conformance.generators.chance import Chance, cast
+from halfulp.conformance.generators.hard import hard_pairs
 from halfulp.conformance.generators.pairs import Pairs, pow_values, prelu_values
 from halfulp.conformance.openness import openness
 from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd
-_MANY = 1 << 17  # so many that a runtime splits them over threads
+_MANY = (1 << 17) + 91  # so many that a runtime splits them over threads, into parts that no vector divides
+_ROW = 7  # too short for a vector: what comes after the last whole one, all along
 _SHIFTS = {"quick": (3,), "full": (1, 3, 8, 13)}
 _LENGTHS = {"quick": (5,), "full": (1, 2, 5, 16, 100)}
 _THREADS = {"quick": (2,), "full": (2, 4)}
@@ -42,12 +44,16 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         length-5 ((1, 5), (1, 5)) length
         constant-inputs ((1, 259), (1, 259)) constant folding
         constant-Y ((1, 259), (1, 259)) constant folding
-        many ((1, 131072), (1, 131072)) None
-        threads-2 ((1, 131072), (1, 131072)) threads
+        line ((1, 259), (1, 259)) None
+        rows-7 ((37, 7), (7,)) position
+        many ((1, 131163), (1, 131163)) None
+        threads-2 ((1, 131163), (1, 131163)) threads
         all-2 ((1, 259), (1, 259)) None
         scalar-2 ((1, 259), ()) scalar exponent
+        constant-2 ((1, 259), ()) constant folding
         all-0.5 ((1, 259), (1, 259)) None
         scalar-0.5 ((1, 259), ()) scalar exponent
+        constant-0.5 ((1, 259), ()) constant folding
     """
     if len(types) != 2:
         return
@@ -60,6 +66,7 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         yield _rearranged(base, f"length-{length}", "length", np.arange(length))
     for name, constants in (("inputs", {0, 1}), (row.inputs[1].name, {1})):
         yield _twin(base, f"constant-{name}", "constant folding", constants=frozenset(constants))
+    yield from _rows(base)
     many = replace(_case(row, types, "many", _MANY), threads=1)
     yield many
     for threads in _THREADS[mode]:
@@ -68,18 +75,24 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
-    """Ordinary elements, without those that the document leaves open."""
+    """Elements without those that the document leaves open."""
     id = case_id(row, types, "reproducibility", name)
-    x_name, y_name = operand_types(row, types)
-    distinct = min(count, 4 * _COUNT)
-    chance = Chance(id)
-    if row.kernel == "prelu":
-        pairs = prelu_values(x_name, chance, distinct)
-    else:
-        pairs = pow_values(x_name, y_name, chance, distinct)
-    pairs = _closed(row, pairs)
+    pairs = _closed(row, _pairs(row, types, Chance(id), min(count, 4 * _COUNT)))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
+
+
+def _pairs(row: OpVersion, types: Types, chance: Chance, count: int) -> Pairs:
+    """Ordinary elements, every other one a hard case, where the least difference of two ways to compute it shows."""
+    x_name, y_name = operand_types(row, types)
+    if row.kernel == "prelu":
+        return prelu_values(x_name, chance, count)
+    pairs = pow_values(x_name, y_name, chance, count)
+    hard = hard_pairs(x_name, y_name)
+    if len(hard.x):
+        chosen = chance.integers(0, len(hard.x), len(pairs.x[::2]))
+        pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
+    return pairs
 
 
 def _closed(row: OpVersion, pairs: Pairs) -> Pairs:
@@ -99,8 +112,33 @@ def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
     return _twin(base, name, aspect, inputs=inputs, positions=order)
 
 
+def _rows(base: Case) -> Iterator[Case]:
+    """A line, and the same as rows, too short for a vector, that a broadcast operand keeps from being joined."""
+    id = case_id(base.row, base.types, "reproducibility", "line")
+    x, y = (array.ravel() for array in base.inputs)
+    x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
+    tiled = (line(base.row, x), line(base.row, np.tile(y, len(x) // _ROW)))
+    tensor = Case(id, base.operator, "reproducibility", tiled)
+    rows = _fitting(tensor, f"rows-{_ROW}", "position", x.reshape(-1, _ROW), [y, y.reshape(1, -1)])
+    if rows is not None:
+        yield tensor
+        yield rows
+
+
+def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
+    """The twin with the first of some second operands that the document allows there without any doubt."""
+    for attributes in ({}, {"broadcast": 1}):
+        for y in options:
+            if refusal(tensor.row, (x, y), attributes) is None:
+                case = _twin(tensor, name, aspect, inputs=(x, y), attributes=attributes)
+                found = openness(case)
+                if found is None or not found.whole:
+                    return case
+    return None
+
+
 def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]) -> Iterator[Case]:
-    """A tensor of one value everywhere, and then that value as a scalar, where the row allows one."""
+    """A tensor of one value everywhere, and where the row allows it that value as a scalar, fed and in the model."""
     x = base.inputs[0]
     for value in values:
         number = cast(np.array([value]), types[1])
@@ -111,22 +149,9 @@ def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]
         id = case_id(row, types, "reproducibility", f"all-{name}")
         filled = np.broadcast_to(number, x.shape).copy()
         tensor = Case(id, row.id, "reproducibility", (x, filled))
-        scalar = _scalar(tensor, number, name)
+        scalar = _fitting(tensor, f"scalar-{name}", "scalar exponent", x, [number.reshape(()), number])
         if scalar is not None:
             yield tensor
             yield scalar
-
-
-def _scalar(tensor: Case, number: Array, name: str) -> Case | None:
-    """The twin with one element in place of many, in the first shape that the document allows without any doubt."""
-    x = tensor.inputs[0]
-    for attributes in ({}, {"broadcast": 1}):
-        for shape in ((), (1,)):
-            inputs = (x, number.reshape(shape))
-            if refusal(tensor.row, inputs, attributes) is not None:
-                continue
-            case = _twin(tensor, f"scalar-{name}", "scalar exponent", inputs=inputs, attributes=attributes)
-            found = openness(case)
-            if found is None or not found.whole:
-                return case
-    return None
+            # Compilers replace powers that they know: x^2 by x * x.
+            yield _twin(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))
