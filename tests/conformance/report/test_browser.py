@@ -266,19 +266,19 @@ def test_light_and_dark(driver: Driver, several: Path) -> None:
     assert contrast_of(driver, "body") == light
 
 
-@pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920])
-def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path, width: int) -> None:
+def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path) -> None:
     # The longest names that there are.
     long = json.dumps(narrowed(document("openvino"), "onnx.PRelu-16"))
     long = long.replace("onnx.PRelu-16", "directml.ACTIVATION_PARAMETERIZED_RELU-5_1")
-    several = tmp_path / "several.html"
-    page.write([document("onnxruntime"), json.loads(long)], several)
-    show(driver, several, width=width, hash="#text=-1")
-    driver.execute_script("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
-    for button in visible(driver, "#findings button.open")[:3]:
-        driver.execute_script("arguments[0].click()", button)
-    assert ask(driver, "document.documentElement.scrollWidth") <= width
-    assert ask(driver, "document.body.scrollWidth") <= width
+    path = tmp_path / "long.html"
+    page.write([document("onnxruntime"), json.loads(long)], path)
+    for width in (320, 360, 768, 1280, 1920):
+        show(driver, path, width=width, hash="#text=-1")
+        driver.execute_script("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+        for button in visible(driver, "#findings button.open")[:3]:
+            driver.execute_script("arguments[0].click()", button)
+        assert ask(driver, "document.documentElement.scrollWidth") <= width
+        assert ask(driver, "document.body.scrollWidth") <= width
 
 
 def test_what_documents_say_stays_text(driver: Driver, tmp_path: Path) -> None:
@@ -307,11 +307,11 @@ def test_without_javascript_it_can_be_read(driver: Driver, several: Path) -> Non
 
 def test_thousands_of_findings_stay_quick(driver: Driver, tmp_path: Path) -> None:
     page.write(
-        [document("onnxruntime", extra_cases=2500), document("openvino", extra_cases=2500)],
+        [document("onnxruntime", extra_cases=1500), document("openvino", extra_cases=1500)],
         tmp_path / "x.html",
     )
     show(driver, tmp_path / "x.html")
-    assert count(driver).startswith("5,447 of 5,447")
+    assert count(driver).startswith("3,447 of 3,447")
     assert len(driver.find_elements(By.CSS_SELECTOR, "#findings tr.case")) == 100
     # The time that the page itself takes for a filter and for a sort, in milliseconds.
     took = ask(

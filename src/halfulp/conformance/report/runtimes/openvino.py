@@ -47,28 +47,26 @@ def native(case: Case) -> tuple[str, ...]:
     )
 
 
-def _packed(case: Case) -> bool:
-    """Tell whether OpenVINO stores two values in a byte; arrays have one in each."""
-    return any(element_type(array.dtype).bits == 4 for array in case.inputs)
-
-
 def _tensors(case: Case) -> str:
     """Return the functions from arrays to tensors, bit for bit, and back."""
-    kinds = {array.dtype.name: f"ov.Type.{element_type(array.dtype).openvino}" for array in case.inputs}
-    items = ", ".join(f"{name!r}: {kind}" for name, kind in kinds.items())
+    rows = {array.dtype.name: element_type(array.dtype) for array in case.inputs}
+    kinds = ", ".join(f"{name!r}: ov.Type.{row.openvino}" for name, row in rows.items())
     pack = unpack = ""
-    if _packed(case):
+    # OpenVINO stores two values of four bits in a byte; arrays have one in each.
+    packed = [name for name, row in rows.items() if row.bits == 4]
+    if packed:
         pack = (
-            "    bits = np.append(bits.reshape(-1) & 15, np.zeros(bits.size % 2, np.uint8))\n"
-            "    bits = bits[::2] | bits[1::2] << 4\n"
+            f"    if array.dtype.name in {packed}:\n"
+            "        bits = np.append(bits.reshape(-1) & 15, np.zeros(bits.size % 2, np.uint8))\n"
+            "        bits = bits[::2] | bits[1::2] << 4\n"
         )
         unpack = (
-            "    data = data.reshape(-1)\n"
-            "    data = np.stack([data & 15, data >> 4], axis=1).reshape(-1)[: int(np.prod(made.shape))]\n"
-            "    data = data.reshape(tuple(made.shape))\n"
+            f"    if dtype.name in {packed}:\n"
+            "        data = np.stack([data & 15, data >> 4], axis=-1).reshape(-1)[: int(np.prod(made.shape))]\n"
+            "        data = data.reshape(tuple(made.shape))\n"
         )
     return (
-        f"\nkinds = {{{items}}}\n\n\n"
+        f"\nkinds = {{{kinds}}}\n\n\n"
         "def tensor(array):\n"
         "    made = ov.Tensor(kinds[array.dtype.name], ov.Shape(array.shape))\n"
         '    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")\n'

@@ -1,0 +1,218 @@
+"""The programs of the findings: run as they are, where the runtime is installed, they show what was found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gmpy2")
+
+from tests.conformance.report.documents import Document, document
+
+from halfulp.conformance.case import Case, parse
+from halfulp.conformance.cases import cases
+from halfulp.conformance.check import check_target, selection
+from halfulp.conformance.examine import Options
+from halfulp.conformance.expected import expected
+from halfulp.conformance.judge import shown
+from halfulp.conformance.operands import meeting
+from halfulp.conformance.report.comparison import targets
+from halfulp.conformance.report.literals import literal
+from halfulp.conformance.report.reproducer import reproducer, reproducers
+from halfulp.conformance.targets import BUILT_IN
+from halfulp.specs import find
+
+# Reads programs, and answers each with what it printed or raised; one process, so that a runtime is loaded once.
+RUNNER = """
+import contextlib, io, json, sys
+for line in sys.stdin:
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(json.loads(line), "program", "exec"), {"__name__": "__main__"})
+        answer = ["printed", printed.getvalue()]
+    except Exception as error:
+        answer = ["raised", f"{type(error).__name__}: {error}"]
+    print("answer", json.dumps(answer), flush=True)
+"""
+
+
+def run(programs: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
+    """Return for each program whether it ``printed`` or ``raised``, and what."""
+    lines = "".join(json.dumps("".join(program)) + "\n" for program in programs)
+    command = [sys.executable, "-W", "ignore", "-c", RUNNER]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300, check=True)
+    answers = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("answer ")]
+    assert len(answers) == len(programs)
+    return [(kind, text) for kind, text in answers]
+
+
+def bits(printed: str) -> tuple[str, str]:
+    """Return the bits of what was expected and of what a runtime gave, as a program prints them."""
+    lines = [line.split() for line in printed.strip().splitlines()]
+    assert [line[0] for line in lines] == ["expected", "got"]
+    return lines[0][-1], lines[1][-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "operators", "types", "verdicts"),
+    [
+        ("onnxruntime", ["onnx.Pow-7"], [], {"within", "wrong", "accepted"}),
+        ("onnxruntime", ["onnx.PRelu-16"], ["bfloat16"], {"refused"}),
+        ("onnx-reference", ["onnx.Pow-1"], ["float16"], {"within", "refused", "accepted"}),
+        ("onnx-converter", ["onnx.PRelu-6"], ["float32"], {"wrong"}),
+        ("openvino", ["onnx.Pow-15"], ["uint8"], {"wrong"}),
+        ("openvino-native", ["openvino.Power-1"], ["int8"], {"wrong"}),
+        ("numpy", ["onnx.Pow-15"], ["int32"], {"wrong", "refused", "within"}),
+        ("torch", ["onnx.Pow-15"], ["uint8"], {"within"}),
+        ("jax", ["onnx.PRelu-16"], ["bfloat16"], {"wrong"}),
+    ],
+)
+def test_a_program_shows_what_check_found(
+    name: str, operators: list[str], types: list[str], verdicts: set[str]
+) -> None:
+    if find_spec(BUILT_IN[name].package) is None:
+        pytest.skip(f"no {name} on this machine")
+    found = check_target(
+        BUILT_IN[name],
+        mode="quick",
+        selection=selection(operators, (), types),
+        options=Options(threads=1),
+        processes=1,
+    ).document
+    (target,) = targets([found])
+    entries = [entry for entry in found["cases"] if entry["verdict"] != "unspecified"][::3]
+    assert verdicts <= {entry["verdict"] for entry in found["cases"]}
+    programs = reproducers([(target, entry) for entry in entries])
+    for entry, (kind, text) in zip(entries, run(programs), strict=True):
+        if entry["example"] is not None:
+            assert kind == "printed", (entry["id"], text)
+            example = entry["example"]
+            assert bits(text) == (example["expected"]["bits"], example["got"]["bits"]), entry["id"]
+        elif entry["verdict"] == "refused":
+            assert kind == "raised", entry["id"]
+        elif entry["verdict"] == "accepted":
+            assert text.startswith(f"accepted, though {entry['clause']} forbids it:"), entry["id"]
+
+
+def entry_of(case: Case) -> Any:
+    """Return what a document would say of a case of which the first element is wrong."""
+    right = np.asarray(expected(case))
+    index = (0,) * right.ndim
+    value = shown(right[index])
+    inputs = [shown(element) for element in meeting(case, index)]
+    return document("torch")["cases"][0] | {
+        "id": case.id,
+        "operator": case.operator,
+        "types": list(parse(case.id).types),
+        "group": case.group,
+        "shapes": [list(shape) for shape in case.shapes],
+        "attributes": dict(case.attributes),
+        "constants": sorted(case.constants),
+        "verdict": "wrong",
+        "example": {"index": list(index), "inputs": inputs, "expected": value, "got": value, "ulp": None},
+    }
+
+
+def target_of(name: str, **versions: str) -> Any:
+    """Return a target of some name."""
+    (target,) = targets([document("torch") | {"target": {"name": name, "versions": versions}}])  # type: ignore[list-item]
+    return target
+
+
+@pytest.mark.parametrize("operator", ["onnx.Pow-1", "onnx.PRelu-16", "openvino.Power-1", "directml"])
+@pytest.mark.parametrize("name", ["halfulp", "halfulp.backend"])
+def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name: str) -> None:
+    if name == "halfulp.backend" and not operator.startswith("onnx."):
+        pytest.skip("a backend takes ONNX models")
+    one_of_each: dict[tuple[str, str, int], Case] = {}
+    for case in cases("quick", [operator], types=["float16", "int4"]):
+        if case.clause is None and sum(array.size for array in case.inputs) > 0:
+            one_of_each.setdefault((case.operator, case.group, len(case.constants)), case)
+    entries = [entry_of(case) for case in one_of_each.values() if np.asarray(expected(case)).size]
+    assert len(entries) > 4
+    programs = [reproducer(target_of(name, halfulp="0.1.0"), entry) for entry in entries]
+    for entry, (kind, text) in zip(entries, run(programs), strict=True):
+        assert kind == "printed", (entry["id"], text)
+        assert bits(text) == (entry["example"]["expected"]["bits"],) * 2, entry["id"]
+
+
+TOOL = """
+import sys
+import numpy as np
+import onnx
+import halfulp.backend
+model = onnx.load(sys.argv[1])
+fed = np.load(sys.argv[2])
+kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+feeds = {name: fed[name].view(onnx.helper.tensor_dtype_to_np_dtype(kinds[name])) for name in fed}
+(output,) = halfulp.backend.run_model(model, feeds)
+np.savez(sys.argv[3], **{model.graph.output[0].name: output.view(f"u{output.itemsize}")})
+"""
+
+
+@pytest.mark.parametrize("types", ["float32", "bfloat16"])
+def test_a_program_for_a_command_takes_it_as_its_arguments(types: str, tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text(TOOL)
+    case = next(cases("quick", ["onnx.PRelu-16"], types=[types]))
+    entry = entry_of(case)
+    program = "".join(reproducer(target_of("tool"), entry))
+    (tmp_path / "reproducer.py").write_text(program)
+
+    def program_of(name: str) -> list[str]:
+        return [sys.executable, str(tmp_path / name)]
+
+    done = subprocess.run(
+        [*program_of("reproducer.py"), *program_of("tool.py"), "{model}", "{inputs}", "{outputs}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "python reproducer.py mytool {model} {inputs} {outputs}" in program
+    assert bits(done.stdout) == (entry["example"]["expected"]["bits"],) * 2
+
+
+def test_a_case_that_is_generated_no_more_is_rebuilt_from_the_document() -> None:
+    (first, *_) = document("openvino", extra_cases=1)["cases"][-1:]
+    text = "".join(reproducer(target_of("onnx-reference"), first))
+    assert "x = np.full((1000,), 0x00000000, np.uint32).view(np.float32)  # 0\n" in text
+    assert "index = (0,)" in text
+
+
+def test_what_is_no_case_of_ours_gives_comments_only() -> None:
+    entry: Document = document("torch")["cases"][0] | {
+        "id": "other.Op-1/float32/values/0",
+        "operator": "other.Op-1",
+    }
+    text = "".join(reproducer(target_of("torch"), entry))  # type: ignore[arg-type]
+    assert all(line.startswith("#") for line in text.splitlines())
+    assert "no operator version other.Op-1" in text
+
+
+@pytest.mark.parametrize("name", list(find("openvino.Power-1").type_variables["T"]))
+def test_an_array_is_written_bit_for_bit(name: str) -> None:
+    import ml_dtypes
+
+    from halfulp.types import element_type
+
+    kind = element_type(name).dtype
+    for size in (0, 1, 6, 1000):
+        raw = np.random.default_rng(7).integers(0, 256, size * kind.itemsize, np.uint8)
+        if element_type(name).bits < 8:
+            raw &= 15
+        array = raw.view(kind)
+        import base64
+        import zlib
+
+        made = eval(literal(array), {"np": np, "ml_dtypes": ml_dtypes, "base64": base64, "zlib": zlib})
+        assert made.dtype == array.dtype
+        assert made.tobytes() == array.tobytes()
