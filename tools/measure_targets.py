@@ -61,7 +61,16 @@ def main() -> None:
             target = made["target"]
             written = arguments.output / f"{target['name']}-{target['version']}.json"
             written.write_text(text(made), encoding="utf-8")
+            print(summary(document, target["version"]))
             print(f"{written}: {len(made['rows'])} rows, {written.stat().st_size} bytes", file=sys.stderr)
+
+
+def summary(document: Document, version: str) -> str:
+    """Return a line of the table in docs/findings/README.md."""
+    counts: dict[str, Any] = dict(document["summary"])
+    columns = ("cases", "exact", "within", "wrong", "refused", "accepted", "rejected", "unspecified")
+    cells = [f"{document['target']['name']} {version}", *(str(counts[column]) for column in columns)]
+    return f"| {' | '.join(cells)} |"
 
 
 def measured(document: Document) -> dict[str, Any]:
@@ -82,7 +91,7 @@ def measured(document: Document) -> dict[str, Any]:
             if (case["operator"], case["types"]) == (row["operator"], row["types"])
         ]
         types = tuple(row["types"])
-        rows.append(_row(dict(row), members, document, constants.get(types, {}), moved.get(types, set())))
+        rows.append(_row(dict(row), members, document, moved.get(types, set())))
     accepts = {
         case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
     }
@@ -98,6 +107,7 @@ def measured(document: Document) -> dict[str, Any]:
         "run": {key: run[key] for key in ("halfulp", "date", "mode", "machine", "python", "ulp_limit")},
         "accepts": sorted(accepts),
         "rows": rows,
+        "constants": {",".join(types): found for types, found in constants.items()},
     }
 
 
@@ -105,7 +115,6 @@ def _row(
     row: dict[str, Any],
     cases: list[CaseEntry],
     document: Document,
-    constants: dict[str, Any],
     moved: set[str],
 ) -> dict[str, Any]:
     """Return a row with what is not exact in it, group by group."""
@@ -126,8 +135,7 @@ def _row(
         if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
     } | (moved if is_power else set())
     made |= {"groups": groups} if groups else {}
-    made |= {"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {}
-    return made | ({"constants": constants} if constants and is_power else {})
+    return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
 
 
 def _add(group: dict[str, Any], case: CaseEntry) -> None:
@@ -177,7 +185,18 @@ def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[st
     for operator, types in _powers(document):
         cases = _cases(operator, types)
         results = examiner.examine(cases.values())
-        yield types, {key: _entry(result) for key, result in zip(cases, results, strict=True)}
+        found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
+        for key, case in cases.items():
+            if _one_float(types) and found[key][0] in ("within", "wrong"):
+                x = bases(types[0], Chance(case.id), _PIECE * 60)
+                pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
+                if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
+                    found[key].append("position")
+        yield types, found
+
+
+def _one_float(types: tuple[str, ...]) -> bool:
+    return len(set(types)) == 1 and TYPES[types[0]].kind == "float"
 
 
 def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
@@ -218,27 +237,29 @@ def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple
     whether a runtime's vectors and what is left over at their end compute alike.
     """
     for operator, types in _powers(document):
-        kind = types[0]
-        if len(set(types)) > 1 or TYPES[kind].kind != "float":
+        if not _one_float(types):
             continue
+        kind = types[0]
         pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Chance(f"{operator}/{kind}"), 500))
         x, y = (array[:_ELEMENTS] for array in pairs)
-        cases = [*_pieces(operator, types, x, y), *_scalars(operator, types, x)]
+        id = f"{operator}/{','.join(types)}/reproducibility/whole"
+        cases = [*_pieces(id, operator, x, y), *_scalars(operator, types, x)]
         repetitions = [result.repetition for result in examiner.examine(cases)]
         yield types, {found.aspect for found in repetitions if found is not None and found.same is False}
 
 
-def _pieces(operator: str, types: tuple[str, ...], x: Array, y: Array) -> Iterator[Case]:
-    id = f"{operator}/{','.join(types)}/reproducibility/whole"
-    yield Case(id, operator, "reproducibility", (x, y))
+def _pieces(id: str, operator: str, x: Array, y: Array) -> Iterator[Case]:
+    """Give a case, and then the same elements in many short ones; a scalar y is a constant."""
+    constants = frozenset() if y.ndim else frozenset({1})
+    yield Case(id, operator, "reproducibility", (x, y), constants=constants)
     for start in range(0, x.size, _PIECE):
         places = np.arange(start, min(start + _PIECE, x.size))
-        name = f"{id} {start}"
         yield Case(
-            name,
+            f"{id} {start}",
             operator,
             "reproducibility",
-            (x[places], y[places]),
+            (x[places], y[places] if y.ndim else y),
+            constants=constants,
             aspect="position",
             twin_of=id,
             positions=places,
@@ -258,10 +279,17 @@ def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
 
 def text(document: dict[str, Any]) -> str:
     """Return a document as JSON with a line for each row, so that two versions can be compared."""
-    head = {key: value for key, value in document.items() if key != "rows"}
+    head = {key: value for key, value in document.items() if key not in ("rows", "constants")}
     start = json.dumps(head, indent=1).removesuffix("\n}")
-    rows = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in document["rows"])
-    return f'{start},\n "rows": [\n{rows}\n ]\n}}\n'
+    rows = ",\n".join(f"  {_compact(row)}" for row in document["rows"])
+    constants = ",\n".join(
+        f'  "{types}": {_compact(found)}' for types, found in document["constants"].items()
+    )
+    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}\n}}\n'
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -215,13 +215,12 @@ def _may_differ(use: Use, aspect: str, constant: Group | None) -> bool:
         return all(operand.constant is not None for operand in use.inputs)
     if aspect == "scalar exponent":
         # It matters where one run has one exponent, and another has many.
-        y = use.inputs[1] if len(use.inputs) > 1 else None
-        if y is None or y.constant is not None:
+        x, y = use.inputs[0], use.inputs[-1]
+        if y.constant is not None or (x.shape == y.shape and x.shape is not None):
             return False
         dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
         return bool(dims) and not any(isinstance(dim, int) for dim in dims)
-    # Where all results are exact, there is nothing to depend on.
-    return constant is None or constant.verdict != "exact"
+    return constant is None or constant.differs == aspect
 
 
 _NAMES = {

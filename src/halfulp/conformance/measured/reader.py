@@ -35,6 +35,7 @@ class Group:
         wrong: how many elements were wrong.
         example: the worst element, or what the runtime said, in one line.
         shapes: for broadcasting: the shapes of X and of Y of each case that was wrong, and the attributes' names.
+        differs: for a constant exponent: ``position`` where the bits depend on that.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Group:
     wrong: int = 0
     example: str | None = None
     shapes: tuple[Broadcast, ...] = ()
+    differs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Row:
         message: what the runtime said, where it refuses these types altogether.
         groups: those that were not exact.
         differs: on what the bits of a result depend beside the operands.
-        constants: what powers to one constant exponent came to, all bases together.
+        constants: what powers to one constant exponent came to, all bases together; measured with the newest version.
     """
 
     verdict: str
@@ -159,7 +161,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     if document.get("schema") != SCHEMA:
         raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
     target, run = document["target"], document["run"]
-    rows = {(row["operator"], tuple(row["types"])): _row(row) for row in document["rows"]}
+    powers = document.get("constants", {})
+    rows = {(row["operator"], tuple(row["types"])): _row(row, powers) for row in document["rows"]}
     return Measured(
         target["name"],
         target["version"],
@@ -172,20 +175,21 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     )
 
 
-def _row(row: Mapping[str, Any]) -> Row:
+def _row(row: Mapping[str, Any], powers: Mapping[str, Any]) -> Row:
+    constants = powers.get(",".join(row["types"]), {}) if ".Pow" in row["operator"] else {}
     return Row(
         row["verdict"],
         row.get("max_ulp"),
         row.get("message"),
         tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
         tuple(row.get("differs", ())),
-        {float(exponent): _constant(found) for exponent, found in row.get("constants", {}).items()},
+        {float(exponent): _constant(found) for exponent, found in constants.items()},
     )
 
 
 def _constant(found: list[Any]) -> Group:
-    verdict, max_ulp, example = [*found, None, None][:3]
-    return Group("constant", verdict, max_ulp, example=example)
+    verdict, max_ulp, example, differs = [*found, None, None, None][:4]
+    return Group("constant", verdict, max_ulp, example=example, differs=differs)
 
 
 def _group(name: str, group: Mapping[str, Any]) -> Group:
