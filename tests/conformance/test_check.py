@@ -21,6 +21,12 @@ from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare each check a second process, which would ask what more threads do."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 def small(target: str = "onnx-reference", **arguments: object) -> Report:
     """Check a target on little."""
     return check(

@@ -97,7 +97,8 @@ def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(process.run(ORDINARY), list)
 
 
-def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before, folders = children(), leftovers()
     for fault in ("none", "dies", "hangs"):
         monkeypatch.setenv("FAULTY", fault)
@@ -110,6 +111,7 @@ def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_that_hangs_is_killed_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     spec = find(f"sh -c 'echo $$ > {note}; sleep 600; : {{model}} {{inputs}} {{outputs}}'")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folders = leftovers()
     with Process(spec, time_limit=2) as process:
         outcome = process.run(ORDINARY)

@@ -31,7 +31,7 @@ def checked(
         find(target),
         mode="quick",
         selection=selection([operator], (), [types]),
-        options=Options(**({"threads": 2} | options)),
+        options=Options(**options),
         processes=1,
     ).document
 
@@ -43,7 +43,7 @@ def found(document: Document, verdict: str) -> list[str]:
 
 @pytest.mark.parametrize("operator", ["onnx.Pow-1", "onnx.PRelu-7"])
 def test_a_target_without_fault_is_clean(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = checked("none", monkeypatch, operator, target="halfulp.backend")
+    document = checked("none", monkeypatch, operator, target="halfulp.backend", threads=2)
     assert not faults(document)
     assert document["summary"]["exact"] > 20
     assert document["summary"]["rejected"] > 5
@@ -155,7 +155,7 @@ def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bits_that_depend_on_surroundings(
     fault: str, aspects: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    document = checked(fault, monkeypatch, ulp_limit=4)
+    document = checked(fault, monkeypatch, threads=2)
     differing = {entry["aspect"] for entry in document["reproducibility"] if entry["verdict"] == "differs"}
     assert differing == aspects
     assert document["summary"]["wrong"] == 0
