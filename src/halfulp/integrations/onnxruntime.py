@@ -20,6 +20,7 @@ from onnx import ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
 from halfulp.frontends.onnx import Source, parse
+from halfulp.integrations.onnxruntime_fusions import fused
 from halfulp.integrations.onnxruntime_patch import patched
 from halfulp.types import TYPES, ElementType, element_type
 
@@ -31,7 +32,12 @@ _REGISTERED = "halfulp.registered"
 
 
 def session(
-    model: Source, sess_options: Any = None, providers: Sequence[Any] | None = None, **kwargs: Any
+    model: Source,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    *,
+    keep_fusions: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on our kernels.
 
@@ -39,11 +45,14 @@ def session(
         model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is left as it is.
         sess_options: an ``onnxruntime.SessionOptions``; our operators are registered with it.
         providers: as for ``InferenceSession``; our nodes run on the CPU.
+        keep_fusions: whether ONNX Runtime may first replace subgraphs by operators of its own, LayerNorm and
+            GELU among them. A Pow in one is gone then: those results are ONNX Runtime's.
         **kwargs: more of its arguments.
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
-        UnsupportedError: onnxruntime is not installed, or too old.
+        UnsupportedError: onnxruntime is not installed, or too old; fusions are to be kept in a model that it
+            refuses without our operators.
 
     Example:
         >>> import numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
@@ -60,6 +69,8 @@ def session(
     proto, file, folder = parse(model)
     if folder is not None:
         find_external_data(options, proto, file, folder)
+    if keep_fusions:
+        proto = fused(proto, file, ort, options)
     data = patched(proto, file).SerializeToString()
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
@@ -91,11 +102,12 @@ def register(session_options: Any) -> None:
     session_options.add_session_config_entry(_REGISTERED, "1")
 
 
-def patch(model: Source) -> ModelProto:
+def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
     """Return a copy of a model in which every Pow and PRelu node is one of our operators.
 
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``. Its external data stays where it is.
+        keep_fusions: as for :func:`session`; takes onnxruntime.
 
     Returns:
         A model for sessions with our operators: those of :func:`register`, or in any other language of ONNX
@@ -103,6 +115,7 @@ def patch(model: Source) -> ModelProto:
 
     Raises:
         ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
+        UnsupportedError: as for :func:`session`, where fusions are to be kept.
 
     Example:
         >>> from onnx import parser
@@ -112,7 +125,13 @@ def patch(model: Source) -> ModelProto:
         >>> node.domain, node.op_type
         ('halfulp', 'Pow_float16')
     """
-    proto, file, _ = parse(model)
+    proto, file, folder = parse(model)
+    if keep_fusions:
+        ort = installed()
+        options = ort.SessionOptions()
+        if folder is not None:
+            find_external_data(options, proto, file, folder)
+        proto = fused(proto, file, ort, options)
     return patched(proto, file)
 
 

@@ -1,0 +1,93 @@
+"""ONNX Runtime's fusions kept: what it fuses is its own, every other power and PReLU ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import halfulp as hu
+
+ort: Any = pytest.importorskip("onnxruntime")
+plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
+
+# A LayerNorm, a power of it, a constant power, a PReLU.
+MODEL = parser.parse_model(
+    """<ir_version: 8, opset_import: ["": 13]>
+    g (float[N, 8] x, float[8] slope) => (float[N, 8] normal, float[N, 8] z, float[8] c)
+    <float two = {2.0}, float eps = {0.00001}, float third = {0.333},
+     float[8] scale = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] bias = {9, 8, 7, 6, 5, 4, 3, 2}> {
+        mean = ReduceMean <axes = [-1]> (x)
+        centred = Sub (x, mean)
+        square = Pow (centred, two)
+        variance = ReduceMean <axes = [-1]> (square)
+        shifted = Add (variance, eps)
+        deviation = Sqrt (shifted)
+        quotient = Div (centred, deviation)
+        product = Mul (quotient, scale)
+        normal = Add (product, bias)
+        power = Pow (normal, third)
+        z = PRelu (power, slope)
+        c = Pow (scale, third)
+    }"""
+)
+FEEDS = {
+    "x": np.random.default_rng(3).standard_normal((5, 8), np.float32),
+    "slope": np.linspace(-1, 1, 8, dtype=np.float32),
+}
+
+
+def kinds(model: onnx.ModelProto) -> list[str]:
+    return sorted(node.op_type for node in model.graph.node)
+
+
+def check(outputs: list[np.ndarray]) -> None:
+    normal, z, c = outputs
+    power = hu.pow(normal, np.float32(0.333))
+    assert z.tobytes() == hu.prelu(power, FEEDS["slope"]).tobytes()
+    assert c.tobytes() == hu.pow(np.arange(1, 9, dtype=np.float32), np.float32(0.333)).tobytes()
+
+
+def test_what_is_fused_and_what_is_ours() -> None:
+    before = MODEL.SerializeToString(deterministic=True)
+    kept = plugin.patch(MODEL, keep_fusions=True)
+    assert kinds(kept) == ["LayerNormalization", "PRelu_float32", "Pow_float32", "Pow_float32"]
+    assert "LayerNormalization" not in kinds(plugin.patch(MODEL))
+    assert MODEL.SerializeToString(deterministic=True) == before
+    check(plugin.session(MODEL, keep_fusions=True).run(None, FEEDS))
+    check(plugin.session(MODEL).run(None, FEEDS))
+
+
+def test_options_come_back_as_they_were() -> None:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    check(plugin.session(MODEL, options, keep_fusions=True).run(None, FEEDS))
+    assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert not options.optimized_model_filepath
+
+
+def test_what_it_refuses_has_no_fusions() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 15]>
+        g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }"""
+    )
+    with pytest.raises(hu.UnsupportedError, match=r"<ModelProto>: onnxruntime can't fuse it: .*Pow"):
+        plugin.session(model, keep_fusions=True)
+
+
+def test_external_data(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+    if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
+        pytest.skip("finds no external data of a patched model")
+    check(plugin.session(path, keep_fusions=True).run(None, FEEDS))
+    onnx.save(plugin.patch(path, keep_fusions=True), tmp_path / "patched.onnx")
+    check(plugin.session(tmp_path / "patched.onnx").run(None, FEEDS))
