@@ -10,7 +10,9 @@ import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.generators.special import every_value
-from halfulp.conformance.openness import OPEN, integer_power, openness
+from halfulp.conformance.judge import Outcome, judge
+from halfulp.conformance.openness import openness
+from halfulp.conformance.questions import OPEN, integer_power
 from halfulp.specs import find, ids, resolve
 from halfulp.types import TYPES
 
@@ -186,3 +188,16 @@ def test_scale_bias_of_integers() -> None:
     x = np.ones((2, 3), np.int8)
     case = Case("", "directml.ELEMENT_WISE_POW-3_0", "values", (x, x), {"ScaleBias": (1.0, 0.0)})
     assert openness(case).whole
+
+
+@pytest.mark.parametrize(
+    ("name", "may_be_refused"),
+    [("float8_e5m2", True), ("int4", True), ("float4_e2m1fn", True), ("int8", False), ("bfloat16", False)],
+)
+def test_types_of_which_it_is_open_whether_they_are_numeric(name, may_be_refused) -> None:
+    x = np.ones(3).astype(TYPES[name].dtype)
+    case = Case("", "openvino.Power-1", "values", (x, x))
+    verdict = "unspecified" if may_be_refused else "refused"
+    assert judge(case, x, Outcome("refused", "no such type")).verdict == verdict
+    # What comes out is judged.
+    assert judge(case, x, x + x, ulp_limit=0).verdict == "wrong"

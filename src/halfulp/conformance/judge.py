@@ -130,7 +130,7 @@ def _without_result(case: Case, outcome: Outcome, open_: Openness | None) -> Jud
         return Judgement(outcome.kind, message=message)
     if case.clause is not None:
         return Judgement("rejected", message=message)
-    if open_ is not None and (open_.whole or bool(open_.elements.all())):
+    if open_ is not None and (open_.refusal or bool(open_.elements.all())):
         return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
     return Judgement("refused", message=message)
 
