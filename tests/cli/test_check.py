@@ -95,10 +95,16 @@ def test_known_findings(tmp_path: Path) -> None:
 
 
 def test_export(tmp_path: Path) -> None:
-    pytest.importorskip("halfulp.conformance.export")
-    result = run("--export", str(tmp_path / "cases"), *LITTLE)
+    folder = tmp_path / "cases"
+    result = run("--export", str(folder), *LITTLE)
     assert result.exit_code == 0, result.output
-    assert list((tmp_path / "cases").rglob("model.onnx"))
+    models = len(list(folder.rglob("model.onnx")))
+    valid, invalid = (len(list((folder / kind).iterdir())) for kind in ("node", "invalid"))
+    assert models == valid + invalid
+    assert f"{valid} cases, and {invalid} that must be refused, written to {folder};" in result.stdout
+    again = run("--export", str(folder), *LITTLE)
+    assert again.exit_code == 2
+    assert str(folder) in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,20 @@ def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch:
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "halfulp.conformance.report.page", raising=False)
+    monkeypatch.delattr("halfulp.conformance.report.page", raising=False)
+    result = run("numpy", "--html", str(tmp_path / "a.html"))
+    assert result.exit_code == 2
+    assert result.stderr == "HalfulpError: --html needs jinja2: pip install 'halfulp[check]'\n"
+    monkeypatch.setattr("halfulp.conformance.targets.find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
+    result = run("halfulp")
+    assert result.exit_code == 2
+    assert "the target halfulp needs gmpy2, which is not installed: pip install 'halfulp[check]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import Report
     from halfulp.conformance.examine import Options
-    from halfulp.conformance.schema import Selection
+    from halfulp.conformance.schema import Document, Selection
     from halfulp.conformance.targets import TargetSpec
 
 
@@ -99,7 +100,7 @@ def check(
     from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
     from halfulp.conformance.examine import Options
-    from halfulp.conformance.report import page, terminal
+    from halfulp.conformance.report import terminal
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.spread import processors
     from halfulp.conformance.targets import find, find_command
@@ -112,9 +113,10 @@ def check(
     allowed = None if allow is None else load_allowed(allow)
     for path in (json, html):
         _check_writable(path)  # now, not after a long run
+    write_page = None if html is None else _page_writer()
     mode: Mode = "full" if full else "quick"
     if export is not None:
-        _export(export, mode, chosen)
+        _export(export, mode, chosen, ulp)
     if not specs:
         return
     options = Options(ulp, time_limit, threads=processors())
@@ -123,8 +125,8 @@ def check(
     if json is not None:
         with replacing(json) as temporary:
             temporary.write_text(dumps(documents), encoding="utf-8")
-    if html is not None:
-        page.write(documents, html)
+    if html is not None and write_page is not None:
+        write_page(documents, html)
     terminal.show(documents, console())
     for report in reports:
         for entry in report.stale:
@@ -182,12 +184,19 @@ def _check_all(
     return reports
 
 
-def _export(folder: Path, mode: Mode, chosen: Selection) -> None:
+def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> None:
+    from rich.console import Console
+
     from halfulp.conformance.cases import cases
     from halfulp.conformance.export import export
 
-    export(folder, cases(mode, chosen["operators"], chosen["versions"], chosen["types"]))
-    typer.echo(f"cases written to {folder}")
+    stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
+    with Console(stderr=True).status("writing cases"):
+        found = export(folder, stream, ulp_limit=ulp_limit)
+    typer.echo(
+        f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
+        f" {found.left_out} that ONNX can't say left out"
+    )
 
 
 def _listed(values: list[str] | None) -> list[str]:
@@ -204,6 +213,14 @@ def _distinct(specs: list[TargetSpec]) -> list[TargetSpec]:
         count = seen[spec.name]
         numbered.append(spec if count == 1 else replace(spec, name=f"{spec.name} ({count})"))
     return numbered
+
+
+def _page_writer() -> Callable[[list[Document], Path], None]:
+    try:
+        from halfulp.conformance.report import page
+    except ImportError:
+        raise HalfulpError("--html needs jinja2: pip install 'halfulp[check]'") from None
+    return page.write
 
 
 def _check_writable(path: Path | None) -> None:

@@ -123,7 +123,7 @@ _BUILT_IN = (
     _arrays("jax", "jax"),
     TargetSpec("onnx-reference", "onnx_reference"),
     TargetSpec("onnx-converter", "onnx_converter"),
-    TargetSpec("halfulp", "halfulp", package="halfulp", families=_EVERY),
+    TargetSpec("halfulp", "halfulp", package="gmpy2", families=_EVERY),
 )
 
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
