@@ -240,6 +240,12 @@ def test_the_sign_of_a_zero_that_prelu_passes_is_open() -> None:
     assert verdicts(case, x, np.array([[0.0, np.nan]], F32)).tolist() == [["exact", "wrong"]]
 
 
+def test_another_byte_order() -> None:
+    found = judge(CASE, RIGHT, moved(RIGHT, 1, 2).astype(">f4"))
+    assert (found.verdict, found.max_ulp) == ("within", 2)
+    assert found.example["got"] == {"value": "27.000004", "bits": "0x41d80002"}
+
+
 def test_no_elements() -> None:
     empty = np.ones((0, 3), F32)
     case = pow_case(empty, empty)

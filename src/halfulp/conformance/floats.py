@@ -83,13 +83,14 @@ def float_type(name: str) -> FloatType:
 
 
 def codes(array: Array) -> Array:
-    """Return the bits of an array as unsigned integers.
+    """Return the bits of an array, of any byte order, as unsigned integers.
 
     Example:
         >>> codes(np.array([1, -0.0], np.float16))
         array([15360, 32768], dtype=uint16)
     """
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return np.ascontiguousarray(native).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
 def from_codes(bits: Any, name: str) -> Array:

@@ -1,7 +1,7 @@
 """The questions that rows leave open under ``unspecified``, and what of a case each concerns.
 
 The table OPEN has an entry for every question of every row (a test asks for it): the rule that says what of a case is
-open, or None where halfulp judges all the same: by the exact value how far off a rounding is, special values by IEEE 754.
+open, or None where halfulp judges all the same: roundings by the exact value, special values by IEEE 754.
 """
 
 from __future__ import annotations
