@@ -2,7 +2,7 @@
 
 const STEP = 100;
 const findings = byId("t-findings");
-const columns = findings.tHead.rows[0].cells.length;
+const narrow = matchMedia("(max-width: 40rem)");
 let shownCases = [];
 let drawn = 0;
 
@@ -63,21 +63,38 @@ byId("more").addEventListener("click", () => {
   row.querySelector("button").focus();
 });
 
+// How many columns are seen; a narrow page leaves some out.
+function columns() {
+  return [...findings.tHead.rows[0].cells].filter((cell) => cell.offsetParent !== null).length;
+}
+narrow.addEventListener("change", () => {
+  for (const cell of findings.querySelectorAll("tr.detail > td")) cell.colSpan = columns();
+});
+
+// An id that breaks after its parts, where it must.
+function idText(id) {
+  const code = make("code");
+  for (const part of id.split(/(?<=[/,])/)) code.append(part, make("wbr"));
+  return code;
+}
+
 function caseRow(found) {
-  const open = make("button", { type: "button", class: "open", "aria-expanded": "false" }, sign(found.verdict), found.verdict,
-    make("span", { class: "unseen" }, `: details of ${found.id}`));
+  const open = make("button", { type: "button", class: "open", "aria-expanded": "false" }, sign(found.verdict),
+    make("span", { class: "word" }, found.verdict), make("span", { class: "unseen" }, `: details of ${found.id}`));
   const ulp = special(found) ? "special" : found.max_ulp ? short(found.max_ulp) : "";
   const wrong = found.elements && found.wrong ? `${found.wrong.toLocaleString("en")} of ${found.elements.toLocaleString("en")}` : "";
+  const several = data.targets.length > 1;
   const row = make("tr", { class: "case" }, make("td", {}, open),
-    make("td", {}, make("code", {}, found.id), found.allowed ? make("span", { class: "tag" }, "allowed") : null,
+    make("td", {}, idText(found.id), found.allowed ? make("span", { class: "tag" }, "allowed") : null,
+      several ? make("span", { class: "gist narrow-shows" }, data.targets[found.target]) : null,
       make("span", { class: "gist" }, found.gist)),
-    data.targets.length > 1 ? make("td", {}, data.targets[found.target]) : null,
+    several ? make("td", { class: "narrow-hides" }, data.targets[found.target]) : null,
     make("td", { class: "number" }, ulp), make("td", { class: "number narrow-hides" }, wrong));
   open.addEventListener("click", () => {
     const closed = open.getAttribute("aria-expanded") === "false";
     open.setAttribute("aria-expanded", String(closed));
     if (!closed) row.nextElementSibling.remove();
-    else row.after(make("tr", { class: "detail" }, make("td", { colspan: columns }, ...details(found))));
+    else row.after(make("tr", { class: "detail" }, make("td", { colspan: columns() }, ...details(found))));
   });
   return row;
 }
