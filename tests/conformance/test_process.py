@@ -6,8 +6,11 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -200,6 +203,40 @@ def test_one_line_of_a_message() -> None:
         one_line(f"can't open {tempfile.gettempdir()}/halfulp-abc/model.onnx: gone")
         == "can't open <file>: gone"
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        "import numpy as np\n"
+        "from halfulp.conformance.case import Case\n"
+        "from halfulp.conformance.process import Process\n"
+        "from halfulp.conformance.targets import find\n"
+        "x = np.array([3], np.int32)\n"
+        "with Process(find('stuck'), time_limit=60) as process:\n"
+        "    process.run(Case('a/b/values/0', 'onnx.PRelu-9', 'values', (x, x)))\n"
+    )
+    (tmp_path / "stuck.py").write_text(
+        "import os, pathlib, signal\n"
+        "def run_model(model, inputs, device):\n"
+        f"    pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    checking = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    wait_for(note.exists)
+    wait_for(lambda: note.read_text() != "")
+    checking.kill()
+    checking.wait()
+    wait_for(lambda: not is_alive(int(note.read_text())))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something holds, or fail."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,14 @@ What it is asked is pickled, because ``check`` is to be trusted; what it answers
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
 import re
 import resource
+import signal
 import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.targets import Target
 
 _LONGEST_MESSAGE = 300
+_PR_SET_PDEATHSIG = 1
 # Lines that say where in a library's sources it happened; what happened comes after them.
 _PLACE = re.compile(r"Exception from |Check '.*' failed at |Traceback ")
 _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
@@ -33,6 +37,7 @@ _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"
 def serve(descriptor: int) -> None:
     """Answer until the other side closes the socket; this is all that a worker process does."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _die_with_parent()
     channel = socket.socket(fileno=descriptor)
     with contextlib.suppress(Closed):
         start, target_bytes = receive(channel)
@@ -99,6 +104,12 @@ def one_line(text: str) -> str:
     said = next((line for line in lines if not _PLACE.match(line)), lines[0] if lines else "")
     line = "".join(c if c.isprintable() else "?" for c in said)
     return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process when the one that started it dies, which a runtime that hangs can't notice."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def limit_memory(allowance: int) -> None:
