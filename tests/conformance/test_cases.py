@@ -18,6 +18,7 @@ from halfulp.conformance.case import ASPECTS, GROUPS, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.expected import expected, twin
 from halfulp.conformance.floats import codes
+from halfulp.conformance.judge import judge
 from halfulp.conformance.openness import openness
 from halfulp.conformance.operands import broadcast
 from halfulp.errors import HalfulpError, SpecError
@@ -70,7 +71,7 @@ def test_every_pair_of_types_has_every_kind_of_values(row) -> None:
     found = defaultdict(set)
     for one in of_row(row.id):
         found[parse(one.id).types].add(one.group)
-    wanted = {"values", "special", "edge"} if len(row.inputs) == 2 else {"values", "special"}
+    wanted = {"values", "special", "edge"}
     assert set(found) == set(type_pairs(row))
     assert all(groups >= wanted for groups in found.values())
     one_for_all = next(groups for types, groups in found.items() if set(types) == {"float32"})
@@ -257,6 +258,7 @@ def test_mpfr_confirms_what_is_expected(group) -> None:
     """Some elements of every case; all of the cases about shapes."""
     for one in (one for one in quick() if one.group == group and one.threads is None):
         right = expected(one)
+        assert judge(one, right, right).verdict in ("exact", "unspecified"), one.id
         if group == "broadcast":
             assert same(twin(one), right), one.id
             continue
@@ -273,6 +275,19 @@ def test_mpfr_confirms_what_is_expected(group) -> None:
                 scale_bias=one.attributes.get("ScaleBias"),
             )
         assert same(exact, right.ravel()[chosen]), one.id
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("row", ROWS, ids=repr)
+def test_mpfr_confirms_every_element_of_full_mode(row) -> None:
+    seen = set()
+    for one in cases("full", [row.id]):
+        assert one.id not in seen
+        seen.add(one.id)
+        if one.clause is not None:
+            assert refused_by(one) == one.clause, one.id
+        elif one.threads is None:
+            assert same(twin(one), expected(one)), one.id
 
 
 def same(a, b):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from halfulp.apply import pow as exact_pow
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.floats import (
     codes,
@@ -17,7 +18,7 @@ from halfulp.conformance.floats import (
 from halfulp.conformance.generators.build import Types, case_id, elementwise, operand_types
 from halfulp.conformance.generators.chance import Chance, cast
 from halfulp.conformance.generators.exact import exact_pairs
-from halfulp.conformance.generators.pairs import Pairs, bases, exponents, joined, outer, result_logs
+from halfulp.conformance.generators.pairs import Pairs, bases, exponents, finite, joined, outer, result_logs
 from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
@@ -33,13 +34,13 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         >>> [c.name for c in edge(find("onnx.Pow-15"), ("int32", "int8"), "quick")]
         ['0']
     """
-    if len(types) == 1:
-        return
     x_name, y_name = operand_types(row, types)
     for number in range(_SETS[mode]):
         chance = Chance(case_id(row, types, "edge", str(number)))
         if row.kernel == "prelu":
             pairs = prelu_edges(x_name, chance)
+        elif len(types) == 1:
+            pairs = range_edges_of(x_name, chance, 400)
         else:
             pairs = pow_edges(x_name, y_name, chance, number)
         yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
@@ -58,19 +59,30 @@ def pow_edges(x_name: str, y_name: str, chance: Chance, number: int) -> Pairs:
 
 def range_edges(x_name: str, y_name: str, chance: Chance, count: int) -> Pairs:
     """Return powers about overflow, the least normal number, the least subnormal, half of it; of integers, the ends."""
-    if TYPES[x_name].kind == "float":
-        facts = float_type(x_name)
+    x = bases(x_name, chance, count)
+    return Pairs(x, neighbours(exponents(x, end_logs(x_name, chance, count), y_name, chance), chance))
+
+
+def range_edges_of(name: str, chance: Chance, count: int) -> Pairs:
+    """Return the same for exponents of an attribute: bases whose square, root and so on lie about the ends."""
+    y = chance.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), count)
+    x = np.asarray(exact_pow(np.float64(2), end_logs(name, chance, count) / y))
+    return Pairs(neighbours(finite(cast(x, name)), chance), y)
+
+
+def end_logs(name: str, chance: Chance, count: int) -> Array:
+    """Return binary logarithms of numbers about the ends of a type's range."""
+    if TYPES[name].kind == "float":
+        facts = float_type(name)
         top, low = facts.greatest_exponent, facts.least_exponent
         ends, unit = [top, top, low + facts.digits - 1, low, low - 1, 0], 2.0 ** (1 - facts.digits)
     else:
-        bits = integer_range(x_name)[1].bit_length()
+        bits = integer_range(name)[1].bit_length()
         ends, unit = [bits, bits, 1, 0], 2.0**-8
-    x = bases(x_name, chance, count)
     offsets = chance.mixed(
         chance.normal(count) * unit, chance.choose([0, 1e-9, -1e-9, 0.3, -0.3], count), chance.normal(count)
     )
-    logs = chance.choose(np.array(ends, float), count) + offsets
-    return Pairs(x, neighbours(exponents(x, logs, y_name, chance), chance))
+    return chance.choose(np.array(ends, float), count) + offsets
 
 
 def neighbours(y: Array, chance: Chance) -> Array:
