@@ -26,7 +26,7 @@ from halfulp.conformance.judge import shown
 from halfulp.conformance.operands import meeting
 from halfulp.conformance.report.comparison import targets
 from halfulp.conformance.report.literals import literal
-from halfulp.conformance.report.reproducer import reproducer, reproducers
+from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
 from halfulp.conformance.schema import CaseEntry
 from halfulp.conformance.targets import BUILT_IN
 from halfulp.specs import find
@@ -56,10 +56,10 @@ def run(programs: Sequence[tuple[str, ...]]) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in answers]
 
 
-def bits(printed: str) -> tuple[str, str]:
+def bits(printed: str, *names: str) -> tuple[str, str]:
     """Return the bits of what was expected and of what a runtime gave, as a program prints them."""
     lines = [line.split() for line in printed.strip().splitlines()]
-    assert [line[0] for line in lines] == ["expected", "got"]
+    assert [line[0] for line in lines] == list(names or ("expected", "got"))
     return lines[0][-1], lines[1][-1]
 
 
@@ -74,7 +74,7 @@ def bits(printed: str) -> tuple[str, str]:
         ("openvino-native", ["openvino.Power-1"], ["bfloat16"], {"wrong"}),
         ("numpy", ["onnx.Pow-15"], ["int32"], {"wrong", "refused", "within"}),
         ("torch", ["onnx.Pow-15"], ["uint8"], {"within"}),
-        ("jax", ["onnx.PRelu-16"], ["bfloat16"], {"wrong"}),
+        ("jax", ["onnx.PRelu-16"], ["float32"], {"wrong", "differs"}),
     ],
 )
 def test_a_program_shows_what_check_found(
@@ -90,7 +90,8 @@ def test_a_program_shows_what_check_found(
         processes=1,
     ).document
     (target,) = targets([found])
-    assert verdicts <= {entry["verdict"] for entry in found["cases"]}
+    differing = [entry for entry in found["reproducibility"] if entry["verdict"] == "differs"]
+    assert verdicts <= {entry["verdict"] for entry in (*found["cases"], *differing)}
     # A few of each kind.
     kinds: dict[tuple[str, str], list[CaseEntry]] = {}
     for entry in found["cases"]:
@@ -106,6 +107,11 @@ def test_a_program_shows_what_check_found(
             assert kind == "raised", entry["id"]
         elif entry["verdict"] == "accepted":
             assert text.startswith(f"accepted, though {entry['clause']} forbids it:"), entry["id"]
+    for differs, (_, text) in zip(
+        differing, run([repetition(target, one) for one in differing]), strict=True
+    ):
+        example = differs["example"]
+        assert bits(text, "first", "again") == (example["first"]["bits"], example["again"]["bits"])
 
 
 def entry_of(case: Case) -> Any:

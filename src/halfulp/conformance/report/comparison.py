@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from halfulp.conformance.report.verdicts import SHOWN, urgency
-from halfulp.conformance.schema import CaseEntry, Document, RowEntry
+from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry
 from halfulp.specs import resolve
 from halfulp.types import TYPES
 
@@ -209,6 +209,15 @@ def gist(case: CaseEntry) -> str:
     inputs = ", ".join(number["value"] for number in example["inputs"])
     off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
     return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
+
+
+def repetition_gist(example: Difference) -> str:
+    """Return in a line an element whose bits were others when it was computed again."""
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    first, again = (
+        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
+    )
+    return f"{inputs} gives {first}, and {again} in {example['case']}"
 
 
 def worst_first(case: CaseEntry) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from halfulp.conformance.report.comparison import (
     family,
     lines,
     order,
+    repetition_gist,
     targets,
     type_order,
     types_text,
@@ -31,10 +32,10 @@ from halfulp.conformance.report.comparison import (
 )
 from halfulp.conformance.report.heatmap import heatmaps
 from halfulp.conformance.report.histogram import histogram
-from halfulp.conformance.report.reproducer import Program, reproducers
+from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 from halfulp.conformance.report.specials import deviations, pack
 from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
-from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry
+from halfulp.conformance.schema import CaseEntry, Document, RowEntry
 from halfulp.frontends.files import replacing
 
 # In the order in which they are joined: each uses what those before it define.
@@ -247,9 +248,15 @@ def _share(target: Target) -> _Share:
     return _Share(", ".join(f"{count} {name}" for name, count in counts), parts)
 
 
+class _Difference(NamedTuple):
+    where: str
+    gist: str
+    program: str
+
+
 class _Aspect(NamedTuple):
     tested: int
-    differs: list[tuple[str, str]]
+    differs: list[_Difference]
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]:
@@ -259,9 +266,10 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]
         for target in named:
             entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
             differs = [
-                (
+                _Difference(
                     f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
-                    _example(e["example"]),
+                    repetition_gist(e["example"]) if e["example"] else "",
+                    "".join(repetition(target, e)),
                 )
                 for e in entries
                 if e["verdict"] == "differs"
@@ -269,14 +277,3 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]
             cells.append(_Aspect(sum(e["verdict"] != "not tested" for e in entries), differs))
         table.append((aspect, cells))
     return table
-
-
-def _example(example: Difference | None) -> str:
-    """Return in a line an element whose bits were others when it was computed again."""
-    if example is None:
-        return ""
-    inputs = ", ".join(number["value"] for number in example["inputs"])
-    first, again = (
-        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
-    )
-    return f"{inputs} gives {first}, and {again} in {example['case']}"

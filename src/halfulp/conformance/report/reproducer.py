@@ -18,11 +18,11 @@ from halfulp.conformance.case import Case, Group, Mode, parse
 from halfulp.conformance.cases import GENERATORS
 from halfulp.conformance.floats import ranks
 from halfulp.conformance.judge import shown
-from halfulp.conformance.operands import meeting
-from halfulp.conformance.report.comparison import Target, gist
+from halfulp.conformance.operands import broadcast, meeting
+from halfulp.conformance.report.comparison import Target, gist, repetition_gist
 from halfulp.conformance.report.literals import VARIABLES, filled, literal, one_line, only_numpys, scalar
 from halfulp.conformance.report.runtimes import call, needs
-from halfulp.conformance.schema import CaseEntry
+from halfulp.conformance.schema import CaseEntry, Difference, Example, ReproducibilityEntry
 from halfulp.errors import HalfulpError
 from halfulp.specs import find
 
@@ -31,6 +31,10 @@ Program = tuple[str, ...]
 
 # Up to how many elements a program has all of a case's inputs.
 _WHOLE = 64
+_PRINTED = (
+    'for name, value in (("{}", {}), ("{}", {})):\n'
+    '    print(name, value, "0x" + value.tobytes()[::-1].hex())\n'
+)
 
 
 def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
@@ -62,10 +66,7 @@ def _case(entry: CaseEntry) -> Case:
     case = _told(entry)
     if entry["example"] is not None and not small:
         return case
-    id = parse(entry["id"])
-    modes: tuple[Mode, ...] = ("quick", "full")
-    cases = (_generated(id.operator, id.types, id.group, mode).get(entry["id"]) for mode in modes)
-    again = next((found for found in cases if found is not None), None)
+    again = _again(entry["id"])
     if again is None or not _same(again, entry):
         return case
     # Whether a process dies may depend on all that it reads.
@@ -76,9 +77,11 @@ def _same(case: Case, entry: CaseEntry) -> bool:
     """Tell whether a case is the one of an entry; another version of halfulp may have made that."""
     if [list(shape) for shape in case.shapes] != entry["shapes"]:
         return False
-    example = entry["example"]
-    if example is None:
-        return True
+    return entry["example"] is None or _meet(case, entry["example"])
+
+
+def _meet(case: Case, example: Example | Difference) -> bool:
+    """Tell whether the operands of an example are those of the case."""
     found = [shown(element)["bits"] for element in meeting(case, tuple(example["index"]))]
     return found == [number["bits"] for number in example["inputs"]]
 
@@ -112,19 +115,62 @@ def _extremes(case: Case) -> Case:
     return replace(case, inputs=tuple(array[chosen] for array in flat))
 
 
+def _again(id: str) -> Case | None:
+    """Return the case of an id, generated again."""
+    parts = parse(id)
+    modes: tuple[Mode, ...] = ("quick", "full")
+    cases = (_generated(parts.operator, parts.types, parts.group, mode).get(id) for mode in modes)
+    return next((found for found in cases if found is not None), None)
+
+
 @lru_cache(maxsize=4)
 def _generated(operator: str, types: tuple[str, ...], group: Group, mode: Mode) -> dict[str, Case]:
     """Return the cases of a group by their ids."""
     return {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
 
 
+def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
+    """Return the program that computes the same element in two surroundings; nothing where ours are others by now."""
+    example = entry["example"]
+    again = None if example is None else _again(example["case"])
+    first = None if again is None or again.twin_of is None else _again(again.twin_of)
+    if example is None or again is None or first is None or not _meet(again, example):
+        return ()
+    index = tuple(example["index"])
+    shape = np.broadcast_shapes(*(array.shape for array in broadcast(again)))
+    flat = int(np.ravel_multi_index(index, shape))
+    place = flat if again.positions is None else int(again.positions.reshape(-1)[flat])
+    heading = [
+        f"the bits depend on {entry['aspect']}: {again.id} and {first.id}",
+        repetition_gist(example),
+        _made(target),
+    ]
+    return (
+        "".join(f"# {one_line(line)}\n" for line in heading) + _installed(target, again),
+        _inputs(first),
+        *call(target, first),
+        f"first = np.asarray(got).reshape(-1)[{place}]\n\n",
+        _without_imports("".join((_inputs(again), *call(target, again)))),
+        f"again = np.asarray(got)[{index}]\n\n" + _PRINTED.format("first", "first", "again", "again"),
+    )
+
+
+def _without_imports(code: str) -> str:
+    lines = code.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("import ", "from "))).lstrip("\n")
+
+
+def _made(target: Target) -> str:
+    run = target.document["run"]
+    return f"{target.versions or 'unknown version'}; halfulp check {run['halfulp']}, {run['date']}"
+
+
 def _found(target: Target, entry: CaseEntry) -> str:
     """Return what was found, as comments."""
-    run = target.document["run"]
     lines = [
         f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}",
         f"{_clause(entry)}" if entry["clause"] else gist(entry),
-        f"{target.versions or 'unknown version'}; halfulp check {run['halfulp']}, {run['date']}",
+        _made(target),
     ]
     return "".join(f"# {one_line(line)}\n" for line in lines if line)
 
@@ -163,10 +209,7 @@ def _expected(entry: CaseEntry) -> str:
 
 def _report(entry: CaseEntry) -> str:
     if entry["example"] is not None:
-        return (
-            'for name, value in (("expected", expected), ("got", got[index])):\n'
-            '    print(name, value, "0x" + value.tobytes()[::-1].hex())\n'
-        )
+        return _PRINTED.format("expected", "expected", "got", "got[index]")
     if entry["clause"] is not None:
         text = f"accepted, though {entry['clause']} forbids it:"
         return f"print({text!r}, got.dtype, got.shape)\n"
