@@ -156,6 +156,17 @@ def test_programs_with_halfulp_itself_give_the_right_results(operator: str, name
         assert bits(text) == (entry["example"]["expected"]["bits"],) * 2, entry["id"]
 
 
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
+    operator = "openvino.Power-1" if name == "openvino-native" else "onnx.Pow-15"
+    case = next(cases("quick", [operator], types=["float32"]))
+    program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))
+    compile(program, name, "exec")
+    assert BUILT_IN[name].package in program.replace("np.asarray(x**y)", "numpy")
+    assert "importlib" not in program
+    assert "subprocess" not in program
+
+
 TOOL = """
 import sys
 import numpy as np
