@@ -121,6 +121,7 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "--json", "no/such/folder/a.json"], "no/such/folder/a.json: can't be written"),
         (["numpy", "--html", "."], "can't be written"),
         (["numpy", "--allow", "missing"], "missing: can't be read"),
+        (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
         (["--json", "a.json", "--export", "b"], "nothing to check"),
     ],
@@ -146,7 +147,10 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")
     assert result.exit_code == 2
-    assert "the target halfulp needs gmpy2, which is not installed: pip install 'halfulp[check]'" in result.stderr
+    assert (
+        "the target halfulp needs gmpy2, which is not installed: pip install 'halfulp[check]'"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize(

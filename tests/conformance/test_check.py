@@ -46,6 +46,8 @@ def test_the_face() -> None:
         "types": ["float32"],
     }
     assert schema.loads(report.json()) == [document]
+    assert repr(report).startswith("<Report of onnx-reference: ")
+    assert len(repr(report)) < 200
     assert "onnx-reference" in str(report)
     assert "PRelu-7" in str(report)
 
@@ -142,6 +144,7 @@ def test_types_are_known() -> None:
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HALFULP_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("halfulp.conformance.spread._CONTAINER", Path("/nonexistent"))
     available = len(os.sched_getaffinity(0))
     assert processors() == available
     monkeypatch.setenv("OMP_NUM_THREADS", "1,4")
@@ -149,6 +152,20 @@ def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
     monkeypatch.setenv("HALFULP_NUM_THREADS", "1000")
     assert processors() == available
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", None), ("rubbish", None)],
+)
+def test_the_quota_of_a_container(
+    text: str, count: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    (tmp_path / "cpu.max").write_text(text)
+    monkeypatch.setattr("halfulp.conformance.spread._CONTAINER", tmp_path / "cpu.max")
+    assert processors() == (count or 8)
 
 
 def test_one_thread_says_nothing_about_threads() -> None:

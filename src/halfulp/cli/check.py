@@ -151,6 +151,7 @@ def _check_all(
     from rich.progress import Progress as Bars
 
     from halfulp.conformance.check import Progress, check_target
+    from halfulp.conformance.process import Process
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -160,6 +161,9 @@ def _check_all(
         TimeElapsedColumn(),
     )
     reports = []
+    for spec in specs[1:]:
+        with Process(spec) as process:
+            process.start()  # what can't be loaded is known before the first one's run
     errors = Console(stderr=True)
     with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
         for spec in specs:

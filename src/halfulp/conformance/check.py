@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     faults: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a check found. ``print`` shows it as a table.
 
@@ -55,6 +55,11 @@ class Report:
     def json(self) -> str:
         """Return the document as JSON text."""
         return dumps([self.document])
+
+    def __repr__(self) -> str:
+        counts = {name: count for name, count in self.document["summary"].items() if count}
+        shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+        return f"<Report of {self.document['target']['name']}: {shown}>"
 
     def __str__(self) -> str:
         from rich.console import Console
