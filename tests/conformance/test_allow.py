@@ -76,11 +76,3 @@ def test_broken_files(text: str, name: str, says: str, tmp_path: Path) -> None:
         loaded(tmp_path, text, name)
     assert says in str(caught.value)
     assert name in str(caught.value)
-
-
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    for name, says in (("missing", "can't be read"), ("bytes", "not UTF-8"), (".", "can't be read")):
-        with pytest.raises(HalfulpError) as caught:
-            load(tmp_path / name)
-        assert says in str(caught.value)

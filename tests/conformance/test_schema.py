@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from halfulp.conformance import schema
+from halfulp.conformance import allow, schema
 from halfulp.conformance.check import check
 from halfulp.conformance.schema import Document, dumps, load, loads
 from halfulp.errors import HalfulpError
@@ -103,11 +104,19 @@ def test_no_documents(text: str) -> None:
         loads(text)
 
 
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [load, allow.load])
+def test_files_that_can_not_be_read(read: Callable[[Path], object], tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    for name, says in (("missing", "can't be read"), ("bytes", "not UTF-8"), (".", "can't be read")):
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    for name, says in (
+        ("missing", "can't be read"),
+        ("bytes", "not UTF-8"),
+        (".", "can't be read"),
+        ("large", "too large"),
+    ):
         with pytest.raises(HalfulpError) as caught:
-            load(tmp_path / name)
+            read(tmp_path / name)
         assert says in str(caught.value)
 
 

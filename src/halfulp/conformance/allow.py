@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from halfulp.conformance.files import read_text
 from halfulp.errors import HalfulpError
 
 FINDINGS = ("wrong", "refused", "accepted", "crashed", "hung", "differs")
@@ -89,14 +90,7 @@ def load(path: Path | str) -> Allowed:
         HalfulpError: it can't be read, or an entry is broken; the line is named.
     """
     path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise HalfulpError(f"{path}: too large for a list of allowed findings")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise HalfulpError(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise HalfulpError(f"{path}: not UTF-8") from None
+    text = read_text(path, _LARGEST)
     is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
     if path.suffix == ".json" or is_json:
         return Allowed(_from_json(text, path))

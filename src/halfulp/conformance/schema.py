@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
+from halfulp.conformance.files import read_text
 from halfulp.conformance.judge import HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
 
@@ -200,16 +201,7 @@ def load(path: Path | str) -> list[Document]:
     Raises:
         HalfulpError: it can't be read, or is no such document; where it breaks is named.
     """
-    path = Path(path)
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise HalfulpError(f"{path}: larger than any document of {SCHEMA}")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise HalfulpError(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise HalfulpError(f"{path}: not UTF-8") from None
-    return loads(text, str(path))
+    return loads(read_text(Path(path), _LARGEST), str(path))
 
 
 def loads(text: str, file: str = "<text>") -> list[Document]:
