@@ -17,6 +17,7 @@ from halfulp.types import TYPES
 FINDINGS = Path(__file__).parents[2] / "docs/findings"
 PACKAGES = {
     "onnxruntime": "onnxruntime",
+    "onnxruntime-1.20.1": "onnxruntime",
     "openvino": "openvino",
     "onnx": "onnx",
     "numpy": "numpy",
@@ -69,7 +70,7 @@ def test_exact_values_are_mpfrs(name: str) -> None:
     pytest.importorskip("gmpy2")
     _, others = programs(name)
     lines = [match for _, text in others for match in LINE.finditer(text)]
-    assert len(lines) > 5
+    assert len(lines) > 2
     for match in lines:
         x_type, x, operator, y_type, y, _, exact = match.groups()
         right = computed(operator, x_type, value(x_type, x), value(y_type, y))
