@@ -131,6 +131,7 @@ def _representable(value: Fraction, name: str) -> bool:
     ) and abs(value) <= _largest(facts)
 
 
+@cache
 def _largest(facts: FloatType) -> Fraction:
     return Fraction(float(from_codes([facts.largest], facts.name).astype(np.float64)[0]))
 
