@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,16 +13,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.process import Process
+from halfulp.conformance.process import Process, unpacked
 from halfulp.conformance.targets import TargetSpec, find
 from halfulp.conformance.wire import Closed, Late, receive, send
-from halfulp.conformance.worker import one_line
+from halfulp.conformance.worker import one_line, packed
 from halfulp.errors import HalfulpError
 
 FAULTY = find("tests.conformance.faulty")
@@ -66,6 +69,49 @@ def test_a_result_has_its_bits() -> None:
     assert output.dtype == x.dtype
     assert output.shape == (1, 2)
     assert output.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.float16(1.5),
+        np.array([True]),
+        np.array([1j]),
+        np.array([3, -8], ml_dtypes.int4),
+        np.array([[1.5]], ml_dtypes.float8_e8m0fnu),
+        np.broadcast_to(np.float32(2), (3, 4)),
+    ],
+)
+def test_an_output_comes_as_it_is(output: Any) -> None:
+    header, data = packed([output, output])
+    for back in unpacked(json.loads(json.dumps(header))["outputs"], data):
+        assert isinstance(back, np.ndarray)
+        assert back.dtype == np.asarray(output).dtype.newbyteorder("=")
+        assert back.shape == np.shape(output)
+        assert back.tolist() == np.asarray(output).tolist()
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        ([1.0], "list"),
+        (None, "NoneType"),
+        (np.array(["a"]), "str32"),
+        (np.array([None]), "object"),
+        (np.zeros(1, "V2"), "void16"),
+        (np.zeros(1, "M8[s]"), "datetime64[s]"),
+    ],
+)
+def test_an_output_that_is_no_array_of_numbers(output: Any, name: str) -> None:
+    header, data = packed([output])
+    assert unpacked(header["outputs"], data) == [name]
+
+
+def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
+    for data in (b"", bytes(3), bytes(5)):
+        with pytest.raises(ValueError):
+            unpacked([{"type": "float32", "shape": [1]}], data)
 
 
 def test_zero_size_and_no_dims() -> None:

@@ -152,7 +152,7 @@ class Process:
     def _outcome(self, case: Case, answer: dict[str, Any], data: bytes) -> list[Array | str] | Outcome:
         kind = answer["kind"]
         if kind == "returned":
-            return _unpacked(answer["outputs"], data)
+            return unpacked(answer["outputs"], data)
         message = _text(answer["message"])
         if kind == "refused":
             return Outcome("refused", message)
@@ -228,7 +228,8 @@ def _environment(threads: int) -> dict[str, str]:
     return variables | {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
 
 
-def _unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
+def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
+    """Return the outputs that a message holds; raises ValueError where it contradicts itself."""
     outputs: list[Array | str] = []
     start = 0
     for output in described:

@@ -22,7 +22,7 @@ import numpy as np
 
 from halfulp.conformance.targets import CrashedError
 from halfulp.conformance.wire import Closed, receive, send
-from halfulp.types import type_name
+from halfulp.types import TYPES, type_name
 
 if TYPE_CHECKING:
     from halfulp.conformance.targets import Target
@@ -61,7 +61,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
     except Exception as error:
         return {"kind": "fault", "message": f"{type(error).__name__}: {first_line(error)}"}, b""
     try:
-        return _packed(target.run(prepared))
+        return packed(target.run(prepared))
     except MemoryError:
         return {"kind": "crashed", "message": "out of memory"}, b""
     except CrashedError as error:
@@ -70,20 +70,17 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return {"kind": "refused", "message": first_line(error)}, b""
 
 
-def _packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
+def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the message that holds outputs; of one that is no array of numbers only its type."""
     described: list[dict[str, Any]] = []
     data = []
     for output in outputs:
-        if isinstance(output, np.ndarray | np.generic):
-            array = np.asarray(output)
-            if not array.dtype.isnative:
-                array = array.astype(array.dtype.newbyteorder("="))
-        else:
-            array = np.empty(0, object)
-        if array.dtype.hasobject or array.dtype.kind not in "biufcV" or array.dtype.names is not None:
-            kind = type(output).__name__ if array.dtype == object and array.size == 0 else array.dtype.name
+        array = np.asarray(output) if isinstance(output, np.ndarray | np.generic) else None
+        if array is None or not (array.dtype.kind in "biufc" or type_name(array.dtype) in TYPES):
+            kind = type(output).__name__ if array is None else array.dtype.name
             described.append({"other": str(kind)[:80]})
             continue
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
         data.append(array.tobytes())
     return {"kind": "returned", "outputs": described}, b"".join(data)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from halfulp.conformance.case import Case
 from halfulp.conformance.targets.onnx_model import Prepared, prepare, versions
 
@@ -32,8 +34,10 @@ class Target:
         """Return the outputs; the interface takes the inputs in the model's order."""
         inputs = list(prepared.feeds.values())
         if hasattr(self._backend, "prepare"):
-            return list(self._backend.prepare(prepared.model, "CPU").run(inputs))
-        return list(self._backend.run_model(prepared.model, inputs, "CPU"))
+            outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
+        else:
+            outputs = self._backend.run_model(prepared.model, inputs, "CPU")
+        return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
 
 
 def _imported(name: str) -> Any:
