@@ -205,6 +205,8 @@ def test_a_selection() -> None:
     assert {one.group for one in chosen} == {*GROUPS}
     with pytest.raises(HalfulpError, match="no operator Pov"):
         list(cases("quick", ["Pov"]))
+    with pytest.raises(HalfulpError, match="no element type float31"):
+        list(cases("quick", types=["float31"]))
     with pytest.raises(HalfulpError, match="no version 99"):
         list(cases("quick", ["onnx.Pow"], ["99"]))
 

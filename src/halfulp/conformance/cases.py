@@ -10,7 +10,7 @@ from halfulp.conformance.generators import edge, hard, invalid, reproducibility,
 from halfulp.conformance.generators.build import Types, representative
 from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, find, ids
-from halfulp.types import TYPES
+from halfulp.types import TYPES, element_type
 
 Generator = Callable[[OpVersion, Types, Mode], Iterator[Case]]
 
@@ -43,13 +43,17 @@ def cases(
         versions: only these versions, such as ``"13"``.
         types: only where an input has one of these types.
 
+    Raises:
+        HalfulpError: there is no such operator, version or type.
+
     Example:
         >>> next(cases(operators=["onnx.Pow"], versions=["7"], types=["float16"])).id
         'onnx.Pow-7/float16,float16/values/0'
     """
     rows = list(selected(operators, versions))
+    names = {element_type(name).name for name in types}
     for row in rows:
-        pairs = [pair for pair in type_pairs(row) if not types or set(types) & set(pair)]
+        pairs = [pair for pair in type_pairs(row) if not names or names & set(pair)]
         newest = not any(
             (r.standard, r.name) == (row.standard, row.name) for r in rows[rows.index(row) + 1 :]
         )
