@@ -195,15 +195,20 @@ def _is_like(use: Use, broadcast: Broadcast) -> bool:
 
 
 def _relations(x: Shape, y: Shape) -> set[str]:
-    """Return how the shapes of two operands may relate."""
+    """Return how the shapes of two operands may relate; more than one thing where dims are not known."""
     if x is None or y is None:
-        return {"equal", "one element", "lower rank", "higher rank", "same rank"}
+        return {"equal", "one element", "channels", "vector", "lower rank", "higher rank", "same rank"}
     if x == y and None not in x:
         return {"equal"}
     found = set()
     if all(dim in (1, None) or isinstance(dim, str) for dim in y):
         found.add("one element")
-    if any(dim != 1 for dim in y):
+    if len(y) == 1 and len(x) > 1 and y != (1,):
+        # Some runtimes take a vector that is as long as dim 1 for one value per channel.
+        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+        found |= {"channels"} if len(x) > 2 and len(sizes) < 2 else set()
+        found |= {"vector"} if len(x) == 2 or len(sizes) == 2 or x[1] != y[0] else set()
+    elif any(dim != 1 for dim in y):
         found.add("same rank" if len(x) == len(y) else "lower rank" if len(y) < len(x) else "higher rank")
     return found
 
