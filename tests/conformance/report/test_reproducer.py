@@ -162,7 +162,8 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     case = next(cases("quick", [operator], types=["float32"]))
     program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))
     compile(program, name, "exec")
-    assert BUILT_IN[name].package in program.replace("np.asarray(x**y)", "numpy")
+    code = "".join(line for line in program.splitlines() if not line.startswith("#"))
+    assert name.partition("-")[0] in code
     assert "importlib" not in program
     assert "subprocess" not in program
 

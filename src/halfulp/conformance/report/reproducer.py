@@ -63,14 +63,17 @@ def reproducer(target: Target, entry: CaseEntry) -> Program:
 def _case(entry: CaseEntry) -> Case:
     """Return the case of an entry, so small that a person can read it."""
     small = sum(math.prod(shape) for shape in entry["shapes"]) <= _WHOLE
-    case = _told(entry)
-    if entry["example"] is not None and not small:
-        return case
-    again = _again(entry["id"])
-    if again is None or not _same(again, entry):
-        return case
+    told = _told(entry)
+    # What the entry does not tell of a case, such as its threads, is about reproducibility.
+    if entry["example"] is not None and not small and entry["group"] != "reproducibility":
+        return told
+    case = _again(entry["id"])
+    if case is None or not _same(case, entry):
+        return told
     # Whether a process dies may depend on all that it reads.
-    return again if small or entry["verdict"] in ("crashed", "hung") else _extremes(again)
+    if small or entry["verdict"] in ("crashed", "hung"):
+        return case
+    return _extremes(case) if entry["example"] is None else replace(case, inputs=told.inputs)
 
 
 def _same(case: Case, entry: CaseEntry) -> bool:

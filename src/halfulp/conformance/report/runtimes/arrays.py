@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.report.literals import VARIABLES, dtype, numpy_has
+from halfulp.conformance.targets.array_library import prepare
 from halfulp.protocols import Array
-from halfulp.specs.tensor import tensor_type
 
 LIBRARIES = ("numpy", "torch", "jax")
 
@@ -28,39 +28,34 @@ def _is_prelu(case: Case) -> bool:
     return case.row.kernel == "prelu"
 
 
-def _number(case: Case) -> bool:
-    """Tell whether the second operand is a Python number, as in ``x**3``."""
-    y = case.inputs[1]
-    return 1 in case.constants and y.ndim == 0 and y.dtype.kind in "iuf"
-
-
-def _fitted(case: Case) -> str:
+def _fitted(case: Case, *, number: bool) -> str:
     """Return the code that makes y a number, or gives it the shape that NumPy's broadcasting fits to x."""
-    x, y = case.inputs
-    if _number(case):
+    prepared, y = prepare(case), case.inputs[1]
+    if number and prepared.number is not None:
         return "y = y.item()\n"
-    shape = case.row.plan(tensor_type(x), tensor_type(y), case.attributes).y_shape
-    return "" if y.ndim == 0 or shape == y.shape else f"y = y.reshape({shape})\n"
+    return "" if prepared.y.shape == y.shape else f"y = y.reshape({prepared.y.shape})\n"
 
 
 def _numpy(case: Case) -> str:
     if _is_prelu(case):
-        return f"{_fitted(case)}got = np.where(x < 0, x * y, x)\n"
-    return f"{_fitted(case)}got = np.asarray(x**y).astype(x.dtype)\n"
+        return f"{_fitted(case, number=False)}got = np.where(x < 0, x * y, x)\n"
+    return f"{_fitted(case, number=True)}got = np.asarray(x**y).astype(x.dtype)\n"
 
 
 def _torch(case: Case) -> str:
     x, y = case.inputs
-    compute = "torch.where(x < 0, x * y, x)" if _is_prelu(case) else "torch.pow(x, y)"
+    is_prelu = _is_prelu(case)
+    fitted = _fitted(case, number=not is_prelu)
+    compute = "torch.where(x < 0, x * y, x)" if is_prelu else "torch.pow(x, y)"
     back = "got.numpy()"
     if not numpy_has(x.dtype):
         back = f"got.view(torch.{_bits(x)}).numpy().view({dtype(x.dtype)})"
     return (
         "import torch\n\n"
         f"torch.set_num_threads({case.threads or 1})\n"
-        f"{_fitted(case)}"
+        f"{fitted}"
         f"{_tensor('x', x)}"
-        f"{'' if _number(case) else _tensor('y', y)}"
+        f"{'' if 'item' in fitted else _tensor('y', y)}"
         f"got = {compute}.to(x.dtype)\n"
         f"got = {back}\n"
     )
@@ -77,15 +72,17 @@ def _bits(array: Array) -> str:
 
 
 def _jax(case: Case) -> str:
+    fitted = _fitted(case, number=True)
+    constants = case.constants | {1} if "item" in fitted else case.constants
     formula = (
         "jax.numpy.where(x < 0, x * y, x)" if _is_prelu(case) else "jax.numpy.power(x, y).astype(x.dtype)"
     )
-    fed = ", ".join(name for place, name in enumerate(VARIABLES[:2]) if place not in case.constants)
-    held = "x = jax.numpy.asarray(x)\n" if 0 in case.constants else ""
+    fed = ", ".join(name for place, name in enumerate(VARIABLES[:2]) if place not in constants)
+    held = "x = jax.numpy.asarray(x)\n" if 0 in constants else ""
     return (
         "import jax\n\n"
         'jax.config.update("jax_platforms", "cpu")\n'
         'jax.config.update("jax_enable_x64", True)\n'
-        f"{_fitted(case)}{held}"
+        f"{fitted}{held}"
         f"got = np.asarray(jax.jit(lambda {fed}: {formula})({fed}))\n"
     )
