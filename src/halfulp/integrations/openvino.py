@@ -1,15 +1,14 @@
 """OpenVINO with exact Power and PReLU: both in an openvino.Model become ours, for the CPU plugin.
 
-The plugin computes f64 in f32, and i64 and u64 in i32. An internal attribute of its own keeps a node from that;
-Python can't make one, but reading a model that carries it gives one to copy. So tensors of these types are
-followed from each operator of ours to the ends of where the attribute is heeded, and all on the way is marked.
-Where something on the way would narrow them all the same, the model is refused.
+The plugin computes f64 in f32, and i64 and u64 in i32. A mark (:mod:`halfulp.integrations.openvino_mark`) keeps a
+node from that. So tensors of these types are followed from each operator of ours to the ends of where the mark is
+heeded, and all on the way gets it. 64-bit integers that one operator of ours hands to the next are disguised as i32.
+Where something on the way would narrow a tensor all the same, the model is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import openvino as ov
 from openvino.utils import replace_node
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.integrations.openvino_mark import constant_node, keeps_wide_types, mark
 from halfulp.integrations.openvino_operators import (
     OPERATORS,
     ROWS,
@@ -25,7 +25,6 @@ from halfulp.integrations.openvino_operators import (
     HalfulpPower,
     HalfulpPReLU,
     array_of,
-    tensor_of,
 )
 
 # They move elements of any type untouched: their first input, by the others.
@@ -82,6 +81,11 @@ def _replace(model: ov.Model, *, is_body: bool) -> None:
     for node in model.get_ordered_ops():
         if node.get_type_name() in _MOVERS | _NAMES and _wide_ends(node):
             _fold(node)
+    # By these, not by what an end's get_node gives, which is an object without our methods.
+    members = {node.get_name(): node for node in model.get_ordered_ops()}
+    for node in list(members.values()):
+        if _is_ours(node) and _type(node.output(0)) in ("i64", "u64"):
+            _carry(node, members)
     model.validate_nodes_and_infer_types()
 
 
@@ -112,7 +116,7 @@ class _Marking:
         """
         while self._queue:
             node = self._queue.pop()
-            _mark(node)
+            mark(node)
             # The other inputs of a mover say where to, not what.
             for end in node.inputs()[:1] if node.get_type_name() in _MOVERS else node.inputs():
                 if _type(end) in WIDE:
@@ -126,7 +130,7 @@ class _Marking:
         node = end.get_source_output().get_node()
         if node.get_type_name() == "Constant":
             # A copy: the constant itself may feed nodes that want it narrowed.
-            end.replace_source_output(_constant(array_of(node), node.get_friendly_name()).output(0))
+            end.replace_source_output(constant_node(array_of(node), node.get_friendly_name()).output(0))
         elif not (node.get_type_name() == "Parameter" or _carries(node)):
             raise _narrowed(_type(end), f"comes from {_label(node)}, which the CPU plugin computes in less")
         else:
@@ -136,11 +140,13 @@ class _Marking:
         node = end.get_node()
         if node.get_name() not in self._members:
             return
-        if _is_ours(source) and _type(end) in ("i64", "u64") and node.get_type_name() != "Result":
+        taken = _is_ours(node) or node.get_type_name() in ("Convert", "Result")
+        if _is_ours(source) and _type(end) in ("i64", "u64") and not taken:
             # Mark or no mark, the plugin puts a conversion to i32 there.
             raise _narrowed(
                 _type(end),
-                f"goes from {_label(source)} to {_label(node)}; it is kept only to a model's output",
+                f"goes from {_label(source)} to {_label(node)}; it is kept only to a model's output, a Convert or"
+                " a Power",
             )
         if _carries(node) and (end.get_index() == 0 or _is_ours(node)):
             self._enter(node)
@@ -187,7 +193,7 @@ def _fold(node: Any) -> None:
     are_constant = [source.get_type_name() == "Constant" for source in sources]
     if all(are_constant):
         values = node.compute(*map(array_of, sources)) if _is_ours(node) else _moved(node, sources)
-        constant = _constant(np.asarray(values), node.get_friendly_name())
+        constant = constant_node(np.asarray(values), node.get_friendly_name())
         ends = list(node.output(0).get_target_inputs())
         if _type(constant.output(0)) in WIDE and any(
             end.get_node().get_type_name() == "Result" for end in ends
@@ -200,18 +206,34 @@ def _fold(node: Any) -> None:
         raise _narrowed(_type(node.output(0)), f"is a constant that {_label(node)} moves as others say")
 
 
+def _carry(node: Any, members: Mapping[str, Any]) -> None:
+    """Let 64-bit integers go from one operator of ours to the next as i32, which the plugin does not touch."""
+    output = node.output(0)
+    ends = [(end, members.get(end.get_node().get_name())) for end in output.get_target_inputs()]
+    results = [end for end, target in ends if target is not None and not _is_ours(target)]
+    ours = [(end, target) for end, target in ends if target is not None and _is_ours(target)]
+    if not ours:
+        return
+    kind, names = _type(output), output.get_names()
+    node.carry("out")
+    node.constructor_validate_and_infer_types()
+    for end, target in ours:
+        target.carry(str(end.get_index()))
+    if results:
+        last = HalfulpConvert([output], operands=kind, carried="0", destination_type=kind)
+        last.set_friendly_name(node.get_friendly_name())
+        output.get_tensor().set_names(set())
+        last.output(0).get_tensor().set_names(names)
+        mark(last)
+        for end in results:
+            end.replace_source_output(last.output(0))
+
+
 def _moved(node: Any, sources: list[Any]) -> Any:
     outputs = [ov.Tensor(node.get_output_element_type(0), ov.Shape())]
     if not node.evaluate(outputs, [source.get_tensor_view() for source in sources]):
         raise _narrowed(_type(node.output(0)), f"is a constant that {_label(node)} moves")
     return array_of(outputs[0])
-
-
-def _constant(values: Any, name: str) -> Any:
-    constant = ov.opset13.constant(tensor_of(values))
-    constant.set_friendly_name(name)
-    _mark(constant)
-    return constant
 
 
 def _bodies(node: Any) -> Iterator[ov.Model]:
@@ -242,55 +264,3 @@ def _label(node: Any) -> str:
 
 def _narrowed(kind: str, why: str) -> UnsupportedError:
     return UnsupportedError(f"a tensor of {kind} {why}")
-
-
-# The mark.
-
-_KEY = "DisablePrecisionConversion_0"
-
-_CARRIER = """<net name="carrier" version="11">
-  <layers>
-    <layer id="0" name="x" type="Parameter" version="opset1">
-      <data shape="1" element_type="f32"/>
-      <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
-      <output><port id="0" precision="FP32"><dim>1</dim></port></output>
-    </layer>
-    <layer id="1" name="y" type="Result" version="opset1">
-      <input><port id="0" precision="FP32"><dim>1</dim></port></input>
-    </layer>
-  </layers>
-  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
-</net>"""
-
-
-@cache
-def _attribute() -> Any:
-    """Return the plugin's attribute, or None where this version has none."""
-    (x,) = ov.Core().read_model(_CARRIER.encode(), b"").get_parameters()
-    info = x.get_rt_info()
-    return info[_KEY] if _KEY in list(info.keys()) else None
-
-
-def _mark(node: Any) -> None:
-    if _attribute() is not None:
-        node.set_rt_info(_attribute(), _KEY)
-
-
-@cache
-def keeps_wide_types() -> bool:
-    """Return whether the installed version keeps f64, i64 and u64: whether some values pass it bit for bit."""
-    numbers = (np.array([1e300, 1 / 3, -np.inf]), np.array([2**63 - 1, -5, 1 << 40]))
-    for values in (*numbers, np.array([2**64 - 1, 5, 1 << 40], np.uint64)):
-        ones = _constant(np.ones_like(values), "one")
-        x = ov.opset13.parameter([3], values.dtype)
-        kind = tensor_of(values).element_type.get_type_name()
-        power = HalfulpPower([x.output(0), ones.output(0)], operands=f"{kind},{kind}", auto_broadcast="numpy")
-        _mark(x)
-        _mark(power)
-        try:
-            (got,) = ov.Core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
-        except RuntimeError:  # the operator's own: what arrived was narrower
-            return False
-        if got.tobytes() != values.tobytes():
-            return False
-    return True

@@ -39,9 +39,13 @@ _HELD_AS = {
 
 
 class _Operator(ov.Op):
-    """An operator of ours. Reading a model back makes one without arguments, then visits its attributes."""
+    """An operator of ours. Reading a model back makes one without arguments, then visits its attributes.
 
-    names: tuple[str, ...] = ("operands",)
+    ``carried`` lists the inputs, by number, and "out" for the output, whose 64-bit integers come as pairs of i32 along
+    one more dim, the last.
+    """
+
+    names: tuple[str, ...] = ("operands", "carried")
 
     def __init__(self, inputs: Any = None, **attributes: str) -> None:
         super().__init__(self)
@@ -60,6 +64,8 @@ class _Operator(ov.Op):
 
     def validate_and_infer_types(self) -> None:
         kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
+        if self._is_carried("out"):
+            kind, shape = "int32", None if shape is None else (*shape, 2)
         partial = (
             ov.PartialShape.dynamic() if shape is None else ov.PartialShape([_dim(dim) for dim in shape])
         )
@@ -78,21 +84,35 @@ class _Operator(ov.Op):
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
         # OpenVINO's sequences end by a C++ exception, which takes longer than all of this: no iteration here.
         declared = self.attributes["operands"].split(",")
-        operands = [self._read(inputs[index], kind) for index, kind in enumerate(declared)]
+        operands = [self._read(inputs[index], kind, index) for index, kind in enumerate(declared)]
         self._write(outputs[0], np.asarray(self.compute(*operands)))
         return True
 
     def _operand(self, index: int) -> TensorType:
         # The declared type: by the time that a plugin asks again it may have narrowed the input's.
         kind = ROWS[self.attributes["operands"].split(",")[index]].name
-        return TensorType(kind, dims(self.get_input_partial_shape(index)))
+        shape = dims(self.get_input_partial_shape(index))
+        return TensorType(kind, shape[:-1] if shape is not None and self._is_carried(str(index)) else shape)
 
-    def _read(self, tensor: Any, declared: str) -> Array:
+    def _is_carried(self, end: str) -> bool:
+        return end in self.attributes["carried"].split(",")
+
+    def carry(self, end: str) -> None:
+        """Have an input, or the output, carried; types and shapes are to be inferred again, producers first."""
+        self.attributes["carried"] = ",".join(filter(None, [self.attributes["carried"], end]))
+
+    def _read(self, tensor: Any, declared: str, index: int) -> Array:
         held = tensor.element_type.get_type_name()
+        if self._is_carried(str(index)):
+            self._check_held(held, "i32")
+            pairs = array_of(tensor)
+            return pairs.view(ROWS[declared].dtype).reshape(pairs.shape[:-1])
         self._check_held(held, declared)
         return array_of(tensor) if held == declared else _cast(array_of(tensor), declared)
 
     def _write(self, tensor: Any, values: Array) -> None:
+        if self._is_carried("out"):
+            values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(np.int32)
         declared = str(TYPES[values.dtype.name].openvino)
         held = tensor.element_type.get_type_name()
         self._check_held(held, declared)
@@ -116,7 +136,7 @@ class _Operator(ov.Op):
 class HalfulpPower(_Operator):
     """Power-1, correctly rounded."""
 
-    names = ("operands", "auto_broadcast")
+    names = (*_Operator.names, "auto_broadcast")
 
     def result(self, *operands: TensorType) -> TensorType:
         return op("openvino.Power-1").infer(*operands, auto_broadcast=self.attributes["auto_broadcast"])
@@ -138,7 +158,7 @@ class HalfulpPReLU(_Operator):
 class HalfulpConvert(_Operator):
     """A conversion to or from a type that the CPU plugin would narrow on the way; every value is rounded once."""
 
-    names = ("operands", "destination_type")
+    names = (*_Operator.names, "destination_type")
 
     def result(self, *operands: TensorType) -> TensorType:
         return TensorType(ROWS[self.attributes["destination_type"]].name, operands[0].shape)
