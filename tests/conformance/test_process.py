@@ -138,11 +138,11 @@ def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.Mon
 
 def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTY", "hangs")
-    with Process(FAULTY, time_limit=0.5) as process:
+    with Process(FAULTY, time_limit=2) as process:
         process.start()
         started = time.monotonic()
-        assert process.run(MARKED) == Outcome("hung", "no answer in 0.5 s")
-        assert time.monotonic() - started < 5
+        assert process.run(MARKED) == Outcome("hung", "no answer in 2 s")
+        assert time.monotonic() - started < 10
         assert isinstance(process.run(ORDINARY), list)
 
 

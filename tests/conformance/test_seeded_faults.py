@@ -113,7 +113,7 @@ def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.M
 
 
 def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=1.0)
+    document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=2.0)
     hung = found(document, "hung")
     assert hung
     assert all("/broadcast/" in id for id in hung)
