@@ -31,7 +31,7 @@ DOCUMENT: dict[str, Any] = {
                     "verdict": "wrong",
                     "wrong": 3,
                     "max_ulp": 9.0,
-                    "shapes": [[[[2, 3, 4], [3]], []], [[[2, 3], [2]], ["axis", "broadcast"]]],
+                    "shapes": [[[[2, 3, 4], [4]], []], [[[2, 3], [2]], ["axis", "broadcast"]]],
                 },
             },
             "differs": ["position", "scalar exponent", "constant folding"],
@@ -111,6 +111,7 @@ def test_a_constant_exponent_that_was_measured(
         ((2, 3, 4), (4,), {}, True),
         ((2, "N", None), (None,), {}, True),
         (None, (3,), {}, True),
+        ((2, 3, 3), (3,), {}, False),
         ((2, 3, 4), (1,), {}, False),
         ((2, 3, 4), (1, 3, 4), {}, False),
         ((2, 3), (2, 3), {}, False),
@@ -268,6 +269,20 @@ def test_an_unmeasured_target_speaks_by_its_documents() -> None:
     assert (said.verdict, said.is_finding) == ("refused", True)
     assert said.conversion is not None
     assert said.conversion.needed
+
+
+def test_a_slope_that_openvino_takes_for_one_per_channel() -> None:
+    openvino = asked("openvino==2026.4.1")
+    for x, slope, verdict in (
+        ((1, 3, 4, 3), (3,), "wrong"),
+        (("N", "C", 4, 3), (3,), "wrong"),
+        ((1, 3, 4, 5), (5,), "exact"),
+        ((1, 3, 4, 3), (3, 1, 1), "exact"),
+        ((1, 3, 4, 3), (1,), "exact"),
+    ):
+        operands = Operand("x", "float32", x), Operand("slope", "float32", slope)
+        node = Use("n", "onnx.PRelu-16", "16", operands, Operand("z"))
+        assert statement(node, openvino, ()).verdict == verdict
 
 
 def test_what_ships_is_sound() -> None:
