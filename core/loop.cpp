@@ -11,6 +11,7 @@ namespace halfulp {
 
 // Shares are small enough that a thread comes back ten times a second even at a microsecond an element.
 static constexpr ptrdiff_t tiles_a_share = 64;
+static constexpr ptrdiff_t cache_line = 64;
 
 namespace {
 
@@ -65,6 +66,15 @@ inline void copy_row(char* to, const char* from, size_t bytes) {
         case 16: std::memcpy(to, from, 16); break;
         default: std::memcpy(to, from, bytes);
     }
+}
+
+// Asks for memory that will be needed soon.
+inline void prefetch(const char* from, ptrdiff_t bytes) {
+    for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i);
+}
+
+inline void prefetch_to_write(char* from, ptrdiff_t bytes) {
+    for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 1);
 }
 
 // Gathers (to packed) or scatters (from packed) a box of words; memcpy because they may be unaligned.
@@ -209,6 +219,11 @@ private:
         };
         for (ptrdiff_t i = first; i < end; i += tile_size) {
             int n = static_cast<int>(std::min<ptrdiff_t>(tile_size, end - i));
+            // The next tile's memory comes while this one is computed. (Prefetching never faults.)
+            ptrdiff_t next = i + tile_size;
+            for (int k : {role_x, role_y})
+                prefetch(views[k].data + next * views[k].strides[0], tile_size * views[k].strides[0]);
+            prefetch_to_write(out.data + next * out.strides[0], tile_size * out.strides[0]);
             f_(address(role_x, i), address(role_y, i), out.data + i * out.strides[0], n);
         }
     }

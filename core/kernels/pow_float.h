@@ -176,6 +176,32 @@ HALFULP_INLINE double power_of(double x) {
     else return x * __builtin_sqrt(x) * one;
 }
 
+// An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.
+HALFULP_INLINE double product_exponent(double y) { return y >= 2 && y <= 15 && (y + 0x1p52) - 0x1p52 == y ? y : 0; }
+
+// x^y by squaring, and not zero in `lost` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are,
+// has no rounded ones: its factors have no more bits than it has.
+struct ProductPower {
+    double value;
+    uint64_t lost;
+};
+
+// With the bits of y from the least on; the unused factors are 1.
+template <int bits_left>
+HALFULP_INLINE void multiply_by_powers(ProductPower& power, double square, uint64_t bits) {
+    double factor = (bits & 1) != 0 ? square : 1, root = bits > 1 ? square : 1;
+    DoubleDouble product = two_product(power.value, factor), next = two_product(root, root);
+    power.value = product.high;
+    power.lost |= bits_of(product.low) << 1 | bits_of(next.low) << 1;
+    if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
+}
+
+HALFULP_INLINE ProductPower power_by_products(double x, double y) {
+    ProductPower power{1, y > 0 ? uint64_t{0} : 1};
+    multiply_by_powers<4>(power, x, bits_of(y + 0x1p52) & 15);
+    return power;
+}
+
 // The pair phase is cut where its loops are: the fewer operations a round has, and the fewer wait for each other, the
 // more rounds a processor has under way.
 

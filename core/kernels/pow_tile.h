@@ -175,6 +175,16 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     }
 }
 
+template <Element type>
+HALFULP_INLINE uint32_t round_once(double magnitude) {
+    if constexpr (type == Element::float32) {
+        return word_of(static_cast<float>(magnitude));
+    } else {
+        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
+        return static_cast<uint32_t>(encoding > row(type).largest ? row(type).overflow : encoding);
+    }
+}
+
 // What the phases that a tile went through leave: magnitudes in lanes, and the flags of those undecided.
 template <Element type>
 struct FloatLanes {
@@ -246,6 +256,27 @@ struct FloatLanes {
         round_by([](float power) { return round_again<type>(power); }, n);
     }
 
+    // Powers with small integral exponents that doubles hold: ties, above all. Clears their flags.
+    template <typename Y>
+    void settle_exact(const float* x, const Y* y, int n) {
+        alignas(64) double whole[tile_size];
+        uint32_t any = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            whole[i] = product_exponent(y[i]);
+            any |= flags[i] & (whole[i] > 0 ? 1 : 0);
+        }
+        if (!any) return;
+        any = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            ProductPower power = power_by_products(absolute(x[i]), whole[i]);
+            uint32_t encoding = round_once<type>(power.value), flag = power.lost == 0 ? 0 : flags[i];
+            lanes[i] = flag == flags[i] ? lanes[i] : encoding;
+            flags[i] = flag;
+            any |= flag;
+        }
+        any_flag = any;
+    }
+
 private:
     // What matters from now on is whether the float is undecided between two elements of the type.
     template <typename Round>
@@ -283,6 +314,7 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
         case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, n); break;
     }
     if constexpr (type != Element::float32) power.round(n);
+    if (power.any_flag) power.settle_exact(x, y, n);
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
