@@ -215,6 +215,11 @@ def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     return result
 
 
+def _plain(operand: Any, other: Array) -> Any:
+    """Return a NumPy scalar beside an array as an array, which the core takes at once; all else as it is."""
+    return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
+
+
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
@@ -242,9 +247,11 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """
     base, exponent = x, y
     if type(x) is np.ndarray:
-        exponent = exponent_array(y) if is_number(y) else y
+        exponent = exponent_array(y) if is_number(y) else _plain(y, x)
     elif type(y) is np.ndarray and is_number(x):
         base = number_array(x, y.dtype)
+    elif type(y) is np.ndarray:
+        base = _plain(x, y)
     result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result
@@ -272,7 +279,9 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
         array([-0.5, -0. ,  3. ])
     """
-    factor = number_array(slope, x.dtype) if type(x) is np.ndarray and is_number(slope) else slope
+    factor = slope
+    if type(x) is np.ndarray:
+        factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
     result = _core.apply(_core.PRELU, x, factor, out, None)
     if result is not None:
         return result
