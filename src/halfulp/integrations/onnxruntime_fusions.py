@@ -48,7 +48,8 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
                 disabled_optimizers=["ConstantFolding"],
             )
         except Exception as error:  # of a class of onnxruntime's own, for want of a public one
-            reason = printable(str(error).strip().splitlines()[0].rpartition(" : ")[2])
+            text = str(error).strip() or type(error).__name__
+            reason = printable(text.splitlines()[0].rpartition(" : ")[2])
             raise UnsupportedError(f"{file}: onnxruntime can't fuse it: {reason}") from None
         finally:
             for name, value in before.items():
