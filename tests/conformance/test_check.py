@@ -127,6 +127,10 @@ def test_known_findings(tmp_path: Path) -> None:
             "nothing of this selection is for",
         ),
         ({"operators": ["openvino.PReLU-1"]}, "nothing of this selection is for the target onnx-reference"),
+        ({"mode": "fast"}, "no such mode"),
+        ({"processes": 0}, "processes > 0"),
+        ({"time_limit": 0}, "time_limit and"),
+        ({"ulp_limit": float("nan")}, "ulp_limit must be >= 0"),
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],
 )

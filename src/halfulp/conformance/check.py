@@ -112,6 +112,10 @@ def check(
         >>> report.document["summary"]["wrong"], report.ok
         (0, True)
     """
+    if mode not in ("quick", "full"):
+        raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
+    if not (ulp_limit >= 0 and time_limit > 0 and (processes is None or processes > 0)):
+        raise HalfulpError("ulp_limit must be >= 0, time_limit and processes > 0")
     return check_target(
         find(target),
         mode=mode,
