@@ -198,6 +198,17 @@ def test_a_finding_opens_with_its_program_and_copies_it(driver: Driver, several:
     assert not visible(driver, "#findings tr.detail")
 
 
+def test_what_depends_on_the_surroundings_is_listed(driver: Driver, several: Path) -> None:
+    show(driver, several, hash="#verdict=wrong")
+    (link, *_) = visible(driver, "#reproducibility td a")
+    assert link.text.endswith("differ")
+    link.click()
+    assert ask(driver, "document.activeElement.closest('details').id") == "differs-2-position"
+    assert "0.7, 2.5 gives 0.40996" in visible(driver, "#differs-2-position li")[0].text
+    # The address keeps the state.
+    assert ask(driver, "location.hash") == "#verdict=wrong"
+
+
 def test_keyboard(driver: Driver, several: Path) -> None:
     show(driver, several)
 

@@ -255,6 +255,7 @@ class _Difference(NamedTuple):
 
 
 class _Aspect(NamedTuple):
+    target: Target
     tested: int
     differs: list[_Difference]
 
@@ -274,6 +275,6 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]
                 for e in entries
                 if e["verdict"] == "differs"
             ]
-            cells.append(_Aspect(sum(e["verdict"] != "not tested" for e in entries), differs))
+            cells.append(_Aspect(target, sum(e["verdict"] != "not tested" for e in entries), differs))
         table.append((aspect, cells))
     return table

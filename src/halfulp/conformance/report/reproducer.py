@@ -31,6 +31,8 @@ Program = tuple[str, ...]
 
 # Up to how many elements a program has all of a case's inputs.
 _WHOLE = 64
+# What comes of documents that are not about cases of ours.
+_STRANGE = (HalfulpError, ValueError, ArithmeticError, LookupError)
 _PRINTED = (
     'for name, value in (("{}", {}), ("{}", {})):\n'
     '    print(name, value, "0x" + value.tobytes()[::-1].hex())\n'
@@ -56,7 +58,7 @@ def reproducer(target: Target, entry: CaseEntry) -> Program:
             _expected(entry),
             _report(entry),
         )
-    except (HalfulpError, ValueError, ArithmeticError, LookupError) as error:
+    except _STRANGE as error:
         return (_found(target, entry) + f"# no program for it: {one_line(str(error))}\n",)
 
 
@@ -134,6 +136,13 @@ def _generated(operator: str, types: tuple[str, ...], group: Group, mode: Mode) 
 
 def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     """Return the program that computes the same element in two surroundings; nothing where ours are others by now."""
+    try:
+        return _repetition(target, entry)
+    except _STRANGE:
+        return ()
+
+
+def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     example = entry["example"]
     again = None if example is None else _again(example["case"])
     first = None if again is None or again.twin_of is None else _again(again.twin_of)

@@ -118,11 +118,20 @@ function details(found) {
   }
   if (found.elements && found.wrong) fact("wrong", `${found.wrong.toLocaleString("en")} of ${found.elements.toLocaleString("en")} elements`);
   const text = found.program.map((piece) => data.pieces[piece]).join("");
-  const copy = make("button", { type: "button", class: "copy" }, "Copy");
-  copy.addEventListener("click", () => copyText(text, copy));
+  const copy = copyButton(text);
   return [make("dl", {}, ...facts), make("div", { class: "program" },
     make("div", {}, make("b", {}, "A program that shows it"), copy),
     make("pre", { tabindex: "0", "aria-label": "Program" }, make("code", {}, text)))];
+}
+
+function copyButton(text) {
+  const button = make("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", () => copyText(text, button));
+  return button;
+}
+
+for (const program of document.querySelectorAll(".differing .program")) {
+  program.querySelector("pre").before(copyButton(program.querySelector("code").textContent));
 }
 
 async function copyText(text, button) {

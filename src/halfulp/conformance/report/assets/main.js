@@ -23,13 +23,15 @@ theme.hidden = false;
 
 // Links within the page only scroll: the address keeps the state.
 document.addEventListener("click", (event) => {
-  const link = event.target.closest('nav a, .skip');
-  if (!link) return;
+  const link = event.target.closest('a[href^="#"]');
+  if (!link || event.defaultPrevented) return;
   event.preventDefault();
-  const heading = byId(link.hash.slice(1)).querySelector("h2");
-  heading.scrollIntoView();
-  heading.tabIndex = -1;
-  heading.focus({ preventScroll: true });
+  const place = byId(link.hash.slice(1));
+  if (place.tagName === "DETAILS") place.open = true;
+  const goal = place.querySelector("h2, summary");
+  if (goal.tagName === "H2") goal.tabIndex = -1;
+  goal.scrollIntoView();
+  goal.focus({ preventScroll: true });
 });
 
 for (const element of document.querySelectorAll(".scripted, #filters")) element.hidden = false;
