@@ -285,6 +285,34 @@ def test_a_slope_that_openvino_takes_for_one_per_channel() -> None:
         assert statement(node, openvino, ()).verdict == verdict
 
 
+FLOATS, INTS, LONGS = ("float32", ("N",)), ("int32", ("N",)), ("int64", ("N",))
+
+
+@pytest.mark.parametrize(
+    ("target", "node", "verdict", "depends"),
+    [
+        ("onnxruntime==1.31.1", use(FLOATS, FLOATS), "within", ()),
+        ("onnxruntime==1.31.1", use(("bfloat16", ("N",)), FLOATS), "refused", ()),
+        ("onnxruntime==1.31.1", use(LONGS, LONGS), "wrong", ()),
+        ("onnxruntime==1.31.1", use(LONGS, np.array(1)), "wrong", ()),
+        ("onnxruntime==1.31.1", use(FLOATS, np.array(2, np.float32)), "exact", ()),
+        ("onnxruntime==1.31.1", use(FLOATS, FLOATS, "onnx.PRelu-7"), "exact", ()),
+        ("onnxruntime==1.20.1", use(FLOATS, FLOATS, "onnx.PRelu-7"), "wrong", ()),
+        ("openvino==2026.4.1", use(("float64", ("N",)), ("float64", ("N",))), "wrong", ()),
+        ("openvino==2026.4.1", use(INTS, INTS, "openvino.Power-1"), "wrong", ()),
+        ("torch==2.13.0", use(FLOATS, FLOATS), "within", ("position", "length", "threads")),
+        ("torch==2.13.0", use(FLOATS, np.array(3, np.float32)), "within", ()),
+        ("numpy==2.4.6", use(INTS, np.array(-1)), "refused", ()),
+        ("numpy==2.4.6", use(INTS, np.array(2)), "exact", ()),
+        ("jax==0.10.2", use(FLOATS, FLOATS, "onnx.PRelu-16"), "wrong", ()),
+        ("onnx-reference==1.23.2", use(FLOATS, FLOATS, "onnx.PRelu-16"), "wrong", ()),
+    ],
+)
+def test_what_is_known_of_runtimes(target: str, node: Use, verdict: str, depends: tuple[str, ...]) -> None:
+    said = statement(node, asked(target), ())
+    assert (said.verdict, said.depends) == (verdict, depends)
+
+
 def test_what_ships_is_sound() -> None:
     for name, versions in available().items():
         for version in versions:

@@ -128,9 +128,9 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
     row = _row(use, target)
     if row is None:
         return _unmeasured(use, target, changed)
-    if row.verdict == "refused" and not row.groups:
-        return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
     constant = _constant(use, row)
+    if row.verdict == "refused" and not row.groups and constant is None:
+        return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
     groups = [group for group in row.groups if _touches(use, group, constant)]
     if constant is not None:
         groups.insert(0, constant)
