@@ -13,6 +13,8 @@ namespace halfulp {
 static constexpr ptrdiff_t tiles_a_share = 64;
 static constexpr ptrdiff_t cache_line = 64;
 
+static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
+
 namespace {
 
 template <typename Word>
@@ -102,8 +104,74 @@ void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
     });
 }
 
+#if __has_builtin(__builtin_shufflevector)
+// A square of words transposed, `side` to a vector of 16 bytes, in log2(side) rounds of interleaving.
+template <typename Word>
+struct Square {
+    static constexpr int side = 16 / sizeof(Word);
+    typedef Word Row [[gnu::vector_size(16)]];
+
+    Row rows[side];
+
+    template <int... i>
+    void interleave(std::integer_sequence<int, i...>) {
+        Row next[side];
+        for (int k = 0; k < side / 2; ++k) {
+            const Row &a = rows[k], &b = rows[k + side / 2];
+            next[2 * k] = __builtin_shufflevector(a, b, (i / 2 + i % 2 * side)...);
+            next[2 * k + 1] = __builtin_shufflevector(a, b, (i / 2 + i % 2 * side + side / 2)...);
+        }
+        for (int k = 0; k < side; ++k) rows[k] = next[k];
+    }
+
+    void transpose() {
+        for (int round = 1; round < side; round *= 2) interleave(std::make_integer_sequence<int, side>{});
+    }
+};
+
+// Gathers a box of two axes whose neighbours in memory lie along the first one. Returns whether it did: sides that are
+// no multiples of a square's are left to copy_box, which takes four times as long.
+template <typename Word>
+bool gather_transposed(const Box& box, const char* data, void* packed_words) {
+    constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
+    if (box.axes != 2 || box.stride[0] != size || box.extent[0] % side != 0 || box.extent[1] % side != 0) return false;
+    char* packed = static_cast<char*>(packed_words);
+    for (ptrdiff_t j = 0; j < box.extent[1]; j += side) {
+        for (ptrdiff_t i = 0; i < box.extent[0]; i += side) {
+            Square<Word> square;
+            for (ptrdiff_t k = 0; k < side; ++k)
+                std::memcpy(&square.rows[k], data + (j + k) * box.stride[1] + i * size, 16);
+            square.transpose();
+            for (ptrdiff_t k = 0; k < side; ++k)
+                std::memcpy(packed + ((i + k) * box.extent[1] + j) * size, &square.rows[k], 16);
+        }
+    }
+    return true;
+}
+#else
+template <typename Word>
+bool gather_transposed(const Box&, const char*, void*) {
+    return false;
+}
+#endif
+
 template <bool gather>
 void copy_box(const Box& box, const View& view, char* data, void* packed) {
+    if (gather && !view.swapped) {
+        switch (view.item_size) {
+            case 1:
+                if (gather_transposed<uint8_t>(box, data, packed)) return;
+                break;
+            case 2:
+                if (gather_transposed<uint16_t>(box, data, packed)) return;
+                break;
+            case 4:
+                if (gather_transposed<uint32_t>(box, data, packed)) return;
+                break;
+            default:
+                if (gather_transposed<uint64_t>(box, data, packed)) return;
+        }
+    }
     switch (view.item_size) {
         case 1: return copy_box<uint8_t, gather>(box, data, false, packed);
         case 2: return copy_box<uint16_t, gather>(box, data, view.swapped, packed);
@@ -159,7 +227,8 @@ int Loop::fastest_axis(const View& view) const {
     return fastest;
 }
 
-// Where an input runs along another axis than the output, a square tile uses whole cache lines of both.
+// Where an input runs along another axis than the output, a square tile uses whole cache lines of both; and a panel, a
+// square's width of rows that are as long as a tile, besides leaves the other operands where they are.
 void Loop::choose_tile() {
     int last = shape_.dims - 1;
     for (int i = 0; i <= last; ++i) tile_extent_[i] = 1;
@@ -176,7 +245,12 @@ void Loop::choose_tile() {
         room /= tile_extent_[axis];
         axes[count++] = axis;
     };
-    if (crossing >= 0) {
+    if (crossing >= 0 && shape_.extent[last] >= worth_a_panel) {
+        room = panel_rows * tile_size;
+        take(last, tile_size);
+        take(crossing, panel_rows);
+        is_panel_ = true;
+    } else if (crossing >= 0) {
         take(last, 16);
         take(crossing, room);
     } else {
@@ -264,8 +338,9 @@ private:
                 boxes[k].stride[i] = loop_.views_[k].strides[axis];
             }
         }
-        const void* inputs[2];
         for (int k = 0; k < role_count; ++k) boxes[k].axes = loop_.tile_axes_;
+        if (loop_.is_panel_) return run_panel(boxes, n);
+        const void* inputs[2];
         for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], loop_.views_[k].data + offset_[k], n);
         const View& out = loop_.views_[role_out];
         char* target = out.data + offset_[role_out];
@@ -277,6 +352,39 @@ private:
         }
     }
 
+    // Row by row; what does not lie in rows goes by way of the buffers.
+    void run_panel(const Box (&boxes)[role_count], int n) {
+        const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
+        const char* inputs[2];
+        ptrdiff_t strides[2];
+        for (int k : {role_x, role_y}) {
+            char* data = loop_.views_[k].data + offset_[k];
+            bool in_rows = has_direct_rows(boxes[k], loop_.views_[k], data);
+            inputs[k] = in_rows ? data : gather(k, boxes[k], data, n);
+            strides[k] = in_rows ? boxes[k].stride[0] : length * loop_.views_[k].item_size;
+        }
+        const View& out = loop_.views_[role_out];
+        char* target = out.data + offset_[role_out];
+        bool in_rows = has_direct_rows(boxes[role_out], out, target);
+        for (ptrdiff_t i = 0; i < rows; ++i) {
+            for (int k : {role_x, role_y})
+                if (boxes[k].stride[1] == loop_.views_[k].item_size)
+                    prefetch(inputs[k] + (i + 1) * strides[k], length * boxes[k].stride[1]);
+            if (in_rows) prefetch_to_write(target + (i + 1) * boxes[role_out].stride[0], length * out.item_size);
+            char* row =
+                in_rows ? target + i * boxes[role_out].stride[0] : buffer_[role_out] + i * length * out.item_size;
+            f_(inputs[role_x] + i * strides[role_x], inputs[role_y] + i * strides[role_y], row,
+               static_cast<int>(length));
+        }
+        if (!in_rows) copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
+    }
+
+    static bool has_direct_rows(const Box& box, const View& view, const char* data) {
+        const uintptr_t size = static_cast<uintptr_t>(view.item_size);
+        return !view.swapped && box.stride[1] == view.item_size && reinterpret_cast<uintptr_t>(data) % size == 0 &&
+               static_cast<uintptr_t>(box.stride[0]) % size == 0;
+    }
+
     static bool is_direct(const Box& box, const View& view, const char* data) {
         return !view.swapped && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(view.item_size) == 0 &&
                box.is_packed(view.item_size);
@@ -284,9 +392,13 @@ private:
 
     const void* load(int operand, const Box& box, char* data, int n) {
         const View& view = loop_.views_[operand];
-        if (is_direct(box, view, data)) return data;
+        return is_direct(box, view, data) ? data : gather(operand, box, data, n);
+    }
+
+    const char* gather(int operand, const Box& box, char* data, int n) {
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand] || n != loaded_count_[operand]) copy_box<true>(box, view, data, buffer_[operand]);
+        if (data != loaded_[operand] || n != loaded_count_[operand])
+            copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
         loaded_[operand] = data;
         loaded_count_[operand] = n;
         return buffer_[operand];
@@ -298,7 +410,7 @@ private:
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};
     int loaded_count_[2] = {};
-    alignas(64) char buffer_[role_count][8 * tile_size];
+    alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };
 
 Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : shape_(shape), views_{x, y, out} {
@@ -330,11 +442,13 @@ bool Loop::is_flat() const {
     return true;
 }
 
-ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_a_share - 1) / tiles_a_share; }
+ptrdiff_t Loop::tiles_of_share() const { return is_panel_ ? tiles_a_share / panel_rows : tiles_a_share; }
+
+ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_of_share() - 1) / tiles_of_share(); }
 
 void Loop::run_share(ptrdiff_t share, const TileFunction& f) const {
-    ptrdiff_t first = share * tiles_a_share;
-    Walker(*this, f).run(first, std::min(first + tiles_a_share, tile_count_));
+    ptrdiff_t first = share * tiles_of_share();
+    Walker(*this, f).run(first, std::min(first + tiles_of_share(), tile_count_));
 }
 
 }  // namespace halfulp

@@ -50,9 +50,11 @@ private:
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
     void choose_tile();
+    ptrdiff_t tiles_of_share() const;
 
     Shape shape_;
     View views_[role_count];
+    bool is_panel_ = false;
     int tile_axes_ = 0;
     int tile_axis_[max_tile_axes];     // which axes the box spans, the output's fastest last
     ptrdiff_t tile_extent_[max_dims];  // 1 on the other axes

@@ -151,6 +151,19 @@ std::vector<uint16_t> table_of_powers(const Kernels& kernels, const PowOptions& 
     return table;
 }
 
+// Four codes are read and written as one word: a loop of single ones takes a quarter longer.
+void look_up(const uint16_t* table, const uint16_t* codes, uint16_t* to, int n) {
+    int i = 0;
+    for (; i + 4 <= n; i += 4) {
+        uint64_t four;
+        std::memcpy(&four, codes + i, sizeof(four));
+        const auto power = [&](int shift) { return uint64_t{table[four >> shift & 0xffff]} << shift; };
+        four = power(0) | power(16) | power(32) | power(48);
+        std::memcpy(to + i, &four, sizeof(four));
+    }
+    for (; i < n; ++i) to[i] = table[codes[i]];
+}
+
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
 // don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
@@ -196,8 +209,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
             FpEnvironment default_environment;
             table = table_of_powers(kernels, options, type, y_type, PyArray_BYTES(y));
             tile = [&](const void* a, const void*, void* to, int n) {
-                const auto* codes = static_cast<const uint16_t*>(a);
-                for (int i = 0; i < n; ++i) static_cast<uint16_t*>(to)[i] = table[codes[i]];
+                look_up(table.data(), static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
             };
         }
     }
