@@ -191,7 +191,7 @@ def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[st
         found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
         for key, case in cases.items():
             if _one_float(types) and found[key][0] in ("within", "wrong"):
-                x = bases(types[0], Chance(case.id), _PIECE * 20)
+                x = bases(types[0], Chance(case.id), _PIECE * 60)
                 pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
                 if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
                     found[key].append("position")
