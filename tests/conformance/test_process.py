@@ -241,6 +241,10 @@ def test_one_line_of_a_message() -> None:
         one_line("Exception from src/a.cpp:1:\n  Check 'x' failed at src/b.cpp:2:\nno such type\n")
         == "no such type"
     )
+    assert (
+        one_line("failed with Failure:\n-- Pow-1 with a message:\nshapes differ.\n\nSummary:\n")
+        == "shapes differ."
+    )
     assert one_line("\n\n") == ""
     assert one_line("a\x1b[31mb\x00") == "a?[31mb?"
     assert one_line("Exception from here:") == "Exception from here:"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _LONGEST_MESSAGE = 300
 _PR_SET_PDEATHSIG = 1
-# Lines that say where in a library's sources it happened; what happened comes after them.
-_PLACE = re.compile(r"Exception from |Check '.*' failed at |Traceback ")
+# Lines that say where in a library it happened, or that what happened comes next.
+_PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
 _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
 
 
@@ -99,7 +99,7 @@ def first_line(error: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return the first line of a text that says something, printable and not too long."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in lines if not _PLACE.match(line)), lines[0] if lines else "")
+    said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
     line = "".join(c if c.isprintable() else "?" for c in said)
     return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
 
