@@ -352,8 +352,7 @@ def narrowed(found: Document, *operators: str) -> Document:
     }
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1280, True)])
 def test_accessibility_by_the_rules_of_axe(driver: Driver, tmp_path: Path, width: int, dark: bool) -> None:
     axe = pytest.importorskip("axe_core_python.selenium").Axe()
     # Some of all there is: the rules look at each element for itself.
