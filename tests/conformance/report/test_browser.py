@@ -122,6 +122,19 @@ def test_text_is_searched_as_it_is_typed(driver: Driver, several: Path) -> None:
     assert driver.find_element(By.ID, "count").get_attribute("aria-live") == "polite"
 
 
+def test_what_is_allowed_is_marked_and_can_be_hidden(driver: Driver, tmp_path: Path) -> None:
+    found = narrowed(document("onnxruntime"), "onnx.PRelu-16")
+    found["cases"][0]["allowed"] = True
+    found["summary"]["allowed"] = 1
+    page.write([found], tmp_path / "allowed.html")
+    show(driver, tmp_path / "allowed.html")
+    assert texts(driver, "#findings .tag") == ["allowed"]
+    assert count(driver).startswith("5 of 5 findings")
+    driver.find_element(By.NAME, "allowed").click()
+    assert texts(driver, "#findings .tag") == []
+    assert count(driver).startswith("4 of 5 findings")
+
+
 def test_nothing_found_is_said(driver: Driver, several: Path) -> None:
     show(driver, several, hash="#text=no+such+thing")
     assert visible(driver, "#none")

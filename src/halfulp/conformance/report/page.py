@@ -84,9 +84,7 @@ def render(results: Sequence[Document]) -> str:
     named = targets(results)
     found = lines(results)
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
     cases = [(target, case) for target in named for case in target.document["cases"]]
     cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))

@@ -34,9 +34,8 @@ form.addEventListener("change", () => {
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", (event) => {
   event.preventDefault();
-  change({
-    verdict: new Set(), target: new Set(), operator: "", version: "", type: "", group: "", text: "",
-  });
+  const lists = Object.fromEntries(LISTS.map((name) => [name, new Set()]));
+  change({ ...lists, operator: "", version: "", type: "", group: "", text: "" });
 });
 listeners.push(showFilters);
 

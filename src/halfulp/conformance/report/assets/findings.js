@@ -33,7 +33,8 @@ function showFindings(changes) {
   const { name, descending } = parseSort(state.sort, "-verdict");
   const value = sortValues[name] || sortValues.verdict;
   shownCases = allCases.filter((found) => targetPasses(found.target) && verdictPasses(found.verdict)
-    && (!state.group || found.group === state.group) && keyPasses(found.key) && textPasses(found.words));
+    && (!state.group || found.group === state.group) && !(state.allowed.size && found.allowed)
+    && keyPasses(found.key) && textPasses(found.words));
   const values = new Map(shownCases.map((found) => [found, value(found)]));
   shownCases.sort((a, b) => inOrder(values.get(a), values.get(b)) * (descending ? -1 : 1) || a.number - b.number);
   showSort(findings, name, descending);

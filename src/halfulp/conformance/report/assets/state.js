@@ -1,7 +1,7 @@
 // The page's state: what is filtered, sorted and chosen. It is kept in the address, so that a link shows the same.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const LISTS = ["verdict", "target"];
+const LISTS = ["verdict", "target", "allowed"];
 const TEXTS = ["operator", "version", "type", "group", "text", "sort", "rows", "grid"];
 const state = {};
 const listeners = [];
