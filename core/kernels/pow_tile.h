@@ -1,12 +1,11 @@
-// Powers of a floating type, a tile at a time: short loops over the phases of pow_float.h, then what they
-// leave: signs, special values, undecided lanes. Two short loops are faster than a long one, because a processor's
-// window holds several rounds of a short one.
+// Powers of a floating type, a tile at a time: the phases of pow_float.h in loops, signs and special values, and the later
+// phases for the lanes that stay undecided.
 #pragma once
 
 #include "kernels.h"
 #include "pow_exact.h"
 #include "pow_float.h"
-#include "pow_signs.h"
+#include "pow_lanes.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -37,17 +36,6 @@ struct PairExponents {
         return dyadic_of_integer(static_cast<uint64_t>(sum < 0 ? -sum : sum));
     }
 };
-
-// A power's magnitude that is on the type's grid.
-template <Element type>
-HALFULP_INLINE Storage<type> pack(double magnitude) {
-    if constexpr (type == Element::float64 || type == Element::float32) {
-        return encode<type>(magnitude);
-    } else {
-        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
-        return static_cast<Storage<type>>(encoding > row(type).largest ? row(type).overflow : encoding);
-    }
-}
 
 // The last phase for the lanes listed.
 template <Element type, typename X, typename Y>
@@ -144,13 +132,15 @@ static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, 
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
         if (is_special(x[i], y.kinds(i))) continue;
-        Storage<type> magnitude = pack<type>(least[j]);
+        auto magnitude = static_cast<Storage<type>>(round_once<type>(least[j]));
         if (least[j] != greatest[j]) {
             if (!has_ties(y_some[j])) {
                 left[left_count++] = i;
                 continue;
             }
-            if (magnitude & 1) magnitude = pack<type>(greatest[j]);  // of a tie's neighbours, the even one
+            if (magnitude & 1)
+                magnitude =
+                    static_cast<Storage<type>>(round_once<type>(greatest[j]));  // of a tie's neighbours, the even one
         }
         out[i] = magnitude;
         if (x[i] < 0)
@@ -158,139 +148,6 @@ static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, 
     }
     resolve_exactly<type>(x, y, out, left, left_count);
 }
-
-// A float that is a power rounded to float32, rounded again to a shorter type. The two roundings are as good as one
-// unless the float is a tie of the shorter type: a boundary between the power and the float would itself be
-// the float nearest to the power.
-template <Element type>
-HALFULP_INLINE RoundedFloat round_again(float power) {
-    if constexpr (type == Element::bfloat16) {
-        return round_to_bfloat16(power);
-    } else if constexpr (type == Element::float16) {
-        return round_to_float16(power);
-    } else {
-        Rounded rounded = round_magnitude<type>(power);
-        uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
-        return {static_cast<uint32_t>(encoding), rounded.rest == 0.5 ? uint32_t{0} : 1};
-    }
-}
-
-template <Element type>
-HALFULP_INLINE uint32_t round_once(double magnitude) {
-    if constexpr (type == Element::float32) {
-        return word_of(static_cast<float>(magnitude));
-    } else {
-        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
-        return static_cast<uint32_t>(encoding > row(type).largest ? row(type).overflow : encoding);
-    }
-}
-
-// What the phases that a tile went through leave: magnitudes in lanes, and the flags of those undecided.
-template <Element type>
-struct FloatLanes {
-    uint32_t* lanes;
-    alignas(64) uint32_t flags[tile_size];
-    uint32_t any_flag = 0;
-
-    // To float32, where the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
-    void fill(const double* powers, double error, int n) {
-        uint32_t any = 0;
-        const auto open = [=, up = 1 + 2 * error](int i) {  // not zero where the interval holds a boundary
-            return word_of(static_cast<float>(powers[i])) ^ word_of(static_cast<float>(powers[i] * up));
-        };
-        for (int i = 0; i < n; ++i) {  // vector loop
-            lanes[i] = word_of(static_cast<float>(powers[i]));
-            if (type == Element::float32) any |= open(i);
-        }
-        any_flag = any;
-        if (any)
-            for (int i = 0; i < n; ++i) flags[i] = open(i);  // vector loop
-    }
-
-    template <Shortcut shortcut>
-    void fill_by(const float* x, int n) {
-        if constexpr (is_exact(shortcut)) {
-            for (int i = 0; i < n; ++i) lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
-        } else {
-            alignas(64) double powers[tile_size];
-            for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
-            fill(powers, shortcut_error, n);
-        }
-    }
-
-    template <typename Y>
-    void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n) {
-        alignas(64) double s[tile_size], t[tile_size], powers[tile_size];
-        alignas(64) float e[tile_size];
-        const auto divide = [&](auto base, int i) {
-            const auto quotient = quotient_fast(base);
-            s[i] = quotient.s;
-            e[i] = quotient.e;
-        };
-        if (contents.subnormal) {
-            for (int i = 0; i < n; ++i) divide(static_cast<double>(absolute(x[i])), i);  // vector loop
-        } else {
-            for (int i = 0; i < n; ++i) divide(absolute(x[i]), i);  // vector loop
-        }
-        for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
-        // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
-        uint64_t beyond = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop
-            beyond |= beyond_normal(t[i]);
-            powers[i] = exp2_fast(t[i]);
-        }
-        if (beyond >> 8 != 0) {
-            contents.special |= any_not_finite(y, n);
-            for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
-        }
-        fill(powers, fast_error, n);
-    }
-
-    // From float32 to the type.
-    void round(int n) {
-        if constexpr (type == Element::float16) {
-            uint32_t borrows = 0;  // where a power is below the normal range
-            for (int i = 0; i < n; ++i) borrows |= lanes[i] - word_of(0x1p-14f);  // vector loop
-            if (borrows >> 31 == 0) return round_by([](float power) { return round_to_normal_float16(power); }, n);
-        }
-        round_by([](float power) { return round_again<type>(power); }, n);
-    }
-
-    // Powers with small integral exponents that doubles hold: ties, above all. Clears their flags.
-    template <typename Y>
-    void settle_exact(const float* x, const Y* y, int n) {
-        alignas(64) double whole[tile_size];
-        uint32_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            whole[i] = product_exponent(y[i]);
-            any |= flags[i] & (whole[i] > 0 ? 1 : 0);
-        }
-        if (!any) return;
-        any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            ProductPower power = power_by_products(absolute(x[i]), whole[i]);
-            uint32_t encoding = round_once<type>(power.value), flag = power.lost == 0 ? 0 : flags[i];
-            lanes[i] = flag == flags[i] ? lanes[i] : encoding;
-            flags[i] = flag;
-            any |= flag;
-        }
-        any_flag = any;
-    }
-
-private:
-    // What matters from now on is whether the float is undecided between two elements of the type.
-    template <typename Round>
-    void round_by(Round round_lane, int n) {
-        uint32_t borrows = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            RoundedFloat rounded = round_lane(__builtin_bit_cast(float, lanes[i]));
-            lanes[i] = rounded.encoding;
-            flags[i] = (rounded.from_tie - 1) >> 31;
-            borrows |= rounded.from_tie - 1;
-        }
-        any_flag = borrows >> 31;
-    }
-};
 
 // Every floating type but float64, whose values are floats.
 template <Element type, typename Y>
