@@ -5,6 +5,7 @@ docs/formats/check.md describes it for people.
 
 from __future__ import annotations
 
+import functools
 import json
 import types
 import typing
@@ -245,7 +246,7 @@ def _problem(value: Any, kind: Any, where: str) -> str | None:
     if typing.is_typeddict(kind):
         if not isinstance(value, dict):
             return f"{where or 'it'} must be an object"
-        fields = typing.get_type_hints(kind)
+        fields = _fields(kind)
         if value.keys() != fields.keys():
             strange = sorted(value.keys() ^ fields.keys())
             return f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
@@ -272,6 +273,12 @@ def _problem(value: Any, kind: Any, where: str) -> str | None:
     if kind is str:
         return None if isinstance(value, str) else f"{where} must be a text"
     return None if value is None else f"{where} must be null"
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Any]:
+    """Return the fields of a TypedDict; evaluating them costs more than checking an object does."""
+    return typing.get_type_hints(kind)
 
 
 def _is_number(value: Any, kinds: Any) -> bool:
