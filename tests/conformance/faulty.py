@@ -127,6 +127,12 @@ def hangs(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     return [z]
 
 
+def hangs_always(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """No answer to any case."""
+    time.sleep(600)
+    return right(model, inputs)
+
+
 def wrong_shape(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """A dim of 1 too many."""
     (z,) = right(model, inputs)
@@ -244,6 +250,7 @@ FAULTS = {
         exits,
         raises,
         hangs,
+        hangs_always,
         wrong_shape,
         wrong_type,
         fewer_outputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("gmpy2")
 
 from halfulp.conformance.check import check_target, faults, selection
-from halfulp.conformance.examine import Options
+from halfulp.conformance.examine import MOST_HANGS, Options
 from halfulp.conformance.schema import Document
 from halfulp.conformance.targets import find
 
@@ -118,6 +119,17 @@ def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hung
     assert all("/broadcast/" in id for id in hung)
     assert document["summary"]["exact"] > 10
+
+
+def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few time limits, not one for each case; and what was not run says so."""
+    document = checked("hangs_always", monkeypatch, "onnx.PRelu-9", "int32", time_limit=0.1)
+    assert document["summary"]["hung"] == document["summary"]["cases"] > 20
+    messages = Counter(case["message"] for case in document["cases"])
+    assert messages.pop("no answer in 0.1 s") == MOST_HANGS
+    assert list(messages) == [f"not run: {MOST_HANGS} cases one after another hung"]
+    (row,) = document["rows"]
+    assert row["message"] == "no answer in 0.1 s"
 
 
 @pytest.mark.parametrize(

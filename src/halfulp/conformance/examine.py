@@ -11,13 +11,16 @@ import numpy as np
 from halfulp.conformance.case import Case, parse
 from halfulp.conformance.expected import expected, twin
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.judge import Judgement, decimal, judge, shown, verdicts
+from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.conformance.operands import broadcast, meeting
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.protocols import Array
 from halfulp.types import type_name
+
+MOST_HANGS = 5
+"""After so many cases that hung one after another the rest of an operator version and types is not run."""
 
 _GRID = "grid"  # so the names begin of the cases that make up the grid which reports show
 
@@ -107,18 +110,25 @@ class Examiner:
         return process.versions
 
     def examine(self, cases: Iterable[Case]) -> list[Result]:
-        """Run and judge cases; those that are compared with another come after it.
+        """Run and judge the cases of an operator version and types; those compared with another come after it.
+
+        A target that hangs on everything would cost the time limit for each: after ``MOST_HANGS`` in a row the
+        others count as hung without being run, and their message says so.
 
         Raises:
             HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
         """
         answers: dict[str, _Answer] = {}
-        results = []
+        results: list[Result] = []
+        hangs = 0  # one after another, up to the last case
         for case in cases:
             if not self.spec.takes(case):
                 continue
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                result, answers[case.id] = self._one(case, answers.get(case.twin_of or ""))
+                result, answers[case.id] = self._one(
+                    case, answers.get(case.twin_of or ""), is_run=hangs < MOST_HANGS
+                )
+            hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
             results.append(result)
         return results
 
@@ -138,10 +148,14 @@ class Examiner:
             )
         return self._processes[threads]
 
-    def _one(self, case: Case, other: _Answer | None) -> tuple[Result, _Answer]:
+    def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
         right = self._expected(case, other)
         threads = min(case.threads or 1, self.options.threads)
-        answer = None if self._is_closed else self._process(threads).run(case)
+        answer: list[Array | str] | Outcome | None = None
+        if not is_run:
+            answer = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
+        elif not self._is_closed:
+            answer = self._process(threads).run(case)
         if answer is None or self._is_closed:
             self.close()  # what was started since
             raise HalfulpError("the examination was ended")
