@@ -124,6 +124,7 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
         (["--json", "a.json", "--export", "b"], "nothing to check"),
+        (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
     ],
 )
 def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +155,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--ulp", "-1"], ["--time-limit", "0"], ["--processes", "0"], ["--fast"]]
+    "arguments", [["--ulp", "-1"], ["--time-limit", "0"], ["--time-limit", "inf"], ["--processes", "0"], ["--fast"]]
 )
 def test_usage(arguments: list[str]) -> None:
     result = run("numpy", *arguments)

@@ -130,6 +130,7 @@ def test_known_findings(tmp_path: Path) -> None:
         ({"mode": "fast"}, "no such mode"),
         ({"processes": 0}, "processes > 0"),
         ({"time_limit": 0}, "time_limit and"),
+        ({"time_limit": float("inf")}, "time_limit must be at most a day"),
         ({"ulp_limit": float("nan")}, "ulp_limit must be >= 0"),
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],

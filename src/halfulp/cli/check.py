@@ -76,7 +76,7 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Findings that are known, which don't count.")
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.01, help="For a case; who takes longer hangs.")
+        float, typer.Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; who takes longer hangs.")
     ] = 10.0,
     processes: Annotated[
         int | None,
@@ -113,6 +113,8 @@ def check(
     allowed = None if allow is None else load_allowed(allow)
     for path in (json, html):
         _check_writable(path)  # now, not after a long run
+    if json is not None and html is not None and json.resolve() == html.resolve():
+        raise HalfulpError(f"{json}: --json and --html can't write the same file")
     write_page = None if html is None else _page_writer()
     mode: Mode = "full" if full else "quick"
     if export is not None:

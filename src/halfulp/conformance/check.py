@@ -16,7 +16,7 @@ from halfulp.conformance.case import Case, Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
 from halfulp.conformance.document import FAULTS, document, run_entry
 from halfulp.conformance.examine import Options, Result
-from halfulp.conformance.process import TIME_LIMIT
+from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.schema import Document, Selection, dumps
 from halfulp.conformance.spread import locally, on_dask, processors
 from halfulp.conformance.targets import TargetSpec, find
@@ -116,6 +116,8 @@ def check(
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
     if not (ulp_limit >= 0 and time_limit > 0 and (processes is None or processes > 0)):
         raise HalfulpError("ulp_limit must be >= 0, time_limit and processes > 0")
+    if time_limit > LONGEST:
+        raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
     return check_target(
         find(target),
         mode=mode,

@@ -32,6 +32,9 @@ MEMORY = 4 << 30
 TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
 
+LONGEST = 86400.0
+"""The most that a time limit may be: clocks of sockets don't take any number."""
+
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 1.0  # a process whose socket is closed is about to die
 _CODE = """
