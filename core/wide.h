@@ -14,6 +14,11 @@ struct DoubleDouble {
     double high, low;
 };
 
+// An unevaluated sum of three, each at most about an ulp of the one before.
+struct Triple {
+    double a, b, c;
+};
+
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define HALFULP_FUSED
 #endif
@@ -39,6 +44,15 @@ HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
     double sum = a + b;
     double b_part = sum - a;
     return {sum, (a - (sum - b_part)) + (b - b_part)};
+}
+
+// a + b rounded to odd: a further rounding, to fewer bits, then gives what rounding once gives.
+HALFULP_INLINE double sum_to_odd(double a, double b) {
+    DoubleDouble sum = two_sum(a, b);
+    uint64_t bits = __builtin_bit_cast(uint64_t, sum.high);
+    bool inexact = sum.low > 0 || sum.low < 0;
+    uint64_t toward = (sum.low > 0) == (sum.high > 0) ? 1 : ~uint64_t{0};
+    return __builtin_bit_cast(double, inexact && (bits & 1) == 0 ? bits + toward : bits);
 }
 
 // a * b, exactly, unless the product's low half underflows. Without a fused multiply-add: Dekker's

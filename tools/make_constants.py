@@ -5,7 +5,7 @@
 
 Each polynomial interpolates its function at Chebyshev nodes, which for these smooth functions is within
 a factor of two of the best approximation; coefficients are then rounded to one double or to a pair of
-doubles, and the error of the *rounded* polynomial is measured on a fine grid and printed beside it.
+doubles, or a triple, and the error of the *rounded* polynomial is measured on a fine grid and printed beside it.
 """
 
 from __future__ import annotations
@@ -82,19 +82,31 @@ def error_bits(
 
 
 def polynomial(
-    name: str, comment: str, f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int, pairs: int
+    name: str,
+    comment: str,
+    f: Callable[[mpfr], mpfr],
+    low: mpfr,
+    high: mpfr,
+    terms: int,
+    pairs: int,
+    triples: int = 0,
 ) -> str:
-    """A C++ array of terms coefficients from the constant one up, the first `pairs` as pairs of doubles."""
+    """C++ arrays of terms coefficients from the constant one up: some as triples, some as pairs, then doubles."""
     exact = interpolate(f, low, high, terms)
-    parts = [rounded(c, 2 if i < pairs else 1) for i, c in enumerate(exact)]
+    parts = [rounded(c, 3 if i < triples else 2 if i < triples + pairs else 1) for i, c in enumerate(exact)]
     bits = error_bits(f, low, high, parts, relative=True)
     lines = [f"// {comment}: relative error at most 2^{bits:.1f}."]
-    if pairs:
-        lines.append(f"inline constexpr DoubleDouble {name}_pairs[] = {{")
-        lines += [f"    {{{p[0].hex()}, {p[1].hex()}}}," for p in parts[:pairs]]
-        lines.append("};")
+    kinds = (
+        ("Triple", f"{name}_triples", parts[:triples]),
+        ("DoubleDouble", f"{name}_pairs", parts[triples : triples + pairs]),
+    )
+    for kind, array, some in kinds:
+        if some:
+            lines.append(f"inline constexpr {kind} {array}[] = {{")
+            lines += [f"    {{{', '.join(part.hex() for part in p)}}}," for p in some]
+            lines.append("};")
     lines.append(f"inline constexpr double {name}[] = {{")
-    lines += [f"    {p[0].hex()}," for p in parts[pairs:]]
+    lines += [f"    {p[0].hex()}," for p in parts[triples + pairs :]]
     lines.append("};")
     return "\n".join(lines)
 
@@ -141,6 +153,8 @@ def generate() -> str:
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
             polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
             polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 6),
+            polynomial("log2_triple", "The same as log2_fast", log2_series, mpfr(0), z_max, 17, 9, 2),
+            polynomial("exp2_triple", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 22, 11, 4),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

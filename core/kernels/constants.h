@@ -69,6 +69,59 @@ inline constexpr double exp2_pair[] = {
     0x1.31e5fe7f49c58p-44,
     0x1.c43ad1fd73875p-49,
 };
+// The same as log2_fast: relative error at most 2^-114.0.
+inline constexpr Triple log2_triple_triples[] = {
+    {0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55, -0x1.60b6afc799fd8p-109},
+    {0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55, -0x1.e9d5c0b157cf7p-109},
+};
+inline constexpr DoubleDouble log2_triple_pairs[] = {
+    {0x1.2776c50ef9bfep-1, 0x1.e4b29ccc53a75p-55},
+    {0x1.a61762a7aded9p-2, 0x1.fb22e48b18ae2p-57},
+    {0x1.484b13d7c02a9p-2, -0x1.e55f4b5c52de7p-60},
+    {0x1.0c9a84994022dp-2, 0x1.42a039456d374p-57},
+    {0x1.c68f568d31760p-3, 0x1.1bda3f3a19fb2p-58},
+    {0x1.89f3b1694cff9p-3, 0x1.a868c090175f1p-59},
+    {0x1.5b9ac9b7441a0p-3, 0x1.e92c7b15f8ddep-57},
+    {0x1.3703c1f4c0f5ap-3, 0x1.0256ccfdc580bp-57},
+    {0x1.1964ec746e74dp-3, -0x1.a0774949a3ab5p-57},
+};
+inline constexpr double log2_triple[] = {
+    0x1.00ecd6df61e65p-3,
+    0x1.d8be5aaf5d24ap-4,
+    0x1.b5afbccdf39fap-4,
+    0x1.9857f0efd57f7p-4,
+    0x1.71c39f940ecabp-4,
+    0x1.c69b7599939ddp-4,
+};
+// 2^r, |r| <= 1/2: relative error at most 2^-118.3.
+inline constexpr Triple exp2_triple_triples[] = {
+    {0x1.0000000000000p+0, 0x1.5b39fe1a001f2p-125, -0x1.3d97807200fa6p-179},
+    {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, 0x1.7b57ca540ea0cp-111},
+    {0x1.ebfbdff82c58fp-3, -0x1.5e43a53e44da3p-57, -0x1.69725096d1fefp-112},
+    {0x1.c6b08d704a0c0p-5, -0x1.d331627513351p-59, 0x1.2b75972971cffp-113},
+};
+inline constexpr DoubleDouble exp2_triple_pairs[] = {
+    {0x1.3b2ab6fba4e77p-7, 0x1.4e65df05a9fdcp-62},
+    {0x1.5d87fe78a6731p-10, 0x1.0717f69a514f0p-66},
+    {0x1.430912f86c787p-13, 0x1.bd2c2a25e8c7cp-67},
+    {0x1.ffcbfc588b0c7p-17, -0x1.e53ab8cdf8b86p-71},
+    {0x1.62c0223a5c824p-20, -0x1.38006bc75672ep-79},
+    {0x1.b5253d395e7c4p-24, -0x1.2dac75cf5b944p-79},
+    {0x1.e4cf5158b8ecap-28, -0x1.221e75bea1ba8p-85},
+    {0x1.e8cac7351bb25p-32, -0x1.f88c7421c0eccp-87},
+    {0x1.c3bd650fc2987p-36, -0x1.ce5c7bc3fe16bp-90},
+    {0x1.816193166d0fap-40, -0x1.2eb0ea3ac8fe0p-94},
+    {0x1.314964d5873b5p-44, 0x1.a3c2533fd56e8p-98},
+};
+inline constexpr double exp2_triple[] = {
+    0x1.c36e843b03b5bp-49,
+    0x1.38e89aea98520p-53,
+    0x1.98444b449ff87p-58,
+    0x1.f717486e9e501p-63,
+    0x1.25a7dba3b8fdcp-67,
+    0x1.462410db96eb6p-72,
+    0x1.586f622ee25c3p-77,
+};
 // ln 2, rounded down.
 inline constexpr uint64_t ln2[17] = {
     0xda2d97c50f3fd5c6,

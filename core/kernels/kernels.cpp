@@ -113,14 +113,7 @@ void split_exponents(const Integer* stored, double* high, double* low, int n) {
 
 // x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
 // double is to odd, which leaves the rounding to float right.
-float scale_to_float(double x, float scale, float bias) {
-    double product = x * scale;
-    DoubleDouble sum = two_sum(product, bias);
-    uint64_t bits = bits_of(sum.high);
-    bool inexact = sum.low > 0 || sum.low < 0;
-    uint64_t toward = (sum.low > 0) == (sum.high > 0) ? 1 : ~uint64_t{0};
-    return static_cast<float>(double_of(inexact && (bits & 1) == 0 ? bits + toward : bits));
-}
+float scale_to_float(double x, float scale, float bias) { return static_cast<float>(sum_to_odd(x * scale, bias)); }
 
 void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n) {
     static constexpr double zeros[tile_size] = {};

@@ -112,7 +112,7 @@ struct FloatLanes {
     void settle_exact(const float* x, const Y* y, int n) {
         alignas(64) double whole[tile_size];
         uint32_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
             whole[i] = product_exponent(y[i]);
             any |= whole[i] > 0 ? flags[i] : 0;
         }

@@ -6,6 +6,7 @@
 #include "pow_exact.h"
 #include "pow_float.h"
 #include "pow_lanes.h"
+#include "pow_triple.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -138,9 +139,8 @@ static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, 
                 left[left_count++] = i;
                 continue;
             }
-            if (magnitude & 1)
-                magnitude =
-                    static_cast<Storage<type>>(round_once<type>(greatest[j]));  // of a tie's neighbours, the even one
+            // Of a tie's neighbours, the even one.
+            if (magnitude & 1) magnitude = static_cast<Storage<type>>(round_once<type>(greatest[j]));
         }
         out[i] = magnitude;
         if (x[i] < 0)
@@ -212,6 +212,35 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
     return true;
 }
 
+// The later phases for the lanes listed. Exact powers are found first: no phase decides a tie.
+static void resolve(const double* x, PairExponents y, uint64_t* out, const int* listed, int count) {
+    alignas(64) double x_some[tile_size], y_high[tile_size], y_low[tile_size], least[tile_size], greatest[tile_size];
+    constexpr ElementRow type = row(Element::float64);
+    int some[tile_size], some_count = 0, left[tile_size], left_count = 0;
+    const auto settle = [&](int i, uint64_t magnitude) {
+        out[i] = with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i));
+    };
+    for (int j = 0; j < count; ++j) {
+        int i = listed[j];
+        if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
+        Magnitude exact;
+        if (exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) {
+            settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
+            continue;
+        }
+        x_some[some_count] = x[i];
+        y_high[some_count] = y.high(i);
+        y_low[some_count] = y.low(i);
+        some[some_count++] = i;
+    }
+    triple_phase(x_some, PairExponents{y_high, y_low}, least, greatest, some_count);
+    for (int j = 0; j < some_count; ++j) {
+        if (least[j] == greatest[j]) settle(some[j], bits_of(least[j]));
+        else left[left_count++] = some[j];
+    }
+    resolve_exactly<Element::float64>(x, y, out, left, left_count);
+}
+
 static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n) {
     alignas(64) uint64_t flags[tile_size];
     Contents contents = scan(x, y.highs, n);
@@ -225,7 +254,7 @@ static void pow_tile(const PowOptions& options, const double* x, PairExponents y
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
     int listed[tile_size + 1];
-    resolve_exactly<Element::float64>(x, y, out, listed, list_lanes(flags, n, listed));
+    resolve(x, y, out, listed, list_lanes(flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA
