@@ -76,7 +76,8 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Findings that are known, which don't count.")
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; who takes longer hangs.")
+        float,
+        typer.Option(metavar="SECONDS", min=0.01, max=86400, help="For a case; who takes longer hangs."),
     ] = 10.0,
     processes: Annotated[
         int | None,
