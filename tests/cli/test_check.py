@@ -46,6 +46,18 @@ def test_a_target_with_faults(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
 
 
+def test_the_readme_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    command, _, rest = text.partition("$ halfulp check ")[2].partition("\n")
+    result = run(*command.split())
+    assert result.exit_code == 1
+    shown = {" ".join(line.split()) for line in result.stdout.splitlines()}
+    (finding,) = (line for line in rest.partition("```")[0].splitlines() if "gives" in line)
+    assert " ".join(finding.split()) in shown
+
+
 def test_a_target_without_faults() -> None:
     result = run("halfulp.backend", *LITTLE)
     assert result.exit_code == 0, result.output
@@ -120,6 +132,7 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "--version", "99"], "no version 99"),
         (["numpy", "--json", "no/such/folder/a.json"], "no/such/folder/a.json: can't be written"),
         (["numpy", "--html", "."], "can't be written"),
+        (["numpy", "--json", "/dev/null"], "/dev/null: can't be written"),
         (["numpy", "--allow", "missing"], "missing: can't be read"),
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),

@@ -234,5 +234,6 @@ def _check_writable(path: Path | None) -> None:
     if path is None:
         return
     folder = path.resolve().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
+    is_other = path.exists() and not path.is_file()  # a folder, a device
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or is_other:
         raise HalfulpError(f"{path}: can't be written")
