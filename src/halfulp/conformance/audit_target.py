@@ -70,7 +70,8 @@ def asked(target: str) -> Asked:
     """
     match = _SPELLED.fullmatch(target)
     if match is None or match["name"] not in names():
-        raise HalfulpError("no such target", expected=", ".join(names()), got=target[:80])
+        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
+        raise HalfulpError("no such target", expected=spelled, got=target[:80])
     name, version = match["name"], match["version"]
     return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version))
 
