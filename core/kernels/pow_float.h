@@ -10,7 +10,7 @@
 //   guarantee   fast: for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]
 //               pair: for all types; the exact value lies within pair_error + |t| pair_error_of_t of the scaled value
 //               A result is taken only where the whole interval rounds to one element; otherwise the next phase
-//               decides, at last pow_exact.h
+//               decides: pow_triple.h for float64, at last pow_exact.h
 //
 // Error of the fast phase, in units of 2^-53 relative to the exact value, each operation rounded (a fused one
 // saves a rounding, never adds one):
@@ -292,6 +292,14 @@ struct PairTarget {
     }
 };
 
+// value * 2^k, in two steps, since 2^k may be no double.
+HALFULP_INLINE double scaled(double value, uint64_t k) {
+    uint64_t half = (k + 2048) >> 1;
+    double first = double_of((half - 1024 + 1023) << 52);
+    double second = double_of((k + 2048 - half - 1024 + 1023) << 52);
+    return value * first * second;
+}
+
 // To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times
 // the grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before
 // the second, deciding addition.
@@ -310,10 +318,7 @@ HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& powe
     double error = multiply_add(big, 0x1p-104, power.error);
     double least_value = rounded + (lost + (value.low - error));
     double greatest_value = rounded + (lost + (value.low + error));
-    uint64_t half = (k + 2048) >> 1;
-    double scale1 = double_of((half - 1024 + 1023) << 52);
-    double scale2 = double_of((k + 2048 - half - 1024 + 1023) << 52);
-    return {(least_value - big) * scale1 * scale2, (greatest_value - big) * scale1 * scale2};
+    return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -159,7 +159,8 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;
     else power.lanes = lanes;
-    switch (options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none) {
+    const Shortcut shortcut = options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none;
+    switch (shortcut) {
         case Shortcut::none: power.fill_by_fast_phase(x, y, contents, n); break;
         case Shortcut::square: power.template fill_by<Shortcut::square>(x, n); break;
         case Shortcut::root: power.template fill_by<Shortcut::root>(x, n); break;
@@ -171,6 +172,8 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
         case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, n); break;
     }
     if constexpr (type != Element::float32) power.round(n);
+    // The square of a base of at most 12 bits is a float, and so rounded once.
+    if (row(type).precision <= 12 && shortcut == Shortcut::square && !options.scale_bias) power.any_flag = 0;
     if (power.any_flag) power.settle_exact(x, y, n);
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)

@@ -97,10 +97,7 @@ HALFULP_INLINE Rounding round_to_double(const Triple& value, uint64_t k, double 
     bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
     double big = is_subnormal ? double_of((1023 - 1022 - k) << 52) : 0;
     double least = round_triple(value, big, -error) - big, greatest = round_triple(value, big, error) - big;
-    uint64_t half = (k + 2048) >> 1;
-    double scale1 = double_of((half - 1024 + 1023) << 52);
-    double scale2 = double_of((k + 2048 - half - 1024 + 1023) << 52);
-    return {least * scale1 * scale2, greatest * scale1 * scale2};
+    return {scaled(least, k), scaled(greatest, k)};
 }
 
 // The interval's ends, rounded.
