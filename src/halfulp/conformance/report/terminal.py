@@ -212,7 +212,9 @@ def _verdict(target: Target, *, several: bool) -> Text:
     count = target.faults
     whose = f"{_clean(target.label)}: " if several else ""
     if not count:
-        return Text(f"{whose}nothing wrong found", style="green")
+        allowed = target.document["summary"]["allowed"]
+        known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
+        return Text(f"{whose}nothing wrong found{known}", style="green")
     noun = "finding" if count == 1 else "findings"
     return Text(
         f"{whose}{count:,} {noun}; --html FILE shows each with a program that reproduces it", style="bold"
