@@ -131,7 +131,7 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         high[i] = rest.high;
         low[i] = rest.low;
     }
-    for (int i = 0; i < n; ++i) {  // vector loop
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
         Triple power = horner<0>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]);
         double size = absolute(t.a[i]);
         uint64_t k = bits_of(t.a[i] + round_magic) - bits_of(round_magic);

@@ -184,8 +184,10 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     checking = subprocess.Popen(
         [
             sys.executable,
-            "-m",
-            "halfulp",
+            "-c",
+            # Who started us may have had the signal ignored.
+            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+            "from halfulp.cli import main; main()",
             "check",
             "--command",
             command,
