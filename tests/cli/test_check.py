@@ -181,13 +181,14 @@ def test_usage(arguments: list[str]) -> None:
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     """A hanging target is interrupted: no file, no process."""
     command = "sh -c 'sleep 600; : {model} {inputs} {outputs}'"
+    # Who started us may have had the signal ignored.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from halfulp.cli import main; main()"
     checking = subprocess.Popen(
         [
             sys.executable,
             "-c",
-            # Who started us may have had the signal ignored.
-            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-            "from halfulp.cli import main; main()",
+            code,
             "check",
             "--command",
             command,
