@@ -79,31 +79,6 @@ inline void prefetch_to_write(char* from, ptrdiff_t bytes) {
     for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 1);
 }
 
-// Gathers (to packed) or scatters (from packed) a box of words; memcpy because they may be unaligned.
-template <typename Word, bool gather>
-void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
-    char* packed = static_cast<char*>(packed_words);
-    ptrdiff_t n = box.extent[box.axes - 1], stride = box.stride[box.axes - 1];
-    box.for_each_row(data, [&](char* row) {
-        if (stride == static_cast<ptrdiff_t>(sizeof(Word)) && !swapped) {
-            copy_row(gather ? packed : row, gather ? row : packed, sizeof(Word) * static_cast<size_t>(n));
-        } else if (gather && stride == 0) {  // a broadcast element, in a loop of stores alone
-            Word word;
-            std::memcpy(&word, row, sizeof(Word));
-            if (swapped) word = byte_swap(word);
-            for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * sizeof(Word), &word, sizeof(Word));
-        } else {
-            for (ptrdiff_t i = 0; i < n; ++i) {
-                Word word;
-                std::memcpy(&word, gather ? row + i * stride : packed + i * sizeof(Word), sizeof(Word));
-                if (swapped) word = byte_swap(word);
-                std::memcpy(gather ? packed + i * sizeof(Word) : row + i * stride, &word, sizeof(Word));
-            }
-        }
-        packed += sizeof(Word) * static_cast<size_t>(n);
-    });
-}
-
 #if __has_builtin(__builtin_shufflevector)
 // A square of words transposed, `side` to a vector of 16 bytes, in log2(side) rounds of interleaving.
 template <typename Word>
@@ -130,7 +105,7 @@ struct Square {
 };
 
 // Gathers a box of two axes whose neighbours in memory lie along the first one. Returns whether it did: sides that are
-// no multiples of a square's are left to copy_box, which takes four times as long.
+// no multiples of a square's are left to copy_box, an element at a time.
 template <typename Word>
 bool gather_transposed(const Box& box, const char* data, void* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
@@ -155,23 +130,34 @@ bool gather_transposed(const Box&, const char*, void*) {
 }
 #endif
 
+// Gathers (to packed) or scatters (from packed) a box of words; memcpy because they may be unaligned.
+template <typename Word, bool gather>
+void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
+    if (gather && !swapped && gather_transposed<Word>(box, data, packed_words)) return;
+    char* packed = static_cast<char*>(packed_words);
+    ptrdiff_t n = box.extent[box.axes - 1], stride = box.stride[box.axes - 1];
+    box.for_each_row(data, [&](char* row) {
+        if (stride == static_cast<ptrdiff_t>(sizeof(Word)) && !swapped) {
+            copy_row(gather ? packed : row, gather ? row : packed, sizeof(Word) * static_cast<size_t>(n));
+        } else if (gather && stride == 0) {  // a broadcast element, in a loop of stores alone
+            Word word;
+            std::memcpy(&word, row, sizeof(Word));
+            if (swapped) word = byte_swap(word);
+            for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * sizeof(Word), &word, sizeof(Word));
+        } else {
+            for (ptrdiff_t i = 0; i < n; ++i) {
+                Word word;
+                std::memcpy(&word, gather ? row + i * stride : packed + i * sizeof(Word), sizeof(Word));
+                if (swapped) word = byte_swap(word);
+                std::memcpy(gather ? packed + i * sizeof(Word) : row + i * stride, &word, sizeof(Word));
+            }
+        }
+        packed += sizeof(Word) * static_cast<size_t>(n);
+    });
+}
+
 template <bool gather>
 void copy_box(const Box& box, const View& view, char* data, void* packed) {
-    if (gather && !view.swapped) {
-        switch (view.item_size) {
-            case 1:
-                if (gather_transposed<uint8_t>(box, data, packed)) return;
-                break;
-            case 2:
-                if (gather_transposed<uint16_t>(box, data, packed)) return;
-                break;
-            case 4:
-                if (gather_transposed<uint32_t>(box, data, packed)) return;
-                break;
-            default:
-                if (gather_transposed<uint64_t>(box, data, packed)) return;
-        }
-    }
     switch (view.item_size) {
         case 1: return copy_box<uint8_t, gather>(box, data, false, packed);
         case 2: return copy_box<uint16_t, gather>(box, data, view.swapped, packed);

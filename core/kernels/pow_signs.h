@@ -57,7 +57,7 @@ HALFULP_INLINE Word<Real> kinds_of(Real y) {
     Word<Real> kinds = magnitude == 0 ? zero_exponent : 0;
     kinds |= magnitude == infinity ? infinite_exponent : 0;
     kinds |= magnitude > infinity ? nan_exponent : 0;
-    return kinds | word_of(y) >> (8 * sizeof(Real) - 1) << 3;
+    return kinds | (word_of(y) >> (8 * sizeof(Real) - 1)) * negative_exponent;
 }
 
 // Whether the phases' value has no meaning: x is zero, infinite or NaN, or y is infinite or NaN.
@@ -74,7 +74,8 @@ template <typename X>
 HALFULP_INLINE Word<X> special_power(X x, Word<X> y_kinds, Word<X> parity, Word<X> domain_error) {
     constexpr Word<X> infinity = word_of(X(__builtin_inf())), one = word_of(X(1));
     Word<X> magnitude = word_of(absolute(x));
-    Word<X> great = magnitude > one ? 1 : 0, small = y_kinds >> 3, negative = word_of(x) >> (8 * sizeof(X) - 1);
+    Word<X> great = magnitude > one ? 1 : 0, small = y_kinds / negative_exponent,
+            negative = word_of(x) >> (8 * sizeof(X) - 1);
     Word<X> power = great != small ? infinite_power : zero_power;
     power = magnitude == one ? one_power : power;
     Word<X> no_number = (y_kinds & nan_exponent) | (magnitude > infinity ? 1 : 0);
