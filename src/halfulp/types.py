@@ -113,6 +113,7 @@ def element_type(dtype: Any) -> ElementType:
         Traceback (most recent call last):
             ...
         halfulp.errors.UnsupportedError: UnsupportedError: no element type complex64
+          expected: float64, float32, float16, bfloat16, float8_e3m4, ...
     """
     if isinstance(dtype, ElementType):
         return dtype
@@ -120,7 +121,7 @@ def element_type(dtype: Any) -> ElementType:
     try:
         return TYPES[name]
     except KeyError:
-        raise UnsupportedError(f"no element type {name}") from None
+        raise UnsupportedError(f"no element type {name[:80]}", expected=", ".join(TYPES)) from None
 
 
 def type_name(dtype: Any) -> str:

@@ -127,7 +127,10 @@ def test_the_output_may_replace_an_input(tmp_path: Path) -> None:
         (["onnx.Pow-1", "x.npy", "x.npy", "--attr", "axis=one"], "attribute axis must be of type INT"),
         (["onnx.Pow-1", "x.npy", "y.npy", "--attr", "broadcast=1"], "SpecError onnx.Pow-1.C"),
         (["onnx.Pow-15", "x.npy", "x.npy", "--type", "z=bfloat16"], "a type must be NAME=TYPE"),
-        (["onnx.Pow-15", "x.npy", "x.npy", "--type", "x=bfloat61"], "bfloat61"),
+        (["onnx.Pow-15", "x.npy", "x.npy", "--type", "x"], "a type must be NAME=TYPE"),
+        (["onnx.Pow-15", "x.npy", "x.npy", "--type", "x=bfloat61"], "no element type bfloat61"),
+        (["onnx.Pow-15", "x.npy", "x.npy", "--type", "y=bfloat16"], "holds another type than --type says"),
+        (["onnx.Pow-15", "x.npy", "x.npy", "-o", "-"], "-: only text is written to standard output"),
         (["onnx.Pow-15", "x.npy", "text.npy"], "not a .npy file"),
         (["onnx.PRelu-16", "y.npy", "x.npy"], "SpecError onnx.PRelu-16.C"),
         (["directml.ELEMENT_WISE_CONSTANT_POW-3_0", "x.npy"], "Exponent is required"),
@@ -139,7 +142,7 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: l
     np.save("y.npy", X[0, :, 0])
     Path("text.npy").write_text("1 2 3")
     before = sorted(os.listdir())
-    result = CliRunner().invoke(app, ["apply", *arguments, "-o", "z.npy"])
+    result = CliRunner().invoke(app, ["apply", "-o", "z.npy", *arguments])
     assert result.exit_code == 2
     assert words in result.stderr
     assert "Traceback" not in result.stderr

@@ -117,13 +117,22 @@ def test_json() -> None:
     assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
 
 
+def test_json_on_standard_output_is_alone_there() -> None:
+    onnx.save(parsed(GOOD), "m.onnx")
+    result = CliRunner().invoke(app, ["audit", "m.onnx", "--json", "-"])
+    assert json.loads(result.stdout)["summary"] == {"models": 1, "nodes": 1, "findings": 0}
+    assert "1 model, 1 with Pow or PRelu" in result.stderr
+    assert [path.name for path in Path().iterdir()] == ["m.onnx"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["none.onnx"], "none.onnx: can't be read"),
         (["broken.onnx"], "ModelError broken.onnx: truncated, or not an ONNX model"),
         (["m.onnx", "--target", "abacus"], "no such target"),
-        (["m.onnx", "--json", "none/out.json"], "none/out.json: can't be written"),
+        (["m.onnx", "--json", "none/out.json"], "none/out.json: can't be written: there is no folder none"),
+        (["m.onnx", "--json", "empty"], "empty: can't be written: not a plain file"),
         (["empty"], "empty: no models in this folder"),
         ([], "MODEL"),
     ],

@@ -46,6 +46,28 @@ def test_a_target_with_faults(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json"]
 
 
+@pytest.mark.parametrize(("option", "start"), [("--json", '{\n"schema"'), ("--html", "<!doctype html>")])
+def test_standard_output_is_for_what_is_asked_for_there(
+    option: str, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("onnx-reference", *LITTLE, option, "-", "--export", "cases")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(start)
+    assert "finding" not in result.stdout.splitlines()[-1]
+    assert "written to cases" in result.stderr
+    assert "18 findings; " in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["cases"]
+
+
+def test_the_closing_line_names_the_page_that_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "18 findings; --html FILE shows each" in run("onnx-reference", *LITTLE).stdout
+    assert "18 findings; a.html shows each" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
+
+
 def test_the_readme_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
@@ -131,14 +153,19 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "--operator", "Pwo"], "no operator Pwo"),
         (["numpy", "--types", "float32,flaot16"], "no element type flaot16"),
         (["numpy", "--version", "99"], "no version 99"),
-        (["numpy", "--json", "no/such/folder/a.json"], "no/such/folder/a.json: can't be written"),
-        (["numpy", "--html", "."], "can't be written"),
-        (["numpy", "--json", "/dev/null"], "/dev/null: can't be written"),
+        (
+            ["numpy", "--json", "no/such/folder/a.json"],
+            "no/such/folder/a.json: can't be written: there is no folder no/such/folder",
+        ),
+        (["numpy", "--html", "."], ".: can't be written: not a plain file"),
+        (["--export", "-"], "-: --export takes a folder"),
+        (["numpy", "--json", "/dev/null"], "/dev/null: can't be written: not a plain file"),
         (["numpy", "--allow", "missing"], "missing: can't be read"),
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
         (["--json", "a.json", "--export", "b"], "nothing to check"),
         (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
+        (["numpy", "--json", "-", "--html", "-"], "-: --json and --html can't write the same file"),
     ],
 )
 def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["none.onnx", "new.onnx"], "none.onnx: can't be read"),
         (["old.onnx", "none/new.onnx", "--opset", "7"], "none/new.onnx: can't be written"),
+        (["old.onnx", "-"], "-: only text is written to standard output; name a file"),
         (["old.onnx", "new.onnx", "--opset", "99"], "no such opset"),
         (["old.onnx", "new.onnx", "--target", "abacus"], "no such target"),
         (["old.onnx", "new.onnx", "--prelu", "iron"], "expanded or folded"),

@@ -30,6 +30,12 @@ def ran(*arguments: str | Path) -> str:
     return done.output
 
 
+def test_dims_are_for_inputs_that_are_made_up(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(folder / "m.json"), "--dim", "N=2"])
+    assert done.exit_code == 2
+    assert "--dim is for inputs that are made up" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["x", "input", "data"])
 def test_an_openvino_model(folder: Path, name: str) -> None:
     out = folder / "out.npz"

@@ -209,9 +209,9 @@ def test_replacing_follows_a_link(tmp_path: Path) -> None:
 
 def test_what_can_not_be_replaced(tmp_path: Path) -> None:
     for path, words in (
-        (tmp_path, "not a plain file"),
-        (Path("/dev/null"), "not a plain file"),
-        (tmp_path / "none" / "z", "can't be written"),
+        (tmp_path, "can't be written: not a plain file"),
+        (Path("/dev/null"), "/dev/null: can't be written: not a plain file"),
+        (Path("none/z"), "HalfulpError: none/z: can't be written: No such file or directory"),
     ):
         with pytest.raises(HalfulpError, match=words), replacing(path):
             pass

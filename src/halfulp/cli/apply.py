@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from halfulp.apply import Operator, pow, prelu
 from halfulp.apply import op as find_operator
+from halfulp.cli.output import check_writable
 from halfulp.cli.stream import regions, window
 from halfulp.errors import HalfulpError
 from halfulp.frontends.files import NpyFile, create_npy, open_npy, replacing
@@ -52,8 +53,9 @@ def apply(
     if len(files) != len(op.inputs):
         wanted = ", ".join(port.name for port in op.inputs)
         raise HalfulpError(f"{op.id} takes {len(op.inputs)} files", expected=wanted, got=len(files))
+    check_writable(output, binary=True)
     viewed_as = _types(op, types or [])
-    operands = [open_npy(file, viewed_as.get(index)) for index, file in enumerate(files)]
+    operands = [_opened(file, viewed_as.get(index)) for index, file in enumerate(files)]
     values = dict(_attribute(op, text) for text in attributes or [])
     if not values.keys() <= {attribute.name for attribute in op.attributes}:
         op.infer(*map(tensor_type, operands), **values)  # which says so, and by which clause
@@ -61,14 +63,24 @@ def apply(
     typer.echo(f"{op.id}: {output}")
 
 
+def _opened(path: Path, dtype: np.dtype[Any] | None) -> NpyFile:
+    file = open_npy(path, dtype)
+    if dtype is not None and (held := tensor_type(file).type) != element_type(dtype).name:
+        # Only raw bytes are viewed as what --type says; nothing is ever converted.
+        raise HalfulpError(f"{path}: holds another type than --type says", expected=dtype.name, got=held)
+    return file
+
+
 def _types(op: Operator, given: list[str]) -> dict[int, np.dtype[Any]]:
     names = {port.name: index for index, port in enumerate(op.inputs)}
     names |= dict(zip("xy", range(len(op.inputs)), strict=False))
     found = {}
     for text in given:
-        name, _, type_name = text.partition("=")
-        if name not in names:
-            raise HalfulpError("a type must be NAME=TYPE", expected=", ".join(names), got=text)
+        name, equals, type_name = text.partition("=")
+        if name not in names or not equals:
+            raise HalfulpError(
+                "a type must be NAME=TYPE", expected=f"{', '.join(names)}, such as x=bfloat16", got=text
+            )
         found[names[name]] = element_type(type_name).dtype
     return found
 

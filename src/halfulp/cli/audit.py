@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.frontends.files import replacing
+from halfulp.cli.output import check_writable, people, write_text
 
 if TYPE_CHECKING:
     from halfulp.conformance.audit_report import Report
@@ -31,7 +31,8 @@ def audit(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all of it there, too.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write all of it there, too. - is standard output."),
     ] = None,
 ) -> None:
     """Say of each Pow and PRelu node which clauses it breaks, what is open, and what targets make of it.
@@ -41,14 +42,13 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime --target openvino
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.cli import table
     from halfulp.conformance.audit_show import show
 
+    check_writable(output)
     report = _audited(model, targets or [])
     if output is not None:
-        with replacing(output) as temporary:
-            temporary.write_text(json.dumps(report.json(), indent=1) + "\n", encoding="utf-8")
-    table.console().print(show(report))
+        write_text(output, json.dumps(report.json(), indent=1) + "\n")
+    people(output).print(show(report))
     if report.findings:
         raise typer.Exit(1)
 

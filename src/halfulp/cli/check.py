@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp.cli.output import check_writable, is_stdout, people, write_text
 from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import Report
     from halfulp.conformance.examine import Options
-    from halfulp.conformance.schema import Document, Selection
+    from halfulp.conformance.schema import Selection
     from halfulp.conformance.targets import TargetSpec
 
 
@@ -58,10 +58,16 @@ def check(
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all that was found: a document, or a list of them."),
+        typer.Option(
+            metavar="FILE",
+            help="Write all that was found: a document, or a list of them. - is standard output.",
+        ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page with all of it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write one self-contained page with all of it. - is standard output."
+        ),
     ] = None,
     export: Annotated[
         Path | None,
@@ -91,13 +97,11 @@ def check(
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.
 
-    Exit status 1 says that something is wrong, refused, accepted, crashed, hung or not reproducible that --allow
-    does not list.
+    Exit status 1 says that something not in --allow is wrong, refused, accepted, crashed, hung or not reproducible.
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
-    from halfulp.cli.table import console
     from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
     from halfulp.conformance.examine import Options
@@ -105,32 +109,33 @@ def check(
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.spread import processors
     from halfulp.conformance.targets import find, find_command
-    from halfulp.frontends.files import replacing
 
     if not targets and not command and (export is None or json is not None or html is not None):
         raise HalfulpError("nothing to check: name a target, such as onnxruntime, or give --command")
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
     chosen = selection(_listed(operator), _listed(version), _listed(types))
     allowed = None if allow is None else load_allowed(allow)
-    for path in (json, html):
-        _check_writable(path)  # now, not after a long run
+    check_writable(json)  # now, not after a long run
+    check_writable(html)
+    if is_stdout(export):
+        raise HalfulpError("-: --export takes a folder")
     if json is not None and html is not None and json.resolve() == html.resolve():
         raise HalfulpError(f"{json}: --json and --html can't write the same file")
-    write_page = None if html is None else _page_writer()
+    page = None if html is None else _page()
     mode: Mode = "full" if full else "quick"
     if export is not None:
-        _export(export, mode, chosen, ulp)
+        said = _export(export, mode, chosen, ulp)
+        typer.echo(said, err=is_stdout(json) or is_stdout(html))
     if not specs:
         return
     options = Options(ulp, time_limit, threads=processors())
     reports = _check_all(specs, mode, chosen, options, processes, dask, allowed)
     documents = [report.document for report in reports]
     if json is not None:
-        with replacing(json) as temporary:
-            temporary.write_text(dumps(documents), encoding="utf-8")
-    if html is not None and write_page is not None:
-        write_page(documents, html)
-    terminal.show(documents, console())
+        write_text(json, dumps(documents))
+    if html is not None and page is not None:
+        write_text(html, page.render(documents))
+    terminal.show(documents, people(json, html), page="the page" if is_stdout(html) else html)
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"
@@ -191,7 +196,7 @@ def _check_all(
     return reports
 
 
-def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> None:
+def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> str:
     from rich.console import Console
 
     from halfulp.conformance.cases import cases
@@ -200,7 +205,7 @@ def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> No
     stream = cases(mode, chosen["operators"], chosen["versions"], chosen["types"])
     with Console(stderr=True).status("writing cases"):
         found = export(folder, stream, ulp_limit=ulp_limit)
-    typer.echo(
+    return (
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
         f" {found.left_out} that ONNX can't say left out"
     )
@@ -222,18 +227,9 @@ def _distinct(specs: list[TargetSpec]) -> list[TargetSpec]:
     return numbered
 
 
-def _page_writer() -> Callable[[list[Document], Path], None]:
+def _page() -> ModuleType:
     try:
         from halfulp.conformance.report import page
     except ImportError:
         raise HalfulpError("--html needs jinja2: pip install 'halfulp[check]'") from None
-    return page.write
-
-
-def _check_writable(path: Path | None) -> None:
-    if path is None:
-        return
-    folder = path.resolve().parent
-    is_other = path.exists() and not path.is_file()  # a folder, a device
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or is_other:
-        raise HalfulpError(f"{path}: can't be written")
+    return page

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from halfulp.cli.output import check_writable
+
 if TYPE_CHECKING:
     from halfulp.runtime.convert.body import How
 
@@ -49,12 +51,14 @@ def convert(
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.runtime.convert import convert as convert_model
 
+    check_writable(output, binary=True)
     conversion = convert_model(
         model, output, opset=opset, target=target, prelu=cast("How | None", prelu), verify=verify, seed=seed
     )
     for change in conversion.changes:
         typer.echo(printable_line(str(change)))
-    typer.echo(f"{len(conversion.changes)} changes; written to {output}")
+    count = len(conversion.changes)
+    typer.echo(f"{count} change{'' if count == 1 else 's'}; written to {output}")
     found = conversion.verification
     if found is not None:
         typer.echo(str(found))

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from halfulp.cli.engine import Engine, evaluate
+from halfulp.cli.output import check_writable
 from halfulp.errors import HalfulpError
 from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
 
@@ -73,10 +74,13 @@ def run(
     from halfulp.frontends.load import load
     from halfulp.runtime.feeds import make_inputs
 
+    check_writable(output, binary=True)
     loaded = load(model)
+    if output_folder is not None and isinstance(loaded, Model):
+        raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
+    if dims and (inputs or not isinstance(loaded, Model)):
+        raise HalfulpError("--dim is for inputs that are made up; these are not")
     if inputs:
-        if dims:
-            raise HalfulpError("--dim is for inputs that are made up; these are fed")
         feeds = _fed(loaded, inputs)
     elif isinstance(loaded, Model):
         feeds = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))

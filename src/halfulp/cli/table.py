@@ -18,10 +18,10 @@ _MOST_ROWS = 60
 _PIPED_WIDTH = 160
 
 
-def console() -> Console:
+def console(*, stderr: bool = False) -> Console:
     """Return a console for tables; in a file or a pipe it is wide, so that nothing is cut."""
-    plain = _Console()
-    return plain if plain.is_terminal else _Console(width=_PIPED_WIDTH)
+    plain = _Console(stderr=stderr)
+    return plain if plain.is_terminal else _Console(stderr=stderr, width=_PIPED_WIDTH)
 
 
 class _Console(Console):

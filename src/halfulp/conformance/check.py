@@ -67,7 +67,7 @@ class Report:
         from halfulp.conformance.report import terminal
 
         text = io.StringIO()
-        terminal.show([self.document], Console(file=text, width=110))
+        terminal.show([self.document], Console(file=text, width=110), page="halfulp check --html FILE")
         return text.getvalue()
 
 

@@ -165,17 +165,17 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         HalfulpError: ``path`` is a folder or a device, or its folder can't be written.
     """
-    path = Path(os.path.realpath(path))  # replace what a link points to, not the link
+    given, path = path, Path(os.path.realpath(path))  # replace what a link points to, not the link
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
-        raise HalfulpError(f"{path}: not a plain file")
+        raise HalfulpError(f"{given}: can't be written: not a plain file")
     # Known before it exists, so that an interrupt at any moment leaves nothing behind.
     temporary = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
     try:
         try:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
-            raise HalfulpError(f"{path}: can't be written: {error.strerror}") from None
+            raise HalfulpError(f"{given}: can't be written: {error.strerror}") from None
         yield temporary
         temporary.chmod(0o666 & ~_umask() if mode is None else mode & 0o777)
         temporary.replace(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,11 @@ from halfulp.conformance.report import page
 Driver = Any
 
 
+def write(results: Sequence[Any], path: Path) -> None:
+    """Write the page of some documents."""
+    path.write_text(page.render(results), "utf-8")
+
+
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
     with chromium() as started:
@@ -33,7 +38,7 @@ def driver() -> Iterator[Driver]:
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "several.html"
-    page.write(documents(), path)
+    write(documents(), path)
     return path
 
 
@@ -126,7 +131,7 @@ def test_what_is_allowed_is_marked_and_can_be_hidden(driver: Driver, tmp_path: P
     found = narrowed(document("onnxruntime"), "onnx.PRelu-16")
     found["cases"][0]["allowed"] = True
     found["summary"]["allowed"] = 1
-    page.write([found], tmp_path / "allowed.html")
+    write([found], tmp_path / "allowed.html")
     show(driver, tmp_path / "allowed.html")
     assert texts(driver, "#findings .tag") == ["allowed"]
     assert count(driver).startswith("5 of 5 findings")
@@ -295,7 +300,7 @@ def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path) -> N
     long = json.dumps(narrowed(document("openvino"), "onnx.PRelu-16"))
     long = long.replace("onnx.PRelu-16", "directml.ACTIVATION_PARAMETERIZED_RELU-5_1")
     path = tmp_path / "long.html"
-    page.write([document("onnxruntime"), json.loads(long)], path)
+    write([document("onnxruntime"), json.loads(long)], path)
     for width in (320, 360, 768, 1280, 1920):
         show(driver, path, width=width, hash="#text=-1")
         driver.execute_script("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
@@ -306,7 +311,7 @@ def test_no_width_scrolls_the_page_sideways(driver: Driver, tmp_path: Path) -> N
 
 
 def test_what_documents_say_stays_text(driver: Driver, tmp_path: Path) -> None:
-    page.write([hostile(), document("torch")], tmp_path / "hostile.html")
+    write([hostile(), document("torch")], tmp_path / "hostile.html")
     show(driver, tmp_path / "hostile.html")
     for button in visible(driver, "#findings button.open")[:5]:
         driver.execute_script("arguments[0].click()", button)
@@ -330,10 +335,8 @@ def test_without_javascript_it_can_be_read(driver: Driver, several: Path) -> Non
 
 
 def test_thousands_of_findings_stay_quick(driver: Driver, tmp_path: Path) -> None:
-    page.write(
-        [document("onnxruntime", extra_cases=1500), document("openvino", extra_cases=1500)],
-        tmp_path / "x.html",
-    )
+    many = [document("onnxruntime", extra_cases=1500), document("openvino", extra_cases=1500)]
+    write(many, tmp_path / "x.html")
     show(driver, tmp_path / "x.html")
     assert count(driver).startswith("3,447 of 3,447")
     assert len(driver.find_elements(By.CSS_SELECTOR, "#findings tr.case")) == 100
@@ -370,7 +373,7 @@ def test_accessibility_by_the_rules_of_axe(driver: Driver, tmp_path: Path, width
     axe = pytest.importorskip("axe_core_python.selenium").Axe()
     # Some of all there is: the rules look at each element for itself.
     few = [narrowed(found, "onnx.PRelu-16", "onnx.Pow-7") for found in documents("onnxruntime", "openvino")]
-    page.write(few, tmp_path / "few.html")
+    write(few, tmp_path / "few.html")
     show(driver, tmp_path / "few.html", width=width, dark=dark)
     driver.execute_script("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
     for button in visible(driver, "#findings button.open")[:2]:

@@ -8,7 +8,6 @@ import itertools
 import json
 import re
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from halfulp.conformance import schema
 from halfulp.conformance.document import FAULTS
 from halfulp.conformance.report import page
 from halfulp.conformance.report.verdicts import SHOWN
-from halfulp.errors import HalfulpError
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -180,19 +178,6 @@ def test_an_empty_page_and_a_clean_target() -> None:
     clean = page.render([document("halfulp")])
     Elements(clean)
     assert "<p>None.</p>" in clean
-
-
-def test_the_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "page.html"
-    page.write([document("halfulp")], path)
-    before = path.read_text("utf-8")
-    assert before.endswith("</html>")
-    with pytest.raises(KeyError):
-        page.write([document("halfulp") | {"rows": [{}]}], path)  # type: ignore[list-item]
-    assert path.read_text("utf-8") == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
-    with pytest.raises(HalfulpError, match="not a plain file"):
-        page.write([], tmp_path)
 
 
 def test_thousands_of_findings_stay_small() -> None:

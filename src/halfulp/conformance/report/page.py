@@ -8,7 +8,6 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
@@ -36,7 +35,6 @@ from halfulp.conformance.report.reproducer import Program, repetition, reproduce
 from halfulp.conformance.report.specials import deviations, pack
 from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
 from halfulp.conformance.schema import CaseEntry, Document, RowEntry
-from halfulp.frontends.files import replacing
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")
@@ -53,21 +51,6 @@ _BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "within") | {
     "special": "wrong",
 }
 _KNOWN_FROM_ID = ("operator", "types", "group")
-
-
-def write(results: Sequence[Document], path: str | Path) -> None:
-    """Write the page of some documents, complete or not at all.
-
-    Args:
-        results: a document of ``halfulp check`` for each target, side by side in this order.
-        path: the page's file.
-
-    Raises:
-        HalfulpError: the file can't be written.
-    """
-    text = render(results)
-    with replacing(Path(path)) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def render(results: Sequence[Document]) -> str:

@@ -31,12 +31,13 @@ _NARROW = 90
 _LONGEST = 160
 
 
-def show(results: Sequence[Document], console: Console) -> None:
+def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
     """Print what was found of some targets: how often which verdict, where, and the worst of it.
 
     Args:
         results: a document of ``halfulp check`` for each target.
         console: where to; in a narrow one the columns wrap.
+        page: what the closing line calls the page of them; how to have one made where there is none.
 
     Example:
         >>> show([], Console(width=80))
@@ -61,7 +62,7 @@ def show(results: Sequence[Document], console: Console) -> None:
     if worst.row_count:
         console.print(worst)
     for target in named:
-        console.print(_verdict(target, several=len(named) > 1))
+        console.print(_verdict(target, page or "--html FILE", several=len(named) > 1))
 
 
 def _table(title: str | None = None) -> Table:
@@ -207,7 +208,7 @@ def _worst(named: Sequence[Target]) -> Table:
     return table
 
 
-def _verdict(target: Target, *, several: bool) -> Text:
+def _verdict(target: Target, page: object, *, several: bool) -> Text:
     """Return the closing line."""
     count = target.faults
     whose = f"{_clean(target.label)}: " if several else ""
@@ -216,6 +217,5 @@ def _verdict(target: Target, *, several: bool) -> Text:
         known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return Text(f"{whose}nothing wrong found{known}", style="green")
     noun = "finding" if count == 1 else "findings"
-    return Text(
-        f"{whose}{count:,} {noun}; --html FILE shows each with a program that reproduces it", style="bold"
-    )
+    shown = f"{_clean(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
+    return Text(f"{whose}{count:,} {noun}; {shown}", style="bold")

@@ -1,0 +1,70 @@
+"""Where a verb writes: files, each complete or not at all, and text also to standard output, spelled ``-``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from halfulp.cli.table import console
+from halfulp.errors import HalfulpError
+from halfulp.frontends.files import replacing
+
+_STDOUT = Path("-")
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Whether an option's FILE stands for standard output.
+
+    Example:
+        >>> is_stdout(Path("-")), is_stdout(Path("report.json")), is_stdout(None)
+        (True, False, False)
+    """
+    return path == _STDOUT
+
+
+def check_writable(path: Path | None, *, binary: bool = False) -> None:
+    """Refuse what can't be written: before long work, not after it.
+
+    Args:
+        path: a file, ``-``, or None where nothing is to be written.
+        binary: whether it will not be text, which is not for standard output.
+
+    Raises:
+        HalfulpError: it is a folder or a device, its folder is missing or can't be written, or ``-`` and binary.
+
+    Example:
+        >>> check_writable(Path("-"), binary=True)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: -: only text is written to standard output; name a file
+    """
+    if is_stdout(path):
+        if binary:
+            raise HalfulpError(f"{path}: only text is written to standard output; name a file")
+        return
+    if path is None:
+        return
+    if path.exists() and not path.is_file():
+        raise HalfulpError(f"{path}: can't be written: not a plain file")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
+    if not os.access(folder, os.W_OK):
+        raise HalfulpError(f"{path}: can't be written: Permission denied")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a file, or to standard output."""
+    if is_stdout(path):
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def people(*written: Path | None) -> Console:
+    """Return the console for tables: on standard error where one of the outputs takes standard output."""
+    return console(stderr=any(map(is_stdout, written)))

@@ -1,0 +1,41 @@
+"""Where the verbs write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from halfulp.cli.output import check_writable, people, write_text
+from halfulp.errors import HalfulpError
+
+
+def test_a_text_is_written_whole_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_text(tmp_path / "a", "é\n")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(tmp_path / "a", "\ud800")
+    assert (tmp_path / "a").read_bytes() == "é\n".encode()
+    assert os.listdir(tmp_path) == ["a"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("text", ["a\nb\n", "a\nb"])
+def test_standard_output_ends_a_line_once(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_text(Path("-"), text)
+    assert capsys.readouterr().out == "a\nb\n"
+    assert not os.listdir(tmp_path)
+
+
+def test_tables_make_way_for_what_takes_standard_output() -> None:
+    assert people(None, Path("a.json")).stderr is False
+    assert people(None, Path("-")).stderr is True
+
+
+def test_a_folder_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root, who may run the tests, may write anywhere
+    with pytest.raises(HalfulpError, match="a: can't be written: Permission denied"):
+        check_writable(tmp_path / "a")
