@@ -25,11 +25,19 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
           got: 5
     """
     lines = [f"{title}: {message}"]
-    operands = [f"{name}: {value}" for name, value in shown.items() if name not in _OWN_LINE]
+    texts = {name: _text(value) for name, value in shown.items()}
+    operands = [f"{name}: {text}" for name, text in texts.items() if name not in _OWN_LINE]
     if operands:
         lines.append("  " + "   ".join(operands))
-    lines += [f"  {name}: {shown[name]}" for name in _OWN_LINE if name in shown]
+    lines += [f"  {name}: {texts[name]}" for name in _OWN_LINE if name in texts]
     return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "a number of thousands of digits"
 
 
 class HalfulpError(ValueError):

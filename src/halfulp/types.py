@@ -128,8 +128,8 @@ def type_name(dtype: Any) -> str:
     """Return the name of a dtype, whether or not the table has it.
 
     Example:
-        >>> type_name(np.dtype(">f4")), type_name(bool), type_name("bfloat16")
-        ('float32', 'bool', 'bfloat16')
+        >>> type_name(np.dtype(">f4")), type_name(bool), type_name("bfloat16"), type_name("<U3")
+        ('float32', 'bool', 'bfloat16', 'string')
     """
     if isinstance(dtype, np.dtype) and dtype in _NAMES:
         return _NAMES[dtype]
@@ -138,6 +138,7 @@ def type_name(dtype: Any) -> str:
     if isinstance(dtype, str) and dtype in TYPES:  # ml_dtypes' names are not NumPy's
         return dtype
     try:
-        return str(np.dtype(dtype).name)
+        known = np.dtype(dtype)
     except TypeError:
         return str(dtype)
+    return "string" if known.kind in "UT" else str(known.name)

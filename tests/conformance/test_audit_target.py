@@ -211,9 +211,9 @@ def test_the_nearest_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["", "onnx runtime", "onnxruntime=1.0", "onnxruntime==", "halfulp==x", "a" * 999]
+    "target", ["", "onnx runtime", "onnxruntime=1.0", "onnxruntime==", "halfulp==x", "a" * 999, 3, None]
 )
-def test_no_such_target(target: str) -> None:
+def test_no_such_target(target: object) -> None:
     with pytest.raises(hu.HalfulpError, match="no such target"):
         asked(target)
 

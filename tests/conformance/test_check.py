@@ -128,10 +128,14 @@ def test_known_findings(tmp_path: Path) -> None:
         ),
         ({"operators": ["openvino.PReLU-1"]}, "nothing of this selection is for the target onnx-reference"),
         ({"mode": "fast"}, "no such mode"),
-        ({"processes": 0}, "processes > 0"),
-        ({"time_limit": 0}, "time_limit and"),
+        ({"operators": 3}, "no operator 3"),
+        ({"types": 3}, "no element type 3"),
+        ({"processes": 0}, "processes must be an integer > 0"),
+        ({"processes": 1.5}, "processes must be an integer > 0"),
+        ({"time_limit": 0}, "time_limit one > 0"),
+        ({"time_limit": "1"}, "time_limit one > 0"),
         ({"time_limit": float("inf")}, "time_limit must be at most a day"),
-        ({"ulp_limit": float("nan")}, "ulp_limit must be >= 0"),
+        ({"ulp_limit": float("nan")}, "ulp_limit must be a number >= 0"),
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],
 )
@@ -139,6 +143,19 @@ def test_bad_arguments(arguments: dict[str, object], says: str) -> None:
     with pytest.raises(HalfulpError) as caught:
         small(**arguments)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("target", [3, None, Path("numpy"), ["numpy"]])
+def test_a_target_is_a_string(target: object) -> None:
+    with pytest.raises(HalfulpError, match="a target is named by a string") as caught:
+        check(target)  # type: ignore[arg-type]
+    assert "onnxruntime" in str(caught.value)
+
+
+def test_a_selection_takes_what_names_things() -> None:
+    both = selection("Pow", [7, 15], [np.float32, "f4", np.dtype("int8")])  # type: ignore[list-item]
+    assert both == {"operators": ["Pow"], "versions": ["15", "7"], "types": ["float32", "int8"]}
+    assert selection((), 15, np.float16)["types"] == ["float16"]  # type: ignore[arg-type]
 
 
 def test_types_are_known() -> None:

@@ -165,7 +165,7 @@ def test_one_unit_is_wrong_for_an_integer() -> None:
         (RIGHT.astype(np.complex64), "the output is complex64[3], not float32[3]"),
         (RIGHT.reshape(1, 3), "the output is float32[1, 3], not float32[3]"),
         (RIGHT[:2], "the output is float32[2], not float32[3]"),
-        (np.array(["a"]), "the output is str32[1], not float32[3]"),
+        (np.array(["a"]), "the output is string[1], not float32[3]"),
     ],
 )
 def test_wrong_type_and_shape(got, message) -> None:

@@ -1,6 +1,8 @@
-"""The inputs that ``halfulp run`` makes up."""
+"""A model's inputs: those that are fed, and those that ``halfulp run`` makes up."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from tests.frontends.models import single
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.frontends.graph import Graph, Model, Value
 from halfulp.runtime.feeds import bind, make_inputs
+from halfulp.runtime.run import run
 from halfulp.types import TYPES
 
 
@@ -72,3 +75,9 @@ def test_a_single_node_of_unknown_shapes_can_be_fed() -> None:
     loaded = load(single("Pow", 15, {"x": ("float32", None), "y": ("float32", None)}))
     bound = bind(loaded, {"x": np.ones((2, 3), np.float32), "y": np.float32(2)})
     assert [value.shape for value in bound.values()] == [(2, 3), ()]
+
+
+@pytest.mark.parametrize("feeds", [3, [np.ones(2)], np.ones(2), "x"])
+def test_inputs_are_fed_by_name(feeds: Any) -> None:
+    with pytest.raises(ModelError, match="its inputs are fed as a dict of arrays by name"):
+        run(model_of(Value("x", "float32", (2,))), feeds)

@@ -106,3 +106,10 @@ def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
     assert type(again) is type(error)
     assert str(again) == text
     assert vars(again) == vars(error)
+
+
+def test_a_number_that_python_does_not_print() -> None:
+    text = str(HalfulpError("too much", X=TensorType("int8", (10**5000,)), got=10**5000))
+    assert text == (
+        "HalfulpError: too much\n  X: a number of thousands of digits\n  got: a number of thousands of digits"
+    )

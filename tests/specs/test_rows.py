@@ -190,6 +190,17 @@ def test_the_matrix_says_what_the_rows_say() -> None:
             "UnsupportedError: no operator version !\n  expected: an id that halfulp.ops() lists",
         ),
         (
+            lambda: find(3),  # type: ignore[arg-type]
+            "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
+        ),
+        (
+            lambda: find("onnx.Pow-\u0663"),  # a digit, to Unicode
+            (
+                "UnsupportedError: no operator version onnx.Pow-\u0663\n"
+                "  expected: onnx.Pow-7, or another id that halfulp.ops() lists"
+            ),
+        ),
+        (
             lambda: find("onnx.Pow-0"),
             "UnsupportedError: onnx.Pow has no version 0\n  expected: 1 or later",
         ),

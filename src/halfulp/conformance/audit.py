@@ -128,9 +128,9 @@ def _format(source: Source) -> str:
     if isinstance(source, bytes):
         start = source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         return {b"<": "openvino", b"{": "directml", b"/": "directml"}.get(start, "onnx")
-    if isinstance(source, ModelProto):
-        return "onnx"
-    return _FORMATS.get(Path(source).suffix.lower(), "onnx")
+    if isinstance(source, str | os.PathLike):
+        return _FORMATS.get(Path(source).suffix.lower(), "onnx")
+    return "onnx"
 
 
 def _name(source: Source) -> str:

@@ -53,7 +53,7 @@ class Asked:
         return text
 
 
-def asked(target: str) -> Asked:
+def asked(target: object) -> Asked:
     """Return what a target is that is spelled as on the command line: ``onnxruntime``, ``onnxruntime==1.31.1``.
 
     Raises:
@@ -68,10 +68,10 @@ def asked(target: str) -> Asked:
         halfulp.errors.HalfulpError: HalfulpError: no such target
           expected: ...
     """
-    match = _SPELLED.fullmatch(target)
+    match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     if match is None or match["name"] not in names():
         spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
-        raise HalfulpError("no such target", expected=spelled, got=target[:80])
+        raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
     name, version = match["name"], match["version"]
     return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version))
 

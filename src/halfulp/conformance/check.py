@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from numbers import Integral, Real
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
@@ -88,8 +89,8 @@ def check(
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
     Args:
-        target: a name, such as ``"onnxruntime"``; a module with the interface of ``onnx.backend.base``; or a
-            command such as ``"mytool {model} {inputs} {outputs}"``.
+        target: a name, such as ``"onnxruntime"``; that of a module with the interface of ``onnx.backend.base``;
+            or a command such as ``"mytool {model} {inputs} {outputs}"``.
         mode: ``"quick"`` takes about a minute; ``"full"`` far longer.
         operators: only these, such as ``"Pow"`` or ``"onnx.Pow-15"``; all if empty.
         versions: only these versions, such as ``"15"``.
@@ -114,8 +115,10 @@ def check(
     """
     if mode not in ("quick", "full"):
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
-    if not (ulp_limit >= 0 and time_limit > 0 and (processes is None or processes > 0)):
-        raise HalfulpError("ulp_limit must be >= 0, time_limit and processes > 0")
+    if not (_is(Real, ulp_limit) and ulp_limit >= 0 and _is(Real, time_limit) and time_limit > 0):
+        raise HalfulpError("ulp_limit must be a number >= 0, time_limit one > 0")
+    if processes is not None and not (_is(Integral, processes) and processes > 0):
+        raise HalfulpError("processes must be an integer > 0", got=repr(processes)[:80])
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
     return check_target(
@@ -189,18 +192,21 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
         {'operators': ['PRelu'], 'versions': [], 'types': ['bfloat16', 'float32']}
     """
     chosen: Selection = {
-        "operators": _texts(operators),
-        "versions": _texts(versions),
-        "types": _texts(types),
+        "operators": sorted(map(str, _each(operators))),
+        "versions": sorted(map(str, _each(versions))),
+        "types": sorted({element_type(given).name for given in _each(types)}),
     }
     list(selected(chosen["operators"], chosen["versions"]))
-    for name in chosen["types"]:
-        element_type(name)
     return chosen
 
 
-def _texts(names: Iterable[str]) -> list[str]:
-    return sorted({names} if isinstance(names, str) else set(map(str, names)))
+def _each(names: Any) -> set[Any]:
+    """Return the names that were given: one, or several."""
+    return set(names) if isinstance(names, Iterable) and not isinstance(names, str) else {names}
+
+
+def _is(kind: type, number: object) -> bool:
+    return isinstance(number, kind) and not isinstance(number, bool)
 
 
 def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:

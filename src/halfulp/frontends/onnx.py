@@ -16,7 +16,7 @@ from typing import TypeAlias
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError, ModelError
 from halfulp.frontends.graph import Model
 from halfulp.frontends.onnx_builder import build
 
@@ -58,12 +58,16 @@ def parse(source: Source, *, file: str | None = None) -> tuple[ModelProto, str, 
 
     Raises:
         ModelError: the file can't be read, or is no ONNX model.
+        HalfulpError: the source is none of these.
     """
     if isinstance(source, ModelProto):
         return source, file or "<ModelProto>", None
     if isinstance(source, bytes):
         name = file or "<bytes>"
         return _parse(source, name), name, None
+    if not isinstance(source, str | os.PathLike):
+        wanted = "a path, the bytes of a file or an onnx.ModelProto"
+        raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
     path = Path(source)
     name = file or str(path)
     # The file may itself be a link; its external data lies where the caller points.

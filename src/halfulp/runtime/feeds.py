@@ -12,10 +12,11 @@ import numpy as np
 from onnx import TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.frontends.graph import Array, Model, Value, describe, type_name
+from halfulp.frontends.graph import Array, Model, Value, type_name
 from halfulp.frontends.onnx_tensors import dtype_of
 from halfulp.runtime.cast import cast, does
 from halfulp.runtime.report import show
+from halfulp.specs.tensor import format_shape
 
 DEFAULT_DIM = 3
 """What a symbolic or unknown dim becomes in made-up inputs."""
@@ -57,12 +58,16 @@ def by_name(inputs: Sequence[Value], feeds: Mapping[str, Any], file: str) -> dic
     """Return what is fed by the inputs' names, which each may be called by an alias.
 
     Raises:
-        ModelError: a name that is no input, or that two inputs share, or an input that is fed twice.
+        ModelError: no mapping, a name that is no input or that two inputs share, an input that is fed twice.
 
     Example:
         >>> by_name([Value("x", aliases=("Parameter_1",))], {"Parameter_1": 1}, "net.xml")
         {'x': 1}
     """
+    if not isinstance(feeds, Mapping):
+        raise ModelError(
+            "its inputs are fed as a dict of arrays by name", file=file, got=type(feeds).__name__
+        )
     names = {value.name: [value.name] for value in inputs}
     for value in inputs:
         for alias in value.aliases:
@@ -246,5 +251,5 @@ def guard_memory(
             file=file,
             node=node,
             expected=f"at most {memory / 2**30:.0f} GiB",
-            got=f"{size / 2**30:.3g} GiB for {describe(None, shape)}",
+            got=f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
         )

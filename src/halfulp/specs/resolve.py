@@ -11,7 +11,7 @@ from halfulp.specs.model import OpVersion
 
 _ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
 
-_ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>\d+(?:_\d+)?)")
+_ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>[0-9]+(?:_[0-9]+)?)")
 
 
 def ids() -> tuple[str, ...]:
@@ -39,13 +39,19 @@ def find(id: str) -> OpVersion:
         halfulp.errors.UnsupportedError: UnsupportedError: no operator version onnx.Pov-13
           expected: onnx.Pow-13, or another id that halfulp.ops() lists
     """
+    if not isinstance(id, str):
+        raise UnsupportedError(
+            "an operator version is named by a string, such as 'onnx.Pow-13'", got=repr(id)[:80]
+        )
     if id in _ROWS:
         return _ROWS[id]
     match = _ID.fullmatch(id)
     if match is None or not _versions(match["standard"], match["name"]):
         close = difflib.get_close_matches(id, _ROWS, n=1)
         expected = f"{close[0]}, or another id" if close else "an id"
-        raise UnsupportedError(f"no operator version {id}", expected=f"{expected} that halfulp.ops() lists")
+        raise UnsupportedError(
+            f"no operator version {id[:80]}", expected=f"{expected} that halfulp.ops() lists"
+        )
     return in_force(match["standard"], match["name"], match["version"])
 
 

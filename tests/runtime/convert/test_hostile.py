@@ -84,3 +84,21 @@ def test_mutated_bytes_for_minutes() -> None:
     end = time.monotonic() + 180
     while time.monotonic() < end:
         convert(mutated(rng), rng.choice(WAYS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"opset": "15"}, "opset must be an integer >= 0"),
+        ({"opset": 15.0}, "opset must be an integer >= 0"),
+        ({"opset": 0}, "no such opset"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
+        ({"seed": "1", "verify": True}, "seed must be an integer >= 0"),
+        ({"target": 3}, "no such target"),
+        ({"target": ["onnxruntime"]}, "no such target"),
+        ({"prelu": ["expand"]}, "prelu can be expanded or folded"),
+    ],
+)
+def test_arguments_of_a_wrong_kind(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(hu.HalfulpError, match=words):
+        hu.convert(parser.parse_model(PLAIN), **arguments)

@@ -133,7 +133,7 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
 _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
-def find(target: str) -> TargetSpec:
+def find(target: object) -> TargetSpec:
     """Return the target of a name, of an ``onnx.backend`` module, or of a command.
 
     Args:
@@ -154,6 +154,9 @@ def find(target: str) -> TargetSpec:
             ...
         halfulp.errors.HalfulpError: HalfulpError: no target onnxruntim; did you mean onnxruntime?
     """
+    if not isinstance(target, str):
+        wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"
+        raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
     if "{" in target or " " in target.strip():
         return find_command(target)
     spec = BUILT_IN.get(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -111,6 +112,8 @@ def convert(
         >>> print(conversion.verification)
         the same bits: 144 elements of outputs, 4 sets of inputs
     """
+    for name, value in (("opset", opset), ("seed", seed)):
+        _check_number(name, value)
     work = _Work(model)
     wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
     if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
@@ -203,10 +206,15 @@ class _Work:
         self.changes.append(Change(self.file, said))
 
 
+def _check_number(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, Integral) and int(value) >= 0):
+        raise HalfulpError(f"{name} must be an integer >= 0", got=repr(value)[:80])
+
+
 def _is_onnx(source: Source) -> bool:
     if isinstance(source, bytes):
         return source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"<", b"{", b"/")
-    return isinstance(source, ModelProto) or Path(source).suffix.lower() not in _SUFFIXES
+    return not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in _SUFFIXES
 
 
 def _refusal(model: ModelProto) -> str | None:

@@ -111,8 +111,8 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
         UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
         ModelError: a node breaks a clause of the version that it is of.
     """
-    if name not in TARGETS:
-        raise HalfulpError("no such target", expected=", ".join(TARGETS), got=name)
+    if name not in tuple(TARGETS):  # a name that can't be hashed is none
+        raise HalfulpError("no such target", expected=", ".join(TARGETS), got=str(name)[:80])
     target = TARGETS[name]
     changes = _into_range(model, target, file, folder)
     walk = Walk(model, file, folder)
