@@ -51,6 +51,7 @@ FLOAT, INT, UINT = ("float32", (3,)), ("int32", (3,)), ("uint32", (3,))
         ("onnx.Pow-15", INT, np.array([2, -1]), ["N3", "N4", "N7"]),
         ("onnx.Pow-15", INT, np.float32(2), ["N4", "N7"]),
         ("onnx.Pow-15", (None, None), INT, ["N1", "N1", "N2", "N3", "N4", "N7"]),
+        ("onnx.Pow-15", ("string", (3,)), FLOAT, ["N7"]),
         ("openvino.Power-1", ("int4", (3,)), np.array(-2), ["Which types are numeric.", "N4", "N7"]),
         ("onnx.PRelu-16", FLOAT, FLOAT, ["N5", "N5", "N7"]),
         ("onnx.PRelu-16", FLOAT, np.float32(-1), ["N5", "N7"]),

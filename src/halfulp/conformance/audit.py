@@ -9,9 +9,10 @@ from pathlib import Path
 from onnx import ModelProto
 
 from halfulp.conformance import audit_dxdispatch, audit_onnx, audit_openvino
+from halfulp.conformance.audit_constant import describe_constant
 from halfulp.conformance.audit_folder import Found, models
 from halfulp.conformance.audit_node import Operand, Use, breaches
-from halfulp.conformance.audit_open import describe_constant, touched
+from halfulp.conformance.audit_open import touched
 from halfulp.conformance.audit_report import ModelReport, NodeReport, OperandReport, Report
 from halfulp.conformance.audit_target import Asked, asked, statement
 from halfulp.errors import HalfulpError

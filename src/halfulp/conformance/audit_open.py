@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.conformance.audit_constant import describe_constant, holds_only, integral, number, second, values
 from halfulp.conformance.audit_node import Operand, Use
 from halfulp.frontends.graph import Array
 from halfulp.specs import Unspecified
@@ -52,7 +53,7 @@ class _Facts:
 
     def is_kind(self, *kinds: str) -> bool:
         """Tell whether the base may be of one of these kinds of types."""
-        return self.type is None or self.type not in TYPES or TYPES[self.type].kind in kinds
+        return _is_kind(self.type, kinds)
 
     @property
     def floating(self) -> bool:
@@ -75,7 +76,7 @@ class _Facts:
         """Tell whether the exponent's type may be of one of these kinds."""
         if self.y is None:
             return "float" in kinds
-        return self.y.type is None or self.y.type not in TYPES or TYPES[self.y.type].kind in kinds
+        return _is_kind(self.y.type, kinds)
 
     def rank_of_second(self) -> int | None:
         return None if self.y is None or self.y.shape is None else len(self.y.shape)
@@ -85,59 +86,8 @@ class _Facts:
         return self.y.shape is None or all(dim in (1, None) or isinstance(dim, str) for dim in self.y.shape)
 
 
-def second(use: Use) -> Array | None:
-    """Return the exponent or slope that a node always has; DirectML's Exponent is a FLOAT."""
-    if "Exponent" in use.attributes:
-        return np.array([use.attributes["Exponent"]], np.float32)
-    return use.inputs[1].constant if len(use.inputs) > 1 else None
-
-
-def values(constant: Array | None) -> Array | None:
-    """Return the distinct values of a constant, sorted: as integers, or as float64, which holds all others.
-
-    Example:
-        >>> values(np.array([2, 0.5, 2], np.float16))
-        array([0.5, 2. ])
-    """
-    if constant is None:
-        return None
-    if constant.dtype.kind not in "iu":
-        constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
-    return np.asarray(np.unique(constant))
-
-
-def describe_constant(constant: Array | None) -> str:
-    """Return the values of a constant as tables show them.
-
-    Example:
-        >>> describe_constant(np.array([2.0])), describe_constant(np.array([2, 0.1], np.float32))
-        ('2', '0.1, 2')
-        >>> describe_constant(np.arange(9)), describe_constant(None)
-        ('9 values from 0 to 8', '?')
-    """
-    found = values(constant)
-    if constant is None or found is None:
-        return "?"
-    texts = [_number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
-    if found.size > 4:
-        return f"{found.size} values from {texts[0]} to {texts[-1]}"
-    return ", ".join(texts[:-1]) or "no values"
-
-
-def _number(value: Any) -> str:
-    """Return a number with as many digits as tell it from its neighbours."""
-    return str(value).removesuffix(".0")
-
-
-def _integral(found: Array) -> Array:
-    if found.dtype.kind in "iu":
-        return np.ones(found.shape, bool)
-    return np.asarray(np.isfinite(found) & (np.floor(found) == found))
-
-
-def _all(found: Array | None, *allowed: int) -> bool:
-    """Tell whether a constant holds nothing but these values."""
-    return found is not None and bool(np.isin(found, allowed).all())
+def _is_kind(type: str | None, kinds: tuple[str, ...]) -> bool:
+    return type is None or (type in TYPES and TYPES[type].kind in kinds)
 
 
 # --- Pow ------------------------------------------------------------------------------------------
@@ -145,7 +95,7 @@ def _all(found: Array | None, *allowed: int) -> bool:
 
 def _rounding(f: _Facts) -> str | None:
     # x^0 and x^1 are exact, unless a scale and a bias come before.
-    if not f.floating or (_all(f.second, 0, 1) and f.attributes.get("ScaleBias") is None):
+    if not f.floating or (holds_only(f.second, 0, 1) and f.attributes.get("ScaleBias") is None):
         return None
     return f"powers in {f.named}" if f.second is None else f"{f.named} to the power of {f.exponent}"
 
@@ -155,17 +105,17 @@ def _special_values(f: _Facts) -> str | None:
         return None
     if f.second is None:
         return "zeros, infinities, NaN and negative bases"
-    if _all(f.second, 0):
+    if holds_only(f.second, 0):
         return "x^0, of a NaN too"
     if not np.isfinite(f.second).all():
         return f"an exponent of {f.exponent}"
-    if _integral(f.second).all():
+    if integral(f.second).all():
         return "a base of zero, infinity or NaN"
     return f"a base of zero, infinity or NaN, and a negative one to the power of {f.exponent}"
 
 
 def _nan(f: _Facts) -> str | None:
-    return None if not f.floating or _all(f.second, 0) else "every NaN"
+    return None if not f.floating or holds_only(f.second, 0) else "every NaN"
 
 
 def _integer_overflow(f: _Facts) -> str | None:
@@ -234,13 +184,13 @@ def _prelu_zero_and_nan(f: _Facts) -> str | None:
 
 
 def _prelu_rounding(f: _Facts) -> str | None:
-    if not f.floating or _all(f.second, 0, 1, -1):
+    if not f.floating or holds_only(f.second, 0, 1, -1):
         return None
     return f"products in {f.named}" if f.second is None else f"{f.named} times {f.exponent}"
 
 
 def _prelu_integer(f: _Facts) -> str | None:
-    if not f.is_kind("int", "uint") or (not f.is_kind("uint") and _all(f.second, 0, 1)):
+    if not f.is_kind("int", "uint") or (not f.is_kind("uint") and holds_only(f.second, 0, 1)):
         return None
     return f"products in {f.named}"
 
@@ -291,7 +241,7 @@ def _negative_base(f: _Facts) -> str | None:
     if (not f.is_kind("float", "int") and not scaled) or not f.second_is_kind("float"):
         return None
     if f.second is not None:
-        return None if _integral(f.second).all() else f"a negative base to the power of {f.exponent}"
+        return None if integral(f.second).all() else f"a negative base to the power of {f.exponent}"
     return "a negative base to a power that is no integer"
 
 
@@ -309,7 +259,7 @@ def _exponent_rounding(f: _Facts) -> str | None:
     numbers = [f.attributes.get("Exponent"), *(f.attributes.get("ScaleBias") or ())]
     with np.errstate(over="ignore"):
         rounded = [n for n in numbers if n is not None and float(np.float32(n)) != n and n == n]
-    return f"{_number(rounded[0])} is no float32" if rounded else None
+    return f"{number(rounded[0])} is no float32" if rounded else None
 
 
 def _strides_of_0(f: _Facts) -> str | None:

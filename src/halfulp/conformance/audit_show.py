@@ -116,7 +116,7 @@ def _table(model: ModelReport, report: Report) -> Table:
 def _verdict(said: Statement) -> str:
     text = said.verdict
     if said.max_ulp is not None and said.verdict in ("within", "wrong"):
-        text += f", {said.max_ulp:g} ulp"
+        text += f", {said.max_ulp:g} {said.unit}"
     if said.depends:
         text += f"\ndepends on {', '.join(said.depends)}"
     colour = "yellow" if said.depends and said.verdict in ("exact", "within") else _COLOURS.get(said.verdict)

@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from halfulp.conformance.audit_constant import describe_constant, second
 from halfulp.conformance.audit_convert import Conversion, conversion
 from halfulp.conformance.audit_node import Breach, Use
-from halfulp.conformance.audit_open import describe_constant, second
 from halfulp.conformance.measured import Broadcast, Group, Measured, Row, available, nearest
 from halfulp.errors import HalfulpError
 from halfulp.runtime.convert.target import TARGETS
 from halfulp.specs.resolve import ids
 from halfulp.specs.tensor import Shape
+from halfulp.types import TYPES
 
 _SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
@@ -88,11 +89,12 @@ class Statement:
     Attributes:
         target: the runtime.
         verdict: ``exact``, ``within``, ``wrong``, ``refused``, ``crashed``, ``hung``, or ``unknown``.
-        max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ulps.
+        max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ``unit``.
         reasons: a line for each thing that is wrong.
         depends: on what beside the operands the bits of a result depend.
         conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         accepts: clauses that the node breaks, and that the target lets it break.
+        unit: ``ulp``, or ``units`` where the result is an integer.
     """
 
     target: str
@@ -102,6 +104,7 @@ class Statement:
     depends: tuple[str, ...] = ()
     conversion: Conversion | None = None
     accepts: tuple[str, ...] = field(default=())
+    unit: str = "ulp"
 
     @property
     def is_finding(self) -> bool:
@@ -139,7 +142,7 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
     ulps = [group.max_ulp for group in groups if group.max_ulp]
     reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, constant))
-    return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed)
+    return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed, unit=_unit(use))
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -238,6 +241,11 @@ _NAMES = {
 }
 
 
+def _unit(use: Use) -> str:
+    result = use.inputs[0].type
+    return "units" if result in TYPES and TYPES[result].kind != "float" else "ulp"
+
+
 def _reason(use: Use, group: Group) -> str:
     text = _NAMES.get(group.name, group.name)
     if group.name == "constant":
@@ -245,7 +253,7 @@ def _reason(use: Use, group: Group) -> str:
     if group.verdict != "wrong":
         text += f": {group.verdict}"
     elif group.max_ulp:
-        text += f": up to {group.max_ulp:g} ulp"
+        text += f": up to {group.max_ulp:g} {_unit(use)}"
     return f"{text}: {group.example}" if group.example else text
 
 
