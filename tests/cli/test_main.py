@@ -15,7 +15,7 @@ from halfulp.cli import app
 
 def test_help_of_each_verb_has_an_example() -> None:
     listing = CliRunner().invoke(app, ["--help"]).stdout
-    for verb in ("run", "apply", "spec", "bench"):
+    for verb in ("run", "apply", "convert", "check", "audit", "spec", "bench"):
         assert verb in listing
         result = CliRunner().invoke(app, [verb, "--help"])
         assert result.exit_code == 0

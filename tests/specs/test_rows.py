@@ -190,6 +190,17 @@ def test_the_matrix_says_what_the_rows_say() -> None:
             "UnsupportedError: no operator version !\n  expected: an id that halfulp.ops() lists",
         ),
         (
+            lambda: find("PReLU"),
+            "UnsupportedError: PReLU is no version of an operator\n  expected: openvino.PReLU-1",
+        ),
+        (
+            lambda: find("onnx.Pow"),
+            (
+                "UnsupportedError: onnx.Pow is no version of an operator\n"
+                "  expected: onnx.Pow-1, onnx.Pow-7, onnx.Pow-12, onnx.Pow-13, onnx.Pow-15"
+            ),
+        ),
+        (
             lambda: find(3),  # type: ignore[arg-type]
             "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
         ),

@@ -79,7 +79,7 @@ def _common(
 ) -> None:
     """Power and PReLU of ONNX, OpenVINO and DirectML, every result correctly rounded.
 
-    Exit status: 0 done, 1 a comparison found differences, 2 bad input or usage.
+    Exit status: 0 done, 1 differences or findings, 2 bad input or usage.
     """
 
 

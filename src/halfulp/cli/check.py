@@ -28,7 +28,7 @@ def check(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TARGET...",
+            metavar="TARGET",
             help="onnxruntime, openvino (from ONNX), openvino-native, torch, numpy, jax, onnx-reference,"
             " onnx-converter, halfulp, or a module with the interface of onnx.backend.base.",
             show_default=False,

@@ -1,4 +1,4 @@
-"""``halfulp spec``: the page of an operator version, or what changed between two."""
+"""``halfulp spec``: the page of an operator version, what changed between two, or the list of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from halfulp.specs import find, render
+from halfulp.errors import HalfulpError
+from halfulp.specs import find, ids, render
 from halfulp.specs.difference import difference
 from halfulp.specs.page import page
 
@@ -15,16 +16,24 @@ _NARROWEST = 60
 
 
 def spec(
-    id: Annotated[str, typer.Argument(help="An operator version, such as onnx.Pow-12.")],
+    id: Annotated[
+        str | None,
+        typer.Argument(metavar="OPERATOR", help="Such as onnx.Pow-12; without it, what there is is listed."),
+    ] = None,
     diff: Annotated[
         str | None,
         typer.Option(metavar="ID", help="An older version: say after the page what changed since."),
     ] = None,
 ) -> None:
-    """Print the page of an operator version; with --diff, then what changed since another one.
+    """Print the page of an operator version, or the list of them; with --diff, then what changed since another one.
 
     Example: halfulp spec onnx.Pow-12 --diff onnx.Pow-7
     """
+    if id is None:
+        if diff is not None:
+            raise HalfulpError("--diff needs two versions: halfulp spec onnx.Pow-12 --diff onnx.Pow-7")
+        typer.echo("\n".join(ids()))
+        return
     op = find(id)
     older = None if diff is None else find(diff)  # before anything is printed
     width = max(min(shutil.get_terminal_size((render.WIDTH, 0)).columns, render.WIDTH), _NARROWEST)

@@ -45,6 +45,8 @@ def find(id: str) -> OpVersion:
         )
     if id in _ROWS:
         return _ROWS[id]
+    if versions := [row.id for row in _ROWS.values() if id in (row.name, f"{row.standard}.{row.name}")]:
+        raise UnsupportedError(f"{id} is no version of an operator", expected=", ".join(versions))
     match = _ID.fullmatch(id)
     if match is None or not _versions(match["standard"], match["name"]):
         close = difflib.get_close_matches(id, _ROWS, n=1)
