@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 import weakref
 
 import numpy as np
@@ -268,6 +269,31 @@ def test_python_numbers_take_the_declared_type() -> None:
         hu.run(whole, {"x": 3, "y": 400})
     with pytest.raises(ModelError, match="numbers fed as input 'x' don't fit"):
         hu.run(whole, {"x": 3.5, "y": 4})
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("int64", 2**63), ("int64", 2.0**63), ("uint64", -1), ("uint64", 2.0**64), ("uint8", -1), ("bool", 2)],
+)
+def test_python_numbers_that_only_seem_to_fit(kind: str, number: float) -> None:
+    """Converted, they are other numbers; NumPy's comparison converts one more time, and finds them equal."""
+    copy = single("Identity", 16, {"x": (kind, [])}, (kind, []))
+    with pytest.raises(ModelError, match="numbers fed as input 'x' don't fit"):
+        hu.run(copy, {"x": number})
+
+
+def test_a_python_number_beyond_a_float_type_is_infinite() -> None:
+    copy = single("Identity", 16, {"x": ("float16", [])}, ("float16", []))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert hu.run(copy, {"x": 70000})["out"] == np.inf
+
+
+@pytest.mark.parametrize("fed", [[None], [2**64], [object()]])
+def test_objects_are_no_numbers(fed: object) -> None:
+    copy = single("Identity", 16, {"x": ("int64", ["N"])}, ("int64", ["N"]))
+    with pytest.raises(ModelError, match="input 'x' is fed Python objects"):
+        hu.run(copy, {"x": fed})
 
 
 def test_byte_order_is_not_a_type() -> None:

@@ -98,6 +98,12 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
         array = np.asarray(fed)
     except (ValueError, TypeError) as error:
         raise ModelError(f"can't make an array of input {declared.name!r}: {error}", file=file) from None
+    if array.dtype.kind == "O" and declared.type not in (None, "string"):
+        raise ModelError(
+            f"input {declared.name!r} is fed Python objects that NumPy makes no numbers of",
+            file=file,
+            expected=str(declared),
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":
@@ -106,8 +112,9 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
         # Python's numbers have no element type; they take the declared one where they fit it.
         target = dtype_named(declared.type)
         if does(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
-            converted = cast(array, target)
-            if _is_integral(target) and not np.array_equal(converted.astype(array.dtype), array):
+            with np.errstate(over="ignore"):  # what is too large is infinite, as where a model casts
+                converted = cast(array, target)
+            if _is_integral(target) and not _same_numbers(converted, array):
                 raise ModelError(
                     f"the numbers fed as input {declared.name!r} don't fit its type",
                     file=file,
@@ -115,6 +122,12 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
                 )
             return converted
     return array
+
+
+def _same_numbers(integers: Array, given: Array) -> bool:
+    """Compare as Python compares numbers: exactly, where NumPy would convert one to the other's type."""
+    wide = np.uint64 if "uint" in integers.dtype.name else np.int64
+    return bool(integers.astype(wide).tolist() == given.tolist())
 
 
 def _is_integral(dtype: np.dtype[Any]) -> bool:
