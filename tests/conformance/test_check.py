@@ -16,7 +16,7 @@ from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import Progress, Report, check, check_target, selection
 from halfulp.conformance.examine import Examiner, Options
-from halfulp.conformance.spread import processors
+from halfulp.conformance.spread import _ADDRESS, processors
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
@@ -227,6 +227,21 @@ def test_on_dask() -> None:
     with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
         spread = small(types=[], dask=cluster.scheduler_address).document
     assert dict(spread) | {"run": None} == dict(small(types=[]).document) | {"run": None}
+
+
+@pytest.mark.parametrize("address", ["", "foo", "tcp://foo", "foo:bar", "tcp://foo:", "a b:1", 3])
+def test_no_address(address: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", object())  # is not asked
+    with pytest.raises(HalfulpError, match="no Dask scheduler at") as caught:
+        small(dask=address)
+    assert "expected: an address such as tcp://10.0.0.1:8786" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1:8786", "tcp://host:8786", "tls://[::1]:1", "inproc://10.0.0.1/7/1"]
+)
+def test_an_address(address: str) -> None:
+    assert _ADDRESS.fullmatch(address)
 
 
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:

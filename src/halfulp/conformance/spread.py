@@ -6,6 +6,7 @@ A batch holds the cases of one operator version and input types, and so all that
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,6 +22,7 @@ from halfulp.errors import HalfulpError
 
 Batch = list[Case]
 _CONTAINER = Path("/sys/fs/cgroup/cpu.max")
+_ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
 _PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
 
 Tell = Callable[[list[Result]], None]
@@ -139,6 +141,10 @@ def on_dask(
         distributed = import_module("distributed")
     except ImportError:
         raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
+    if not _ADDRESS.fullmatch(str(address)):  # the client would try for long, and complain on stderr
+        raise HalfulpError(
+            f"no Dask scheduler at {str(address)[:80]}", expected="an address such as tcp://10.0.0.1:8786"
+        )
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
