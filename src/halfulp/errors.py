@@ -12,6 +12,7 @@ from typing import Any
 
 # These two get a line each; everything else that an error shows shares one line.
 _OWN_LINE = ("expected", "got")
+_LONGEST = 500
 
 
 def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
@@ -35,9 +36,10 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
 
 def _text(value: object) -> str:
     try:
-        return str(value)
+        text = str(value)
     except ValueError:  # Python does not print integers of thousands of digits
         return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 class HalfulpError(ValueError):

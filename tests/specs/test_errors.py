@@ -108,6 +108,10 @@ def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
     assert vars(again) == vars(error)
 
 
+def test_what_is_shown_is_cut() -> None:
+    assert str(HalfulpError("too much", got=10**1000)) == f"HalfulpError: too much\n  got: 1{'0' * 496}..."
+
+
 def test_a_number_that_python_does_not_print() -> None:
     text = str(HalfulpError("too much", X=TensorType("int8", (10**5000,)), got=10**5000))
     assert text == (
