@@ -171,12 +171,17 @@ def test_names_defined_twice() -> None:
 
 def test_what_the_schema_forbids() -> None:
     proto = single("Pow", 15, POW, broadcast=1)
-    refused(proto, "node 'node' (Pow)", "broadcast")
+    refused(proto, "node 'node' (Pow), onnx.Pow-15.C5: no attribute broadcast")
     proto = single("Pow", 6, POW, axis=1.5)
-    refused(proto, "node 'node' (Pow)", "axis")
+    refused(proto, "node 'node' (Pow), onnx.Pow-1.C3: axis has a value of the wrong type")
     proto = single("Pow", 15, POW)
     del proto.graph.node[0].input[1]
-    refused(proto, "node 'node' (Pow)", "input")
+    refused(proto, "node 'node' (Pow), onnx.Pow-15.C4: Pow takes 2 inputs")
+    proto = single("PRelu", 16, {"x": ("float32", [2]), "s": ("float32", [2])})
+    proto.graph.node[0].input.append("x")
+    refused(proto, "node 'node' (PRelu), onnx.PRelu-16.C4: PRelu takes 2 inputs")
+    proto = single("Pow", 15, POW, self=1)
+    refused(proto, "no attribute self")
     proto = single("Cast", 15, {"x": ("float32", [2])})
     refused(proto, "node 'node' (Cast)", "to")
     proto = single("Pow", 6, POW, axis=1)

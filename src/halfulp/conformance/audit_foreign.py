@@ -13,9 +13,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.frontends.onnx_nodes import plain_domain
+from halfulp.frontends.onnx_nodes import OURS, plain_domain
 from halfulp.runtime.convert.functions import Identity, identity
-from halfulp.runtime.convert.opset import OURS
 
 _DOMAIN = "halfulp.audit"
 _OPSET = 13  # that of the functions made here, which hold constants

@@ -13,11 +13,10 @@ from halfulp.conformance.audit_node import Operand, Use, breaches
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.frontends.onnx_builder import build
 from halfulp.frontends.onnx_checks import label
-from halfulp.frontends.onnx_nodes import plain_domain
+from halfulp.frontends.onnx_nodes import OURS, plain_domain
 from halfulp.frontends.onnx_tensors import TensorReader
 from halfulp.runtime.convert.functions import FunctionTypes, Identity, identity
 from halfulp.runtime.convert.known import Known, default_opset, infer_types, inner_path
-from halfulp.runtime.convert.opset import OURS
 from halfulp.specs.resolve import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at

@@ -12,7 +12,9 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.frontends.graph import Graph, Model, Node, Value, describe, printable, type_name
 from halfulp.frontends.onnx_checks import Checks, Scope, label
 from halfulp.frontends.onnx_nodes import (
+    OURS,
     attribute_value,
+    check_clauses,
     check_node,
     plain_domain,
     schema_in_force,
@@ -169,8 +171,11 @@ class _Builder:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:
                 self._check.unknown(domain, proto.op_type, opset, node)
+            since = schema.since_version
+            if domain == "" and proto.op_type in OURS:
+                check_clauses(proto.op_type, since, len(proto.input), attributes, self._file, node)
             check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, node)
-            version = str(schema.since_version)
+            version = str(since)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
             source = NodeProto(

@@ -10,9 +10,12 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import ModelError, SpecError
 from halfulp.frontends.graph import printable
 from halfulp.frontends.onnx_tensors import TensorReader
+from halfulp.specs.resolve import in_force
+
+OURS = ("Pow", "PRelu")
 
 _SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}
@@ -75,6 +78,25 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     if kind == AttributeProto.TYPE_PROTOS:
         return [deepcopy(proto) for proto in attribute.type_protos]
     raise ModelError(f"{what} is of a type that nothing here takes", file=file, node=label)
+
+
+def check_clauses(
+    op_type: str, version: int, inputs: int, attributes: Mapping[str, Any], file: str, label: str
+) -> None:
+    """Compare a Pow's or PRelu's number of inputs and its attributes with its version's clauses.
+
+    The onnx package's checker refuses the same, without saying which clause does.
+
+    Raises:
+        ModelError: a clause is broken.
+    """
+    row = in_force("onnx", op_type, version)
+    try:
+        row.check_attributes(attributes)
+        row.infer(*[("float32", None)] * inputs)  # which every version allows, of any shape
+    except SpecError as error:
+        shown: Mapping[str, Any] = error.shown
+        raise ModelError(error.message, file=file, node=label, clause=error.clause, **shown) from None
 
 
 def check_node(

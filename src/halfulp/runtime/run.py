@@ -23,14 +23,13 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.frontends.dxdispatch import Program
 from halfulp.frontends.graph import Graph, Model, Node, Value
 from halfulp.frontends.load import Source, load
+from halfulp.frontends.onnx_nodes import OURS
 from halfulp.runtime import dxdispatch, openvino
 from halfulp.runtime.control import CONTROL
 from halfulp.runtime.feeds import bind, check, guard_memory
 from halfulp.runtime.foreign import Foreign
 from halfulp.runtime.helpers import HELPERS, NotOurs, check_types
 from halfulp.runtime.report import Engine, Report
-
-_OURS = {"Pow", "PRelu"}
 
 
 class Outputs(dict[str, Any]):
@@ -192,7 +191,7 @@ class _Walk:
         if node.standard == "openvino":
             return "halfulp", [openvino.evaluate(node, inputs, self._file)]
         if node.domain == "":
-            if node.type in _OURS:
+            if node.type in OURS:
                 return "halfulp", [self._ours(node, inputs)]
             if node.type in CONTROL:
                 return "halfulp", CONTROL[node.type](

@@ -113,7 +113,9 @@ def convert(
         the same bits: 144 elements of outputs, 4 sets of inputs
     """
     for name, value in (("opset", opset), ("seed", seed)):
-        _check_number(name, value)
+        _check_integer(name, value)
+    if seed < 0:
+        raise HalfulpError("seed must be an integer >= 0", got=seed)
     work = _Work(model)
     wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
     if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
@@ -206,9 +208,9 @@ class _Work:
         self.changes.append(Change(self.file, said))
 
 
-def _check_number(name: str, value: object) -> None:
-    if value is not None and not (isinstance(value, Integral) and int(value) >= 0):
-        raise HalfulpError(f"{name} must be an integer >= 0", got=repr(value)[:80])
+def _check_integer(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, Integral):
+        raise HalfulpError(f"{name} must be an integer", got=repr(value)[:80])
 
 
 def _is_onnx(source: Source) -> bool:

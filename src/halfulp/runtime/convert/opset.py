@@ -13,7 +13,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.frontends.onnx_nodes import plain_domain
+from halfulp.frontends.onnx_nodes import OURS, plain_domain
 from halfulp.runtime.convert import foreign
 from halfulp.runtime.convert.editor import Change, Editor
 from halfulp.runtime.convert.known import Known, default_opset
@@ -23,7 +23,6 @@ from halfulp.specs.resolve import in_force
 from halfulp.specs.tensor import TensorType
 
 NEWEST = onnx.defs.onnx_opset_version()
-OURS = ("Pow", "PRelu")
 _OLDEST_IR = 3  # the first with opset imports
 _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 

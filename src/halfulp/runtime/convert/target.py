@@ -16,11 +16,12 @@ from onnx import FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
 from halfulp.frontends.graph import Value
+from halfulp.frontends.onnx_nodes import OURS
 from halfulp.runtime.convert.broadcast import is_one
 from halfulp.runtime.convert.editor import Change, Editor, NoExactForm
 from halfulp.runtime.convert.exact import SIGNIFICANT, exactly_as, holds, is_float
 from halfulp.runtime.convert.known import default_opset
-from halfulp.runtime.convert.opset import OURS, check_node, finish, opset_of, to_opset
+from halfulp.runtime.convert.opset import check_node, finish, opset_of, to_opset
 from halfulp.runtime.convert.walk import Walk
 
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
