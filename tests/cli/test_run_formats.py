@@ -30,6 +30,13 @@ def ran(*arguments: str | Path) -> str:
     return done.output
 
 
+@pytest.mark.parametrize("name", ["none", "x.npy"])
+def test_the_output_folder_must_be_there(folder: Path, name: str) -> None:
+    done = CliRunner().invoke(app, ["run", f"{folder}/m.json", "--output-folder", f"{folder}/{name}"])
+    assert done.exit_code == 2
+    assert done.stderr == f"HalfulpError: {folder}/{name}: there is no such folder to write to\n"
+
+
 def test_dims_are_for_inputs_that_are_made_up(folder: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(folder / "m.json"), "--dim", "N=2"])
     assert done.exit_code == 2

@@ -101,8 +101,8 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_files_are_not_for_onnxruntime() -> None:
     Path("net.xml").write_text('<net name="n" version="11"><layers/><edges/></net>')
-    assert "it runs ONNX files only" in invoked("net.xml")
-    assert "it runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
+    assert "onnxruntime runs ONNX files only" in invoked("net.xml")
+    assert "onnxruntime runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
 
 
 def test_a_clause_broken_at_run_time() -> None:

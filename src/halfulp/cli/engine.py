@@ -61,5 +61,5 @@ def evaluate(
 def _why_not(path: Path) -> str:
     """Return why onnxruntime can't be asked at all, or nothing."""
     if path.suffix.lower() in (".xml", ".json"):
-        return "it runs ONNX files only"
+        return "onnxruntime runs ONNX files only"
     return "" if find_spec("onnxruntime") else "onnxruntime is not installed"

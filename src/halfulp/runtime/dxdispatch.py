@@ -49,8 +49,11 @@ def run(
         UnsupportedError: dispatchables that are not ours, by name.
         ModelError: an input that is no resource or does not fit it, tensors that overlap, files that
             can't be written.
+        HalfulpError: there is no ``output_folder``.
     """
     refuse_foreign(program)
+    if output_folder is not None and not Path(output_folder).is_dir():
+        raise HalfulpError(f"{output_folder}: there is no such folder to write to")
     machine = _Machine(program, inputs, None if output_folder is None else Path(output_folder))
     for index, command in enumerate(program.commands):
         with machine.blaming(f"command {index}"):
