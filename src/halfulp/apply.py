@@ -209,10 +209,24 @@ PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
         (out,) = out
-    result = overriding_result(ufunc, x, y, out)
+    try:
+        result = overriding_result(ufunc, x, y, out)
+    except TypeError:
+        _explain(operator, x, y)
+        raise
     if result is NotImplemented:
         result = like_operands(x, y, out, operator(x, y, out=out))
     return result
+
+
+def _explain(operator: Operator, *operands: Any) -> None:
+    """Raise the SpecError for which a library declined, where it was the operands' types: dask drops it."""
+    if not all(is_number(a) or isinstance(getattr(a, "dtype", None), np.dtype) for a in operands):
+        return
+    if any(map(is_number, operands)):
+        operator(*(a if is_number(a) else np.empty(0, a.dtype) for a in operands))
+    else:
+        operator.infer(*((a.dtype, None) for a in operands))
 
 
 def _plain(operand: Any, other: Array) -> Any:

@@ -110,6 +110,11 @@ def test_what_is_refused_is_refused_at_once() -> None:
         hdask.prelu(x, y.astype("float64"))
     with pytest.raises(hu.SpecError, match="X must have a type that T allows"):
         hdask.pow(x.astype(complex), y)
+    for prelu in (hu.prelu, hdask.prelu):
+        with pytest.raises(hu.SpecError, match="slope does not fit the type int32"):
+            prelu(x.astype("int32"), 2.5)
+    with pytest.raises(hu.SpecError, match="X must have a type that T allows"):
+        hu.pow(x.astype(bool), 2)
 
 
 def test_arrays_are_made_dask_arrays() -> None:

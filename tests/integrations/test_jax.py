@@ -86,3 +86,5 @@ def test_what_is_refused_is_refused_at_once() -> None:
         jax.jit(hjax.prelu)(X[:, :1], Y)
     with pytest.raises(hu.SpecError, match="must have the same type"):
         hjax.prelu(X, jnp.arange(4))
+    with pytest.raises(hu.SpecError, match="Y must have a type that T1 allows"):
+        hjax.pow(X, True)

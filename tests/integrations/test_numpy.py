@@ -216,6 +216,20 @@ class TestOverrides:
         with pytest.raises(TypeError, match="Forbids does not support ufuncs"):
             hu.pow(np.ones(1), Forbids())
 
+    @pytest.mark.parametrize(
+        ("operand", "words"),
+        [
+            (np.ones(3, bool), "Y must have a type that T1 allows"),
+            (0.1, "X must have a type that T allows"),
+            (np.ones(3), "X must have a type that T allows"),
+        ],
+    )
+    def test_the_clause_is_named_for_which_nobody_takes_it(self, operand: Any, words: str) -> None:
+        declines = Declines()
+        declines.dtype = np.dtype(np.float32 if "Y" in words else np.complex64)  # type: ignore[attr-defined]
+        with pytest.raises(hu.SpecError, match=words):
+            hu.pow(declines, operand)
+
     def test_what_is_handed_over_computes(self) -> None:
         x = np.array([1.0, 2.0])
         assert POW_UFUNC(x, 2).tolist() == [1, 4]

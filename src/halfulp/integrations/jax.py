@@ -40,10 +40,10 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         >>> jax.grad(lambda x: pow(x, 2.5).sum())(x)
         Array([ 2.5     ,  7.071068, 12.99038 ], dtype=float32)
     """
-    if isinstance(y, int | float):
+    if _is_number(y):
         return _pow_number(jnp.asarray(x), y)
     y = jnp.asarray(y)
-    return _pow(_number(x, y.dtype) if isinstance(x, int | float) else jnp.asarray(x), y)
+    return _pow(_number(x, y.dtype) if _is_number(x) else jnp.asarray(x), y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:
@@ -65,7 +65,11 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
         Array([-0.5,  3. ], dtype=float32)
     """
     x = jnp.asarray(x)
-    return _prelu(x, _number(slope, x.dtype) if isinstance(slope, int | float) else jnp.asarray(slope))
+    return _prelu(x, _number(slope, x.dtype) if _is_number(slope) else jnp.asarray(slope))
+
+
+def _is_number(operand: object) -> bool:
+    return isinstance(operand, int | float) and not isinstance(operand, bool)
 
 
 def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
