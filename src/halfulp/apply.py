@@ -47,7 +47,7 @@ class Operator(OpVersion):
                [8., 8., 8.]])
     """
 
-    def __call__(self, *inputs: Any, out: Array | None = None, **attributes: Any) -> Array:
+    def __call__(self, /, *inputs: Any, out: Array | None = None, **attributes: Any) -> Array:
         """Return the operator's output for these inputs.
 
         Args:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.specs.forbidden import FORBIDDEN
 
+from halfulp.apply import op
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.specs import OpVersion, TensorType, find, ids
 
@@ -117,3 +118,11 @@ def test_a_number_that_python_does_not_print() -> None:
     assert text == (
         "HalfulpError: too much\n  X: a number of thousands of digits\n  got: a number of thousands of digits"
     )
+
+
+def test_an_attribute_may_have_any_name() -> None:
+    for name in ("self", "operands", "inputs"):
+        with pytest.raises(SpecError, match=f"no attribute {name}"):
+            find("onnx.Pow-15").infer(("float32", (2,)), ("float32", (2,)), **{name: 1})
+        with pytest.raises(SpecError, match=f"no attribute {name}"):
+            op("onnx.Pow-15")([1.0], [2.0], **{name: 1})

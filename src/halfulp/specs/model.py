@@ -81,7 +81,7 @@ class OpVersion:
 
     # --- the face -------------------------------------------------------------------------------
 
-    def infer(self, *inputs: Any, **attributes: Any) -> TensorType:
+    def infer(self, /, *inputs: Any, **attributes: Any) -> TensorType:
         """Return the output's type and shape from those of the inputs.
 
         Args:

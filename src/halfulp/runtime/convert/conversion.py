@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import onnx
 import onnx.inliner
@@ -101,6 +101,7 @@ def convert(
     Raises:
         UnsupportedError: a node that has no exact form there, named, and why.
         ModelError: the model is broken, or a node breaks a clause of its operator.
+        HalfulpError: there is no such format, opset or target, or the result can't be written.
 
     Example:
         >>> from onnx import parser
@@ -116,6 +117,8 @@ def convert(
         _check_integer(name, value)
     if seed < 0:
         raise HalfulpError("seed must be an integer >= 0", got=seed)
+    if to is not None and to not in get_args(Format):
+        raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model)
     wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
     if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
