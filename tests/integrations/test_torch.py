@@ -139,6 +139,23 @@ class TestValues:
             htorch.pow(2.5, torch.ones(2, 2, dtype=torch.int32).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
+        with pytest.raises(TypeError, match="x must be a tensor"):
+            htorch.prelu(np.ones(3), x)
+
+    @pytest.mark.parametrize("operand", [np.array([2.5] * 3), np.array(2.5), [2.5] * 3, None, "2", 1j])
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    def test_what_is_no_number(self, operand: Any, requires_grad: bool) -> None:
+        x = torch.ones(3, requires_grad=requires_grad)
+        message = f"an operand must be a tensor or a number, not {type(operand).__name__}"
+        for call in (htorch.pow, htorch.prelu, lambda x, y: htorch.pow(y, x)):
+            with pytest.raises(TypeError, match=message):
+                call(x, operand)
+
+    @pytest.mark.parametrize("number", [np.float32(2.5), np.float64(2.5), np.float16(2.5), np.int64(3)])
+    def test_a_scalar_of_numpys_is_its_value(self, number: Any) -> None:
+        x = torch.tensor([1.5, 2.0, 3.0])
+        assert torch.equal(htorch.pow(x, number), htorch.pow(x, number.item()))
+        assert torch.equal(htorch.prelu(-x, number), htorch.prelu(-x, number.item()))
 
 
 class Recorded(TorchDispatchMode):

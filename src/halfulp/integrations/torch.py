@@ -47,9 +47,9 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
-        x = _number(x, y.dtype, y.device)
+        x = _number(_scalar(x), y.dtype, y.device)
     if not isinstance(y, Tensor):
-        y = _exponent(y, x.device)
+        y = _exponent(_scalar(y), x.device)
     return power(x, y)
 
 
@@ -74,8 +74,10 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
     """
     if (result := direct(hu.prelu, x, slope)) is not None:
         return result
+    if not isinstance(x, Tensor):
+        raise TypeError("x must be a tensor")
     if not isinstance(slope, Tensor):
-        slope = _number(slope, x.dtype, x.device)
+        slope = _number(_scalar(slope), x.dtype, x.device)
     return leaky(x, slope)
 
 
@@ -105,6 +107,15 @@ def replace(module: nn.Module) -> nn.Module:
 
 
 # Numbers.
+
+
+def _scalar(operand: Any) -> Number:
+    """Return what is no tensor as a number. (torch would make a tensor of a list or an array, cut to integers.)"""
+    if isinstance(operand, np.generic):
+        operand = operand.item()
+    if not isinstance(operand, int | float | torch.SymInt | torch.SymFloat):
+        raise TypeError(f"an operand must be a tensor or a number, not {type(operand).__name__}")
+    return operand
 
 
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
