@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,26 @@ def test_vmap() -> None:
     assert_same(vmap(hjax.pow, (1, None))(x, 2.5), hu.pow(X.T, 2.5))
     expected = hu.prelu(np.broadcast_to(-X, (3, 3, 4)), np.asarray(many)[:, None])
     assert_same(vmap(hjax.prelu, (None, 0))(-x, many), expected)
+
+
+@pytest.fixture
+def no_wide_types() -> Iterator[None]:
+    """JAX as it comes: a peer of the benchmark, in the same process, allows 64-bit types."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.usefixtures("no_wide_types")
+def test_integers_that_jax_would_cut_are_refused() -> None:
+    small, large = np.array([2, 3, 4, 5]), np.array([2, 3, 4, 2**32])
+    assert hjax.pow(X, small).tolist() == hu.pow(np.asarray(X), small).tolist()
+    for call in (lambda y: hjax.pow(X, y), lambda y: hjax.pow(y, X), lambda y: hjax.prelu(y, y)):
+        with pytest.raises(hu.HalfulpError, match="JAX has no int64 unless jax_enable_x64 is set"):
+            call(large)
+        with pytest.raises(hu.HalfulpError, match="JAX has no int64 unless jax_enable_x64 is set"):
+            jax.jit(lambda call=call: call(large))()
 
 
 def test_what_is_refused_is_refused_at_once() -> None:

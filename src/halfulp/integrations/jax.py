@@ -31,7 +31,8 @@ def pow(x: Any, y: Any, /) -> jax.Array:
 
     Raises:
         SpecError: shapes that do not broadcast, a type that the table lacks.
-        HalfulpError: a number that does not fit the type that it takes.
+        HalfulpError: a number that does not fit the type that it takes, an array of 64-bit integers that JAX
+            would cut to 32.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0])
@@ -41,9 +42,9 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         Array([ 2.5     ,  7.071068, 12.99038 ], dtype=float32)
     """
     if _is_number(y):
-        return _pow_number(jnp.asarray(x), y)
-    y = jnp.asarray(y)
-    return _pow(_number(x, y.dtype) if _is_number(x) else jnp.asarray(x), y)
+        return _pow_number(_array(x), y)
+    y = _array(y)
+    return _pow(_number(x, y.dtype) if _is_number(x) else _array(x), y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:
@@ -64,8 +65,19 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
         >>> prelu(jnp.array([-2.0, 3.0]), 0.25)
         Array([-0.5,  3. ], dtype=float32)
     """
-    x = jnp.asarray(x)
-    return _prelu(x, _number(slope, x.dtype) if _is_number(slope) else jnp.asarray(slope))
+    x = _array(x)
+    return _prelu(x, _number(slope, x.dtype) if _is_number(slope) else _array(slope))
+
+
+def _array(operand: Any) -> jax.Array:
+    """Return an operand as JAX has it. Without 64-bit types it drops the upper half of NumPy's integers."""
+    array = jnp.asarray(operand)
+    is_integer = isinstance(operand, np.ndarray | np.generic) and operand.dtype.kind in "iu"
+    if is_integer and not np.array_equal(operand.astype(array.dtype), operand):
+        raise HalfulpError(
+            f"JAX has no {operand.dtype} unless jax_enable_x64 is set, and {array.dtype} does not hold these values"
+        )
+    return array
 
 
 def _is_number(operand: object) -> bool:
