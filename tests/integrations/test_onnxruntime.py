@@ -266,6 +266,15 @@ def test_exported_models(case: Any) -> None:
         assert_same_bits(got, next(iter(hu.run(model, feeds).values())))
 
 
+@pytest.mark.parametrize("types", [("float32", "int64"), ("bfloat16", "int64")])
+def test_byte_order_is_not_a_type(types: tuple[str, str]) -> None:
+    """onnxruntime itself takes an array's bytes as if they were in the machine's order."""
+    model = single("Pow", 15, {"x": (types[0], ["N"]), "y": (types[1], ["N"])}, (types[0], ["N"]))
+    x, y = np.arange(3).astype(TYPES[types[0]].dtype), np.array([2, 3, 4])
+    other = x.astype(x.dtype.newbyteorder(">")) if types[0] == "float32" else x
+    assert_same_bits(answer(model, {"x": other, "y": y.astype(">i8")}), hu.pow(x, y))
+
+
 def test_the_types_of_the_table_are_those_of_the_rows() -> None:
     """A row that gains a type must gain a custom operator: the library names one for each."""
     data = Path(plugin.library()).read_bytes()
