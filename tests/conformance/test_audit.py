@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,15 @@ def test_dxdispatch() -> None:
     assert clauses(integers) == ["directml.ELEMENT_WISE_CONSTANT_POW-3_0.C3"]
     too_many = DXDISPATCH.replace("SIZES", "[1,1,1,1,1,1,1,1,2]").encode()
     assert clauses(too_many) == ["directml.DML_BUFFER_TENSOR_DESC.C2"]
+
+
+def test_what_is_not_finite_is_json_all_the_same() -> None:
+    source = DXDISPATCH.replace("SIZES", "[2]").replace(
+        "0.1", '"inf", "ScaleBias": {"Scale": "nan", "Bias": 1}'
+    )
+    text = json.dumps(hu.audit(source.encode()).json(), allow_nan=False)
+    (node,) = json.loads(text)["models"][0]["nodes"]
+    assert node["attributes"] == {"Exponent": "inf", "ScaleBias": ["nan", 1.0]}
 
 
 # --- what is broken -------------------------------------------------------------------------------

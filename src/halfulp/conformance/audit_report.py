@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -221,6 +222,8 @@ def _operand(operand: OperandReport) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no numbers for these
     if isinstance(value, str | int | float | bool):
         return value
     return [_value(each) for each in value] if isinstance(value, list | tuple) else shown(value)
