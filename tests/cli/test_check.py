@@ -197,7 +197,14 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--ulp", "-1"], ["--time-limit", "0"], ["--time-limit", "inf"], ["--processes", "0"], ["--fast"]],
+    [
+        ["--ulp", "-1"],
+        ["--ulp", "inf"],
+        ["--time-limit", "0"],
+        ["--time-limit", "inf"],
+        ["--processes", "0"],
+        ["--fast"],
+    ],
 )
 def test_usage(arguments: list[str]) -> None:
     result = run("numpy", *arguments)

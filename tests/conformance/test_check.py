@@ -132,10 +132,11 @@ def test_known_findings(tmp_path: Path) -> None:
         ({"types": 3}, "no element type 3"),
         ({"processes": 0}, "processes must be an integer > 0"),
         ({"processes": 1.5}, "processes must be an integer > 0"),
-        ({"time_limit": 0}, "time_limit one > 0"),
-        ({"time_limit": "1"}, "time_limit one > 0"),
+        ({"time_limit": 0}, "time_limit must be a number > 0"),
+        ({"time_limit": "1"}, "time_limit must be a number > 0"),
         ({"time_limit": float("inf")}, "time_limit must be at most a day"),
         ({"ulp_limit": float("nan")}, "ulp_limit must be a number >= 0"),
+        ({"ulp_limit": float("inf")}, "ulp_limit must be a number >= 0"),
         ({"allow": "missing.txt"}, "missing.txt: can't be read"),
     ],
 )

@@ -92,7 +92,8 @@ def check(
         ),
     ] = None,
     ulp: Annotated[
-        float, typer.Option(metavar="N", min=0, help="How far off a result may be before it is wrong.")
+        float,
+        typer.Option(metavar="N", min=0, max=1e20, help="How far off a result may be before it is wrong."),
     ] = 4.0,
 ) -> None:
     """Compare runtimes with the exact result of every operator version, type pair and corner.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -115,8 +116,10 @@ def check(
     """
     if mode not in ("quick", "full"):
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
-    if not (_is(Real, ulp_limit) and ulp_limit >= 0 and _is(Real, time_limit) and time_limit > 0):
-        raise HalfulpError("ulp_limit must be a number >= 0, time_limit one > 0")
+    if not (_is(Real, ulp_limit) and 0 <= ulp_limit < math.inf):
+        raise HalfulpError("ulp_limit must be a number >= 0", got=repr(ulp_limit)[:80])
+    if not (_is(Real, time_limit) and time_limit > 0):
+        raise HalfulpError("time_limit must be a number > 0", got=repr(time_limit)[:80])
     if processes is not None and not (_is(Integral, processes) and processes > 0):
         raise HalfulpError("processes must be an integer > 0", got=repr(processes)[:80])
     if time_limit > LONGEST:
