@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import onnx
 import pytest
+from tests.frontends.models import single
 from typer.testing import CliRunner
 
 import halfulp.cli
@@ -63,6 +67,22 @@ def test_module_and_program_are_one() -> None:
         [sys.executable, "-m", "halfulp", "--help"], capture_output=True, text=True, check=True
     )
     assert "Usage: halfulp" in done.stdout
+
+
+def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
+    model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])})
+    model.graph.node[0].name = "\u2260"
+    onnx.save(model, tmp_path / "m.onnx")
+    for verb in ("run", "audit"):
+        done = subprocess.run(
+            [sys.executable, "-m", "halfulp", verb, tmp_path / "m.onnx"],
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "'?' (Pow)" in done.stdout
+        assert not done.stderr
 
 
 def test_starting_the_command_does_not_import_onnx() -> None:

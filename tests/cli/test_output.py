@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,13 @@ def test_standard_output_ends_a_line_once(
     write_text(Path("-"), text)
     assert capsys.readouterr().out == "a\nb\n"
     assert not os.listdir(tmp_path)
+
+
+def test_standard_output_is_utf8_whatever_the_terminal_is() -> None:
+    code = "from pathlib import Path; from halfulp.cli.output import write_text; write_text(Path('-'), '\\u2260')"
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert done.stdout == "\u2260\n".encode()
 
 
 def test_tables_make_way_for_what_takes_standard_output() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -85,4 +86,6 @@ def _common(
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows ? for some signs
     app(prog_name="halfulp")

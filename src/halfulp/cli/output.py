@@ -57,9 +57,9 @@ def check_writable(path: Path | None, *, binary: bool = False) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to a file, or to standard output."""
+    """Write a text to a file, or to standard output: in UTF-8, whatever the terminal's encoding is."""
     if is_stdout(path):
-        typer.echo(text, nl=not text.endswith("\n"))
+        typer.echo(text.encode(), nl=not text.endswith("\n"))
         return
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
