@@ -109,16 +109,16 @@ constexpr Case cases[] = {
     {"prelu", true, {}},
 };
 
-// Results in tiles of `length`.
+// Results in blocks of `length`.
 std::vector<char> results(const Kernels& kernels, const Case& what, const Operands& operands, int length) {
     const int size = row(operands.type).size, y_size = row(operands.y_type).size;
-    alignas(64) char x[8 * tile_size], y[8 * tile_size], out[8 * tile_size];
+    alignas(64) static char x[8 * block_size], y[8 * block_size], out[8 * block_size];
     std::vector<char> all;
     for (int done = 0; done < operands.count(); done += length) {
         int n = operands.count() - done < length ? operands.count() - done : length;
         std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
         std::memcpy(y, operands.y.data() + done * y_size, static_cast<size_t>(n * y_size));
-        if (what.prelu) kernels.prelu(operands.type, x, y, out, n);
+        if (what.prelu) kernels.prelu(operands.type, x, y, what.options.constant_exponent, out, n);
         else kernels.pow(what.options, operands.type, operands.y_type, x, y, out, n);
         all.insert(all.end(), out, out + n * size);
     }
@@ -131,7 +131,7 @@ unsigned long long digest(const std::vector<char>& data) {
     return sum;
 }
 
-// Prints a line for the results; returns whether all instruction sets, and tiles of one element, give the same.
+// Prints a line for the results; returns whether all instruction sets, and blocks of any length, give the same.
 bool check(const Case& what, const Operands& operands) {
     std::vector<char> first = results(scalar::kernels, what, operands, tile_size);
     std::printf("%s %s %s %d %016llx\n", what.name, row(operands.type).name, row(operands.y_type).name,
@@ -140,7 +140,7 @@ bool check(const Case& what, const Operands& operands) {
     alone.options.constant_exponent = true;
     bool all_agree = true;
     for (const Kernels* set : available_kernels()) {
-        bool agrees = results(*set, what, operands, tile_size) == first && results(*set, alone, operands, 1) == first;
+        bool agrees = results(*set, what, operands, block_size) == first && results(*set, alone, operands, 1) == first;
         if (!agrees) std::printf("  %s differs\n", set->name);
         all_agree &= agrees;
     }

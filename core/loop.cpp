@@ -5,12 +5,14 @@
 #include <cstring>
 
 #include "fp_environment.h"
-#include "kernels/kernels.h"
+#include "streamed_output.h"
 
 namespace halfulp {
 
 // Shares are small enough that a thread comes back ten times a second even at a microsecond an element.
-static constexpr ptrdiff_t tiles_a_share = 64;
+static constexpr ptrdiff_t elements_a_share = 1 << 14;
+// Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
+static constexpr ptrdiff_t far_more_than_caches_hold = 128 << 20;
 static constexpr ptrdiff_t cache_line = 64;
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
@@ -38,6 +40,13 @@ struct Box {
             if (extent[i] != 1 && stride[i] != expected) return false;
             expected *= extent[i];
         }
+        return true;
+    }
+
+    // Whether all of it is one element, broadcast.
+    bool is_one() const {
+        for (int i = 0; i < axes; ++i)
+            if (extent[i] != 1 && stride[i] != 0) return false;
         return true;
     }
 
@@ -224,7 +233,7 @@ void Loop::choose_tile() {
         int axis = fastest_axis(view);
         if (axis >= 0 && axis != last && std::abs(view.strides[last]) >= 64) crossing = axis;
     }
-    ptrdiff_t room = tile_size;
+    ptrdiff_t room = this->room();
     int axes[max_tile_axes], count = 0;
     const auto take = [&](int axis, ptrdiff_t extent) {
         tile_extent_[axis] = std::min({shape_.extent[axis], extent, room});
@@ -237,14 +246,21 @@ void Loop::choose_tile() {
         take(crossing, panel_rows);
         is_panel_ = true;
     } else if (crossing >= 0) {
-        take(last, 16);
-        take(crossing, room);
+        take(last, panel_rows);
+        take(crossing, tile_size / panel_rows);
     } else {
-        for (int axis = last; axis >= 0 && count < max_tile_axes && room > 1; --axis) take(axis, room);
+        // Of long rows that have one y each, a tile takes no more than one.
+        const View& y = views_[role_y];
+        const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
+        for (int axis = last; axis >= 0 && count < max_tile_axes && room > 1; --axis) {
+            if (one_y && y.strides[axis] != 0) break;
+            take(axis, room);
+        }
     }
     tile_axes_ = count;
     for (int i = 0; i < count; ++i) tile_axis_[i] = axes[count - 1 - i];
     for (int i = 0; i <= last; ++i) {
+        tile_elements_ *= tile_extent_[i];
         tiles_along_[i] = (shape_.extent[i] + tile_extent_[i] - 1) / tile_extent_[i];
         tile_count_ *= tiles_along_[i];
     }
@@ -257,7 +273,8 @@ public:
 
     void run(ptrdiff_t first, ptrdiff_t end) {
         FpEnvironment default_environment;
-        if (loop_.is_flat()) return run_flat(first * tile_size, std::min(end * tile_size, loop_.shape_.extent[0]));
+        const ptrdiff_t elements = loop_.tile_elements_;
+        if (loop_.is_flat()) return run_flat(first * elements, std::min(end * elements, loop_.shape_.extent[0]));
         seek(first);
         for (ptrdiff_t left = end - first; left > 0; --left) {
             run_tile();
@@ -269,23 +286,23 @@ private:
     // The common case without the boxes' bookkeeping.
     void run_flat(ptrdiff_t first, ptrdiff_t end) {
         const View *views = loop_.views_, &out = views[role_out];
-        for (int k : {role_x, role_y}) {
-            if (views[k].strides[0] != 0) continue;
-            Box box{1, {tile_size}, {0}};
-            copy_box<true>(box, views[k], views[k].data, buffer_[k]);
-        }
+        const bool one_y = views[role_y].strides[0] == 0;
+        if (one_y) copy_box<true>(Box{1, {1}, {0}}, views[role_y], views[role_y].data, buffer_[role_y]);
+        if (views[role_x].strides[0] == 0)
+            copy_box<true>(Box{1, {loop_.tile_elements_}, {0}}, views[role_x], views[role_x].data, buffer_[role_x]);
         const auto address = [&](int k, ptrdiff_t i) -> const void* {
             return views[k].strides[0] == 0 ? buffer_[k] : views[k].data + i * views[k].strides[0];
         };
-        for (ptrdiff_t i = first; i < end; i += tile_size) {
-            int n = static_cast<int>(std::min<ptrdiff_t>(tile_size, end - i));
-            // The next tile's memory comes while this one is computed. (Prefetching never faults.)
-            ptrdiff_t next = i + tile_size;
-            for (int k : {role_x, role_y})
-                prefetch(views[k].data + next * views[k].strides[0], tile_size * views[k].strides[0]);
-            prefetch_to_write(out.data + next * out.strides[0], tile_size * out.strides[0]);
-            f_(address(role_x, i), address(role_y, i), out.data + i * out.strides[0], n);
+        for (ptrdiff_t i = first; i < end; i += loop_.tile_elements_) {
+            int n = static_cast<int>(std::min(loop_.tile_elements_, end - i));
+            compute(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0], n);
         }
+    }
+
+    void compute(const void* x, const void* y, bool one_y, char* target, int n) {
+        if (!loop_.streams_) return f_(x, y, one_y, target, n);
+        f_(x, y, one_y, streamed_.room(target), n);
+        streamed_.written(static_cast<size_t>(n * loop_.views_[role_out].item_size));
     }
 
     void seek(ptrdiff_t tile) {
@@ -326,14 +343,16 @@ private:
         }
         for (int k = 0; k < role_count; ++k) boxes[k].axes = loop_.tile_axes_;
         if (loop_.is_panel_) return run_panel(boxes, n);
+        const bool one_y = boxes[role_y].is_one();
+        if (one_y) boxes[role_y] = {1, {1}, {0}};
         const void* inputs[2];
         for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], loop_.views_[k].data + offset_[k], n);
         const View& out = loop_.views_[role_out];
         char* target = out.data + offset_[role_out];
         if (is_direct(boxes[role_out], out, target)) {
-            f_(inputs[role_x], inputs[role_y], target, n);
+            compute(inputs[role_x], inputs[role_y], one_y, target, n);
         } else {
-            f_(inputs[role_x], inputs[role_y], buffer_[role_out], n);
+            f_(inputs[role_x], inputs[role_y], one_y, buffer_[role_out], n);
             copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
         }
     }
@@ -341,6 +360,7 @@ private:
     // Row by row; what does not lie in rows goes by way of the buffers.
     void run_panel(const Box (&boxes)[role_count], int n) {
         const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
+        const bool one_y = boxes[role_y].is_one();
         const char* inputs[2];
         ptrdiff_t strides[2];
         for (int k : {role_x, role_y}) {
@@ -359,7 +379,7 @@ private:
             if (in_rows) prefetch_to_write(target + (i + 1) * boxes[role_out].stride[0], length * out.item_size);
             char* row =
                 in_rows ? target + i * boxes[role_out].stride[0] : buffer_[role_out] + i * length * out.item_size;
-            f_(inputs[role_x] + i * strides[role_x], inputs[role_y] + i * strides[role_y], row,
+            f_(inputs[role_x] + i * strides[role_x], inputs[role_y] + i * strides[role_y], one_y, row,
                static_cast<int>(length));
         }
         if (!in_rows) copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
@@ -396,6 +416,7 @@ private:
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};
     int loaded_count_[2] = {};
+    StreamedOutput streamed_;
     alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };
 
@@ -411,8 +432,24 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
         shape_.extent[0] = 1;
         for (View& view : views_) view.strides[0] = view.item_size;
     }
+    streams_ = bytes() >= far_more_than_caches_hold;
     choose_tile();
 }
+
+// Of all operands.
+ptrdiff_t Loop::bytes() const {
+    ptrdiff_t sum = 0;
+    for (const View& view : views_) {
+        ptrdiff_t size = view.item_size;
+        for (int i = 0; i < shape_.dims; ++i)
+            if (view.strides[i] != 0) size *= shape_.extent[i];
+        sum += size;
+    }
+    return sum;
+}
+
+// The elements of a tile that is no panel.
+ptrdiff_t Loop::room() const { return streams_ ? streamed_size / views_[role_out].item_size : block_size; }
 
 // Whether the operands are plain vectors, as after simplify most are: packed, aligned and in native order, or
 // constants.
@@ -428,7 +465,7 @@ bool Loop::is_flat() const {
     return true;
 }
 
-ptrdiff_t Loop::tiles_of_share() const { return is_panel_ ? tiles_a_share / panel_rows : tiles_a_share; }
+ptrdiff_t Loop::tiles_of_share() const { return elements_a_share / tile_elements_; }
 
 ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_of_share() - 1) / tiles_of_share(); }
 

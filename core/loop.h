@@ -27,8 +27,8 @@ struct Shape {
 
 enum Role { role_x, role_y, role_out, role_count };
 
-// Called for each tile: n elements of x and y, contiguous and in native order, to out.
-using TileFunction = std::function<void(const void* x, const void* y, void* out, int n)>;
+// Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out.
+using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n)>;
 
 // out[i] = f(x[i], y[i]) for every index of a shape, cut into shares that may run in any order on any threads.
 // `out` may be the very same view as an input, but may not overlap one otherwise.
@@ -47,6 +47,8 @@ private:
 
     void simplify();
     bool is_flat() const;
+    ptrdiff_t bytes() const;
+    ptrdiff_t room() const;
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
     void choose_tile();
@@ -59,7 +61,9 @@ private:
     int tile_axis_[max_tile_axes];     // which axes the box spans, the output's fastest last
     ptrdiff_t tile_extent_[max_dims];  // 1 on the other axes
     ptrdiff_t tiles_along_[max_dims];
+    ptrdiff_t tile_elements_ = 1;
     ptrdiff_t tile_count_ = 1;
+    bool streams_ = false;  // whether the output is stored past the caches
 };
 
 }  // namespace halfulp

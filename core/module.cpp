@@ -142,12 +142,8 @@ std::vector<uint16_t> table_of_powers(const Kernels& kernels, const PowOptions& 
                                       const char* y) {
     constexpr int codes = 1 << 16;
     std::vector<uint16_t> table(codes);
-    alignas(8) char exponents[8 * tile_size];
-    int size = row(y_type).size;
-    for (int i = 0; i < tile_size; ++i) std::memcpy(exponents + i * size, y, static_cast<size_t>(size));
     for (int i = 0; i < codes; ++i) table[i] = static_cast<uint16_t>(i);
-    for (int i = 0; i < codes; i += tile_size)
-        kernels.pow(options, type, y_type, &table[i], exponents, &table[i], tile_size);
+    for (int i = 0; i < codes; i += block_size) kernels.pow(options, type, y_type, &table[i], y, &table[i], block_size);
     return table;
 }
 
@@ -189,7 +185,6 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
 
     PowOptions options;
     options.domain_error = kernel == Kernel::pow_domain_error;
-    options.constant_exponent = PyArray_SIZE(y) == 1;
     if (!scale_bias.is_none()) {
         options.scale_bias = true;
         options.scale = nb::cast<float>(scale_bias[0]);
@@ -199,16 +194,24 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     TileFunction tile;
     std::vector<uint16_t> table;
     if (kernel == Kernel::prelu) {
-        tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type, a, b, to, n); };
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
+            kernels.prelu(type, a, b, one_b, to, n);
+        };
     } else {
-        tile = [&](const void* a, const void* b, void* to, int n) { kernels.pow(options, type, y_type, a, b, to, n); };
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
+            PowOptions of_tile = options;
+            of_tile.constant_exponent = one_b;
+            kernels.pow(of_tile, type, y_type, a, b, to, n);
+        };
         // From some hundred thousand elements on, a look-up costs less than the powers, and all powers less than these.
         constexpr npy_intp worth_a_table = 1 << 18;
-        if (options.constant_exponent && row(type).is_float && row(type).size == 2 && !PyArray_ISBYTESWAPPED(y) &&
+        if (PyArray_SIZE(y) == 1 && row(type).is_float && row(type).size == 2 && !PyArray_ISBYTESWAPPED(y) &&
             PyArray_SIZE(target) >= worth_a_table) {
             FpEnvironment default_environment;
-            table = table_of_powers(kernels, options, type, y_type, PyArray_BYTES(y));
-            tile = [&](const void* a, const void*, void* to, int n) {
+            PowOptions of_table = options;
+            of_table.constant_exponent = true;
+            table = table_of_powers(kernels, of_table, type, y_type, PyArray_BYTES(y));
+            tile = [&](const void* a, const void*, bool, void* to, int n) {
                 look_up(table.data(), static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
             };
         }

@@ -3,12 +3,14 @@
 // instruction set, so that the linker cannot mix code of different sets.
 #include "kernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "half.h"
 #include "pow_int.h"
 #include "pow_tile.h"
 #include "prelu.h"
+#include "stream.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -140,9 +142,11 @@ void pow_of_float(const PowOptions& options, Element y_type, const void* x, cons
         x_values = static_cast<const float*>(x);
     } else {
         decode_floats<type>(as<type>(x), bases, n);
-        if (options.scale_bias)
+        if (options.scale_bias) {
+            const float scale = options.scale, bias = options.bias;
             // vector loop: avx512 avx2 neon
-            for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
+            for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], scale, bias);
+        }
     }
     alignas(64) float exponents[tile_size];
     if (y_type == Element::float32 && y != out)
@@ -218,42 +222,89 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
     }
 }
 
+// Asks for memory that will be needed soon. (That never faults.)
+template <int write>
+void prefetch(const char* tile, int bytes) {
+    constexpr int cache_line = 64, ahead = 2048;
+    for (int i = 0; i < bytes; i += cache_line) __builtin_prefetch(tile + ahead + i, write);
+}
+
+// Calls f(x, y, out, n) for each tile of a block; the memory of later ones comes meanwhile.
+template <typename F>
+void for_each_tile(const void* x, const void* y, void* out, int size, int y_size, int n, F f) {
+    const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
+    char* out_bytes = static_cast<char*>(out);
+    for (int left = n; left > 0; left -= tile_size) {
+        prefetch<0>(x_bytes, tile_size * size);
+        prefetch<0>(y_bytes, tile_size * y_size);
+        prefetch<1>(out_bytes, tile_size * size);
+        f(x_bytes, y_bytes, out_bytes, left < tile_size ? left : tile_size);
+        x_bytes += tile_size * size;
+        y_bytes += tile_size * y_size;
+        out_bytes += tile_size * size;
+    }
+}
+
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
+    alignas(64) char exponents[8 * tile_size];
+    int y_size = row(y_type).size;
+    if (options.constant_exponent) {
+        with_element(y_type, [&](auto element) {
+            const Storage<element> exponent = *as<element>(y);
+            std::fill_n(reinterpret_cast<Storage<element>*>(exponents), std::min(n, tile_size), exponent);
+        });
+        y = exponents;
+        y_size = 0;
+    }
     with_element(type, [&](auto element) {
-        auto* results = static_cast<Storage<element>*>(out);
-        if constexpr (element == Element::float64) {
-            pow_of_float64(options, y_type, x, y, results, n);
-        } else if constexpr (row(element).is_float) {
-            pow_of_float<element>(options, y_type, x, y, results, n);
-        } else {
-            with_element(y_type, [&](auto y_element) { pow_of_int<element, y_element>(options, x, y, results, n); });
-        }
+        const auto tile = [&](const void* x_tile, const void* y_tile, void* out_tile, int count) {
+            auto* results = static_cast<Storage<element>*>(out_tile);
+            if constexpr (element == Element::float64) {
+                pow_of_float64(options, y_type, x_tile, y_tile, results, count);
+            } else if constexpr (row(element).is_float) {
+                pow_of_float<element>(options, y_type, x_tile, y_tile, results, count);
+            } else {
+                with_element(y_type, [&](auto y_element) {
+                    pow_of_int<element, y_element>(options, x_tile, y_tile, results, count);
+                });
+            }
+        };
+        for_each_tile(x, y, out, row(element).size, y_size, n, tile);
     });
 }
 
-template <Element type>
+template <Element type, bool one_slope>
 void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
               int n) {
-    if constexpr (type == Element::float16) return prelu_half(x, slope, out, n);
+    if constexpr (type == Element::float16) return prelu_half<one_slope>(x, slope, out, n);
     if constexpr (type == Element::bfloat16) {
         uint32_t least = ~uint32_t{0};
         for (int i = 0; i < n; ++i) {  // vector loop
-            BFloat16Product product = prelu_bfloat16(x[i], slope[i]);
+            BFloat16Product product = prelu_bfloat16(x[i], slope[one_slope ? 0 : i]);
             out[i] = product.result;
             least = least < product.size ? least : product.size;
         }
         if (least >= 0x00800000) return;
     }
-    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[i]);  // vector loop: avx512 avx2 neon(most)
+    if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers don't move its decoding out
+        alignas(64) Storage<type> slopes[block_size];
+        std::fill_n(slopes, n, *slope);
+        return prelu_of<type, false>(x, slopes, out, n);
+    }
+    // vector loop: avx512 avx2 neon(most)
+    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[one_slope ? 0 : i]);
 }
 
-void prelu_tile(Element type, const void* x, const void* slope, void* out, int n) {
+void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n) {
     with_element(type, [&](auto element) {
         // Where `out` is an operand, the loop takes a copy: it knows its pointers apart.
-        alignas(64) Storage<element> copy[tile_size];
+        alignas(64) Storage<element> copy[block_size];
         if (x == out || slope == out) std::memcpy(copy, out, sizeof(copy[0]) * static_cast<size_t>(n));
-        prelu_of<element>(x == out ? copy : as<element>(x), slope == out ? copy : as<element>(slope),
-                          static_cast<Storage<element>*>(out), n);
+        const auto* bases = x == out ? copy : as<element>(x);
+        const auto* slopes = slope == out ? copy : as<element>(slope);
+        auto* results = static_cast<Storage<element>*>(out);
+        if (one_slope) prelu_of<element, true>(bases, slopes, results, n);
+        else prelu_of<element, false>(bases, slopes, results, n);
     });
 }
 
@@ -265,6 +316,6 @@ constexpr const char* name_of_set(const char* name) { return name; }
 
 #define HALFULP_TEXT(name) #name
 #define HALFULP_TEXT_OF(name) HALFULP_TEXT(name)
-extern const Kernels kernels = {name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, prelu_tile, count_undecided};
+extern const Kernels kernels = {name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, prelu_block, stream, count_undecided};
 
 }  // namespace halfulp::HALFULP_ISA

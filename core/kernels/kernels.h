@@ -5,12 +5,12 @@
 
 namespace halfulp {
 
-// The most elements that a tile function takes at a time.
-inline constexpr int tile_size = 256;
+// The most elements that a kernel takes at a time, and how many of them it has in hand.
+inline constexpr int block_size = 2048, tile_size = 256;
 
 struct PowOptions {
     bool domain_error = false;       // a base below zero with an exponent that is infinite or not integral: NaN
-    bool constant_exponent = false;  // every y of the call is the same
+    bool constant_exponent = false;  // y is one element, for all of x
     bool scale_bias = false;         // the base is x * scale + bias, rounded once
     float scale = 1, bias = 0;
 };
@@ -19,7 +19,8 @@ struct PowOptions {
 struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
-    void (*prelu)(Element type, const void* x, const void* slope, void* out, int n);
+    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n);
+    void (*stream)(char* to, const char* from, size_t bytes);  // see stream.h
     uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h
 };
 

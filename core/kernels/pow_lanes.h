@@ -36,12 +36,33 @@ HALFULP_INLINE uint32_t round_once(double magnitude) {
     }
 }
 
+// The lanes whose flag is set. Few are, as a rule: groups of 16 lanes that are side by side in vectors tell where.
+template <typename Flag>
+static int list_lanes(const Flag* flags, int n, int* listed) {
+    constexpr int groups = 16;
+    alignas(64) Flag any[groups] = {};
+    for (int i = 0; i + groups <= n; i += groups)
+        for (int k = 0; k < groups; ++k) any[k] |= flags[i + k];
+    int whole = n - n % groups, count = 0;
+    const auto list = [&](int i) {
+        listed[count] = i;
+        count += flags[i] != 0;
+    };
+    for (int k = 0; k < groups; ++k) {
+        if (any[k] == 0) continue;
+        for (int i = k; i < whole; i += groups) list(i);
+    }
+    for (int i = whole; i < n; ++i) list(i);
+    return count;
+}
+
 // What the phases that a tile went through leave: magnitudes in lanes, and flags, not zero where one is undecided.
 template <Element type>
 struct FloatLanes {
     uint32_t* lanes;
     alignas(64) uint32_t flags[tile_size];
     uint32_t any_flag = 0;
+    uint32_t below_normal = 0;  // float16: the top bit, where a power is below the normal range
 
     // To float32, where the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
     void fill(const double* powers, double error, int n) {
@@ -49,22 +70,35 @@ struct FloatLanes {
         const auto open = [=, up = 1 + 2 * error](int i) {  // not zero where the interval holds a boundary
             return word_of(static_cast<float>(powers[i])) ^ word_of(static_cast<float>(powers[i] * up));
         };
+        uint32_t below = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             lanes[i] = word_of(static_cast<float>(powers[i]));
             if (type == Element::float32) any |= open(i);
+            if (type == Element::float16) below |= from_normal(lanes[i]);
         }
+        below_normal = below;
         any_flag = any;
         if (any)
             for (int i = 0; i < n; ++i) flags[i] = open(i);  // vector loop
     }
 
     template <Shortcut shortcut>
-    void fill_by(const float* x, int n) {
+    void fill_by(const float* x, const Contents& contents, int n) {
         if constexpr (is_exact(shortcut)) {
-            for (int i = 0; i < n; ++i) lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
+            uint32_t below = 0;
+            for (int i = 0; i < n; ++i) {  // vector loop
+                lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
+                if (type == Element::float16) below |= from_normal(lanes[i]);
+            }
+            below_normal = below;
         } else {
             alignas(64) double powers[tile_size];
-            for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
+            if (contents.subnormal) {
+                // vector loop
+                for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(static_cast<double>(absolute(x[i])));
+            } else {
+                for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
+            }
             fill(powers, shortcut_error, n);
         }
     }
@@ -99,12 +133,26 @@ struct FloatLanes {
 
     // From float32 to the type.
     void round(int n) {
-        if constexpr (type == Element::float16) {
-            uint32_t borrows = 0;  // where a power is below the normal range
-            for (int i = 0; i < n; ++i) borrows |= lanes[i] - word_of(0x1p-14f);  // vector loop
-            if (borrows >> 31 == 0) return round_by([](float power) { return round_to_normal_float16(power); }, n);
-        }
+        if (type == Element::float16 && below_normal >> 31 == 0)
+            return round_by([](float power) { return round_to_normal_float16(power); }, n);
         round_by([](float power) { return round_again<type>(power); }, n);
+    }
+
+    // Clears the flags of powers of the type's bases that are floats themselves, and so were rounded once: squares and
+    // cubes of few enough bits, above the subnormal floats.
+    template <typename Y>
+    void clear_floats(const Y* y, int n) {
+        constexpr int precision = row(type).precision;
+        if constexpr (2 * precision > 24) return;
+        constexpr uint32_t subnormal =
+            row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
+        uint32_t any = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            bool is_float = y[i] == 2 || (3 * precision <= 24 && y[i] == 3);
+            flags[i] = is_float && lanes[i] > subnormal ? 0 : flags[i];
+            any |= flags[i];
+        }
+        any_flag = any;
     }
 
     // Powers with small integral exponents that doubles hold: ties, above all. Clears their flags.
@@ -129,6 +177,9 @@ struct FloatLanes {
     }
 
 private:
+    // Below zero for a float below the normal range of float16.
+    static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
+
     // What matters from now on is whether the float is undecided between two elements of the type.
     template <typename Round>
     void round_by(Round round_lane, int n) {

@@ -49,17 +49,6 @@ static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* list
     }
 }
 
-// The lanes whose flag is set.
-template <typename Flag>
-static int list_lanes(const Flag* flags, int n, int* listed) {
-    int count = 0;
-    for (int i = 0; i < n; ++i) {
-        listed[count] = i;
-        count += flags[i] != 0;
-    }
-    return count;
-}
-
 // Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
 // n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
 // a power which the pair phase leaves undecided is a tie.
@@ -162,25 +151,26 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     const Shortcut shortcut = options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none;
     switch (shortcut) {
         case Shortcut::none: power.fill_by_fast_phase(x, y, contents, n); break;
-        case Shortcut::square: power.template fill_by<Shortcut::square>(x, n); break;
-        case Shortcut::root: power.template fill_by<Shortcut::root>(x, n); break;
-        case Shortcut::reciprocal: power.template fill_by<Shortcut::reciprocal>(x, n); break;
-        case Shortcut::cube: power.template fill_by<Shortcut::cube>(x, n); break;
-        case Shortcut::fourth: power.template fill_by<Shortcut::fourth>(x, n); break;
-        case Shortcut::reciprocal_square: power.template fill_by<Shortcut::reciprocal_square>(x, n); break;
-        case Shortcut::reciprocal_root: power.template fill_by<Shortcut::reciprocal_root>(x, n); break;
-        case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, n); break;
+        case Shortcut::square: power.template fill_by<Shortcut::square>(x, contents, n); break;
+        case Shortcut::root: power.template fill_by<Shortcut::root>(x, contents, n); break;
+        case Shortcut::reciprocal: power.template fill_by<Shortcut::reciprocal>(x, contents, n); break;
+        case Shortcut::cube: power.template fill_by<Shortcut::cube>(x, contents, n); break;
+        case Shortcut::fourth: power.template fill_by<Shortcut::fourth>(x, contents, n); break;
+        case Shortcut::reciprocal_square: power.template fill_by<Shortcut::reciprocal_square>(x, contents, n); break;
+        case Shortcut::reciprocal_root: power.template fill_by<Shortcut::reciprocal_root>(x, contents, n); break;
+        case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, contents, n); break;
     }
     if constexpr (type != Element::float32) power.round(n);
-    // The square of a base of at most 12 bits is a float, and so rounded once.
-    if (row(type).precision <= 12 && shortcut == Shortcut::square && !options.scale_bias) power.any_flag = 0;
-    if (power.any_flag) power.settle_exact(x, y, n);
+    if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
+    int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
+    if (count > n / 8) {  // of fewer lanes the next phase is done sooner
+        power.settle_exact(x, y, n);
+        count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
+    }
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
-    if (!power.any_flag) return;
-    int listed[tile_size + 1];
-    resolve<type>(x, Exponents<Y>{y}, out, listed, list_lanes(power.flags, n, listed));
+    if (count > 0) resolve<type>(x, Exponents<Y>{y}, out, listed, count);
 }
 
 template <Shortcut shortcut>

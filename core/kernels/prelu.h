@@ -10,41 +10,35 @@
 
 namespace halfulp::HALFULP_ISA {
 
+// One of two encodings, by masks: of a selection compilers make a load that waits for the comparison, and memory is not
+// read ahead.
+template <typename Bits>
+HALFULP_INLINE Bits chosen(bool is_first, Bits first, Bits second) {
+    Bits mask = static_cast<Bits>(is_first ? -1 : 0);
+    return static_cast<Bits>((first & mask) | (second & ~mask));
+}
+
 template <Element type>
 HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     constexpr ElementRow to = row(type);
-    if constexpr (type == Element::float32) {
-        float base = __builtin_bit_cast(float, x);
-        float product = base * __builtin_bit_cast(float, slope);
-        uint32_t bits = product != product ? static_cast<uint32_t>(to.nan) : __builtin_bit_cast(uint32_t, product);
-        return base < 0 ? bits : x;
+    if constexpr (type == Element::float32 || type == Element::float64) {
+        using Real = std::conditional_t<type == Element::float32, float, double>;
+        Real base = __builtin_bit_cast(Real, x), product = base * __builtin_bit_cast(Real, slope);
+        auto bits =
+            product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
+        return chosen(base < 0, bits, x);
     } else if constexpr (to.is_float) {
         double base = decode<type>(x);
-        return base < 0 ? encode<type>(base * decode<type>(slope)) : x;
+        return chosen(base < 0, encode<type>(base * decode<type>(slope)), x);
     } else if constexpr (to.is_signed) {
         // Unsigned arithmetic of at least 32 bits: it wraps, and narrow types do not promote to int.
         using Wide = std::conditional_t<sizeof(x) == 8, uint64_t, uint32_t>;
+        using Bits = std::make_unsigned_t<Storage<type>>;
         Storage<type> base = widen<type>(x);
-        return base < 0 ? narrow<type>(static_cast<Wide>(base) * static_cast<Wide>(slope)) : x;
+        Bits product = static_cast<Bits>(static_cast<Wide>(base) * static_cast<Wide>(slope));
+        return narrow<type>(chosen(base < 0, product, static_cast<Bits>(base)));
     } else {
         return x;
-    }
-}
-
-// float16: the product of two such numbers is a float, exactly.
-static void prelu_half(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
-                       int n) {
-    alignas(64) float products[tile_size], slopes[tile_size];
-    alignas(64) uint16_t encodings[tile_size];
-    decode_half(x, products, n);
-    decode_half(slope, slopes, n);
-    for (int i = 0; i < n; ++i) products[i] *= slopes[i];  // vector loop
-    encode_half(products, encodings, n);
-    for (int i = 0; i < n; ++i) {  // vector loop
-        uint16_t magnitude = encodings[i] & 0x7fff;
-        uint16_t product = magnitude > 0x7c00 ? uint16_t{0x7e00} : encodings[i];
-        uint16_t from_least = static_cast<uint16_t>(x[i] - 0x8001);  // negative numbers are 0x8001 to 0xfc00
-        out[i] = from_least < 0x7c00 ? product : x[i];
     }
 }
 
@@ -61,7 +55,7 @@ HALFULP_INLINE BFloat16Product prelu_bfloat16(uint16_t x, uint16_t slope) {
     uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
     uint32_t encoding = round_to_bfloat16(__builtin_bit_cast(float, magnitude)).encoding | bits >> 31 << 15;
     encoding = product != product ? 0x7fc0 : encoding;
-    return {base < 0 ? static_cast<uint16_t>(encoding) : x, magnitude - 1};
+    return {chosen(base < 0, static_cast<uint16_t>(encoding), x), magnitude - 1};
 }
 
 }  // namespace halfulp::HALFULP_ISA

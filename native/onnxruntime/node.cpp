@@ -164,11 +164,13 @@ void Node::compute(KernelContext* context) const {
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
     if (kernel_ == Kernel::prelu) {
-        tile = [&](const void* a, const void* b, void* to, int n) { kernels.prelu(type_, a, b, to, n); };
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
+            kernels.prelu(type_, a, b, one_b, to, n);
+        };
     } else {
-        PowOptions options;
-        options.constant_exponent = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t dim) { return dim == 1; });
-        tile = [&kernels, options, type = type_, y_type = y.type](const void* a, const void* b, void* to, int n) {
+        tile = [&kernels, type = type_, y_type = y.type](const void* a, const void* b, bool one_b, void* to, int n) {
+            PowOptions options;
+            options.constant_exponent = one_b;
             kernels.pow(options, type, y_type, a, b, to, n);
         };
     }

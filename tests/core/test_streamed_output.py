@@ -1,0 +1,57 @@
+"""Results that are stored past the caches: of operands that are larger than these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.core.operands import assert_same
+
+import halfulp as hu
+
+ELEMENTS = (1 << 24) + 13  # of float32: an operand and its result have more than 128 MiB
+
+
+@pytest.fixture(scope="module")
+def bases() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.uniform(-10, 10, ELEMENTS).astype(np.float32)
+
+
+def in_parts(x: np.ndarray, exponent: float) -> np.ndarray:
+    """The powers, a part at a time, that is by ordinary stores."""
+    parts = [hu.pow(part, np.float32(exponent)) for part in np.array_split(x.ravel(), 40)]
+    return np.concatenate(parts).reshape(x.shape)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 15])
+def test_any_alignment(offset: int, bases: np.ndarray) -> None:
+    room = np.full(ELEMENTS + 32, np.float32(7))
+    out = room[offset : offset + ELEMENTS]
+    hu.pow(bases, np.float32(2), out=out)
+    assert_same(out, in_parts(bases, 2))
+    assert np.all(room[:offset] == 7)
+    assert np.all(room[offset + ELEMENTS :] == 7)
+
+
+def test_in_place(bases: np.ndarray) -> None:
+    x = bases.copy()
+    assert hu.pow(x, np.float32(3), out=x) is x
+    assert_same(x, in_parts(bases, 3))
+
+
+def test_rows_with_a_slope_each(bases: np.ndarray) -> None:
+    x = bases[: 4096 * 4097 - 3 * 4097].reshape(-1, 4097)
+    slopes = np.linspace(-1, 1, len(x), dtype=np.float32)[:, None]
+    assert_same(hu.prelu(x, slopes), np.where(x < 0, x * slopes, x))
+    columns = np.linspace(-1, 1, x.shape[1], dtype=np.float32)
+    assert_same(hu.prelu(x, columns), np.where(x < 0, x * columns, x))
+
+
+def test_rows_that_do_not_follow_each_other(bases: np.ndarray) -> None:
+    x = bases[: 4096 * 4096].reshape(4096, 4096)
+    room = np.full((4096, 4099), np.float32(7))
+    hu.pow(x, np.float32(2), out=room[:, 1:-2])
+    assert_same(room[:, 1:-2], in_parts(x, 2))
+    assert np.all(room[:, 0] == 7)
+    assert np.all(room[:, -2:] == 7)
+    assert_same(hu.pow(x.T, np.float32(2), out=np.empty_like(x)), in_parts(x, 2).T)
