@@ -12,7 +12,7 @@ namespace halfulp {
 // Shares are small enough that a thread comes back ten times a second even at a microsecond an element.
 static constexpr ptrdiff_t elements_a_share = 1 << 14;
 // Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
-static constexpr ptrdiff_t far_more_than_caches_hold = 128 << 20;
+static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 128 << 20;
 static constexpr ptrdiff_t cache_line = 64;
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
@@ -79,13 +79,18 @@ inline void copy_row(char* to, const char* from, size_t bytes) {
     }
 }
 
-// Asks for memory that will be needed soon.
-inline void prefetch(const char* from, ptrdiff_t bytes) {
-    for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i);
+// Asks for memory that will be needed soon. (That never faults.)
+inline void prefetch(const char* from, ptrdiff_t bytes, bool to_write) {
+    for (ptrdiff_t i = 0; i < bytes; i += cache_line) {
+        if (to_write) __builtin_prefetch(from + i, 1);
+        else __builtin_prefetch(from + i);
+    }
 }
 
-inline void prefetch_to_write(char* from, ptrdiff_t bytes) {
-    for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 1);
+// The same into a cache that columns don't crowd: in the nearest one, all of them may have the same few places.
+inline void prefetch_far(const char* from, ptrdiff_t bytes) {
+    for (ptrdiff_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(from + i, 0, 2);
+    if (bytes > 0) __builtin_prefetch(from + bytes - 1, 0, 2);
 }
 
 #if __has_builtin(__builtin_shufflevector)
@@ -276,10 +281,7 @@ public:
         const ptrdiff_t elements = loop_.tile_elements_;
         if (loop_.is_flat()) return run_flat(first * elements, std::min(end * elements, loop_.shape_.extent[0]));
         seek(first);
-        for (ptrdiff_t left = end - first; left > 0; --left) {
-            run_tile();
-            advance();
-        }
+        for (ptrdiff_t left = end - first; left > 0; --left) run_tile();
     }
 
 private:
@@ -342,13 +344,16 @@ private:
             }
         }
         for (int k = 0; k < role_count; ++k) boxes[k].axes = loop_.tile_axes_;
-        if (loop_.is_panel_) return run_panel(boxes, n);
+        char* data[role_count];
+        for (int k = 0; k < role_count; ++k) data[k] = loop_.views_[k].data + offset_[k];
+        advance();
+        if (loop_.is_panel_) return run_panel(boxes, data, n);
         const bool one_y = boxes[role_y].is_one();
         if (one_y) boxes[role_y] = {1, {1}, {0}};
         const void* inputs[2];
-        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], loop_.views_[k].data + offset_[k], n);
+        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], data[k], n);
         const View& out = loop_.views_[role_out];
-        char* target = out.data + offset_[role_out];
+        char* target = data[role_out];
         if (is_direct(boxes[role_out], out, target)) {
             compute(inputs[role_x], inputs[role_y], one_y, target, n);
         } else {
@@ -357,32 +362,39 @@ private:
         }
     }
 
-    // Row by row; what does not lie in rows goes by way of the buffers.
-    void run_panel(const Box (&boxes)[role_count], int n) {
+    // Row by row, or several at a time where they follow one another. What does not lie in rows goes by way of the
+    // buffers. The position is the next panel's.
+    void run_panel(const Box (&boxes)[role_count], char* const (&data)[role_count], int n) {
         const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
         const bool one_y = boxes[role_y].is_one();
-        const char* inputs[2];
-        ptrdiff_t strides[2];
-        for (int k : {role_x, role_y}) {
-            char* data = loop_.views_[k].data + offset_[k];
-            bool in_rows = has_direct_rows(boxes[k], loop_.views_[k], data);
-            inputs[k] = in_rows ? data : gather(k, boxes[k], data, n);
-            strides[k] = in_rows ? boxes[k].stride[0] : length * loop_.views_[k].item_size;
+        bool in_rows[role_count], packed = true;
+        char* first[role_count];
+        ptrdiff_t strides[role_count];
+        for (int k = 0; k < role_count; ++k) {
+            const ptrdiff_t packed_stride = length * loop_.views_[k].item_size;
+            in_rows[k] = has_direct_rows(boxes[k], loop_.views_[k], data[k]);
+            strides[k] = in_rows[k] ? boxes[k].stride[0] : packed_stride;
+            first[k] = in_rows[k] ? data[k] : buffer_[k];
+            packed &= strides[k] == packed_stride;
+            if (!in_rows[k] && k != role_out) gather(k, boxes[k], data[k], n);
         }
-        const View& out = loop_.views_[role_out];
-        char* target = out.data + offset_[role_out];
-        bool in_rows = has_direct_rows(boxes[role_out], out, target);
-        for (ptrdiff_t i = 0; i < rows; ++i) {
-            for (int k : {role_x, role_y})
-                if (boxes[k].stride[1] == loop_.views_[k].item_size)
-                    prefetch(inputs[k] + (i + 1) * strides[k], length * boxes[k].stride[1]);
-            if (in_rows) prefetch_to_write(target + (i + 1) * boxes[role_out].stride[0], length * out.item_size);
-            char* row =
-                in_rows ? target + i * boxes[role_out].stride[0] : buffer_[role_out] + i * length * out.item_size;
-            f_(inputs[role_x] + i * strides[role_x], inputs[role_y] + i * strides[role_y], one_y, row,
-               static_cast<int>(length));
+        const ptrdiff_t step = packed ? std::min(rows, block_size / length) : 1;
+        for (ptrdiff_t i = 0; i < rows; i += step) {
+            const ptrdiff_t end = std::min(rows, i + step);
+            for (int k = 0; k < role_count; ++k) {
+                if (in_rows[k]) {
+                    prefetch(first[k] + end * strides[k], length * loop_.views_[k].item_size, k == role_out);
+                } else if (k != role_out && loop_.is_far_) {  // of the next panel, as many columns as there is time for
+                    const char* next = loop_.views_[k].data + offset_[k];
+                    for (ptrdiff_t j = length * i / rows; j < length * end / rows; ++j)
+                        prefetch_far(next + j * boxes[k].stride[1], rows * boxes[k].stride[0]);
+                }
+            }
+            f_(first[role_x] + i * strides[role_x], first[role_y] + i * strides[role_y], one_y,
+               first[role_out] + i * strides[role_out], static_cast<int>((end - i) * length));
         }
-        if (!in_rows) copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
+        if (!in_rows[role_out])
+            copy_box<false>(boxes[role_out], loop_.views_[role_out], data[role_out], first[role_out]);
     }
 
     static bool has_direct_rows(const Box& box, const View& view, const char* data) {
@@ -432,6 +444,7 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
         shape_.extent[0] = 1;
         for (View& view : views_) view.strides[0] = view.item_size;
     }
+    is_far_ = bytes() >= near_caches_hold;
     streams_ = bytes() >= far_more_than_caches_hold;
     choose_tile();
 }

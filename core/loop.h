@@ -63,6 +63,7 @@ private:
     ptrdiff_t tiles_along_[max_dims];
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t tile_count_ = 1;
+    bool is_far_ = false;   // whether memory is worth asking for early
     bool streams_ = false;  // whether the output is stored past the caches
 };
 

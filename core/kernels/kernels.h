@@ -20,7 +20,7 @@ struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
     void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n);
-    void (*stream)(char* to, const char* from, size_t bytes);  // see stream.h
+    void (*stream)(char* to, const char* from, size_t bytes);  // stream.h
     uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h
 };
 
