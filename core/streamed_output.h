@@ -18,6 +18,7 @@ inline constexpr ptrdiff_t streamed_size = 2048;
 class StreamedOutput {
 public:
     ~StreamedOutput() {
+        if (line_ == nullptr) return;
         flush();
         std::atomic_thread_fence(std::memory_order_seq_cst);  // such stores are not ordered by anything less
     }

@@ -3,7 +3,6 @@
 // instruction set, so that the linker cannot mix code of different sets.
 #include "kernels.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "half.h"
@@ -251,7 +250,9 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
     if (options.constant_exponent) {
         with_element(y_type, [&](auto element) {
             const Storage<element> exponent = *as<element>(y);
-            std::fill_n(reinterpret_cast<Storage<element>*>(exponents), std::min(n, tile_size), exponent);
+            auto* copies = reinterpret_cast<Storage<element>*>(exponents);
+            const int count = n < tile_size ? n : tile_size;
+            for (int i = 0; i < count; ++i) copies[i] = exponent;  // vector loop
         });
         y = exponents;
         y_size = 0;
@@ -288,7 +289,7 @@ void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict
     }
     if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers don't move its decoding out
         alignas(64) Storage<type> slopes[block_size];
-        std::fill_n(slopes, n, *slope);
+        for (int i = 0; i < n; ++i) slopes[i] = *slope;
         return prelu_of<type, false>(x, slopes, out, n);
     }
     // vector loop: avx512 avx2 neon(most)

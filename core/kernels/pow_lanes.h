@@ -83,15 +83,18 @@ struct FloatLanes {
     }
 
     template <Shortcut shortcut>
-    void fill_by(const float* x, const Contents& contents, int n) {
-        if constexpr (is_exact(shortcut)) {
-            uint32_t below = 0;
+    void fill_by(const float* x, Contents& contents, int n) {
+        if constexpr (is_exact(shortcut)) {  // bound by memory: one pass over the bases, where they are ordinary
+            uint32_t below = 0, most = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
                 lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
+                most = greater(most, above_least_normal(x[i]));
                 if (type == Element::float16) below |= from_normal(lanes[i]);
             }
             below_normal = below;
+            contents = most < all_normal ? Contents{} : scan_closely(x, n);
         } else {
+            contents = scan(x, n);
             alignas(64) double powers[tile_size];
             if (contents.subnormal) {
                 // vector loop
@@ -107,6 +110,7 @@ struct FloatLanes {
     void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n) {
         alignas(64) double s[tile_size], t[tile_size], powers[tile_size];
         alignas(64) float e[tile_size];
+        contents = scan(x, n);
         const auto divide = [&](auto base, int i) {
             const auto quotient = quotient_fast(base);
             s[i] = quotient.s;

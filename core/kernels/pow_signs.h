@@ -18,6 +18,8 @@ HALFULP_INLINE constexpr Word<Real> word_of(Real value) {
     return __builtin_bit_cast(Word<Real>, value);
 }
 
+HALFULP_INLINE constexpr uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
 // What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
 static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
 
@@ -123,8 +125,7 @@ static Contents scan(const double* x, const double* y, int n) {
 static bool any_not_finite(const float* y, int n) {
     uint32_t most = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
-        uint32_t magnitude = __builtin_bit_cast(uint32_t, y[i]) & 0x7fffffff;
-        most = most > magnitude ? most : magnitude;
+        most = greater(most, word_of(absolute(y[i])));
     }
     return most >= 0x7f800000;
 }
@@ -135,23 +136,27 @@ static bool any_not_finite(const double* y, int n) {
     return of_y.not_finite();
 }
 
+// Below all_normal for a positive normal float, and only for such a one.
+HALFULP_INLINE uint32_t above_least_normal(float x) { return word_of(x) - 0x00800000; }
+static constexpr uint32_t all_normal = 0x7f800000 - 0x00800000;
+
 // `special` of the bases only.
-static Contents scan(const float* x, int n) {
-    constexpr uint32_t infinity = 0x7f800000, least_normal = 0x00800000;
-    uint32_t from_normal = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop
-        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]) - least_normal;
-        from_normal = from_normal > bits ? from_normal : bits;
-    }
-    if (from_normal < infinity - least_normal) return {false, false, false};
+static Contents scan_closely(const float* x, int n) {
+    constexpr uint32_t infinity = 0x7f800000;
     uint32_t any_bit = 0, from_one = 0, below_normal = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
-        uint32_t bits = __builtin_bit_cast(uint32_t, x[i]), magnitude = bits & 0x7fffffff;
+        uint32_t bits = word_of(x[i]), magnitude = bits & 0x7fffffff;
         any_bit |= bits;
-        from_one = from_one > magnitude - 1 ? from_one : magnitude - 1;
-        below_normal |= magnitude - least_normal;
+        from_one = greater(from_one, magnitude - 1);
+        below_normal |= above_least_normal(absolute(x[i]));
     }
     return {any_bit >> 31 != 0, from_one >= infinity - 1, below_normal >> 31 != 0};
+}
+
+static Contents scan(const float* x, int n) {
+    uint32_t most = 0;
+    for (int i = 0; i < n; ++i) most = greater(most, above_least_normal(x[i]));  // vector loop
+    return most < all_normal ? Contents{} : scan_closely(x, n);
 }
 
 // Signs, then the special values, for magnitudes in lanes as wide as the bases.

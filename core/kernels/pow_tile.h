@@ -143,7 +143,7 @@ template <Element type, typename Y>
 static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n) {
     // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
-    Contents contents = scan(x, n);
+    Contents contents{};
     alignas(64) uint32_t lanes[tile_size];
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;

@@ -20,9 +20,10 @@ namespace halfulp::HALFULP_ISA {
 
 static constexpr double triple_error = 0x1p-110, greatest_triple_t = 1080;
 
-// a + b + c as a triple, for |a| >= |b|, |c|.
+// a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
+// last place of low.high, and so more than low.low.
 HALFULP_INLINE Triple normalized(double a, double b, double c) {
-    DoubleDouble low = two_sum(b, c), high = two_sum(a, low.high), rest = two_sum(high.low, low.low);
+    DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), rest = fast_two_sum(high.low, low.low);
     return {high.high, rest.high, rest.low};
 }
 
@@ -38,6 +39,17 @@ HALFULP_INLINE Triple product(const Triple& x, const Triple& y) {
     return normalized(first.high, carry.high, carry.low + (second.low + (ab.low + ba.low + third)));
 }
 
+// c + x y, for |c| > |x y|.
+HALFULP_INLINE Triple multiply_add(const Triple& x, const Triple& y, const Triple& c) {
+    DoubleDouble first = two_product(x.a, y.a), ab = two_product(x.a, y.b), ba = two_product(x.b, y.a);
+    DoubleDouble top = fast_two_sum(c.a, first.high), second = two_sum(ab.high, ba.high);
+    DoubleDouble with_first = two_sum(first.low, second.high), with_c = two_sum(c.b, with_first.high);
+    DoubleDouble with_top = two_sum(top.low, with_c.high);
+    double third = multiply_add(x.a, y.c, multiply_add(x.c, y.a, multiply_add(x.b, y.b, c.c)));
+    third += (ab.low + ba.low) + (second.low + with_first.low) + (with_c.low + with_top.low);
+    return normalized(top.high, with_top.high, third);
+}
+
 // By Horner's rule, for a pair x.
 template <int from, int to, int pairs>
 HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, DoubleDouble x) {
@@ -51,7 +63,7 @@ HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble 
 template <int from, int to>
 HALFULP_INLINE Triple horner(const Triple (&c)[to], Triple rest, const Triple& x) {
     if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    return sum(c[from], product(rest, x));
+    return multiply_add(rest, x, c[from]);
 }
 
 // Triples of a tile.
