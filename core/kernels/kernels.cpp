@@ -134,18 +134,17 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
 }
 
 template <Element type>
-void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, Storage<type>* out, int n) {
+[[gnu::noinline]] void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y,
+                                    Storage<type>* out, int n) {
     alignas(64) float bases[tile_size];
     const float* x_values = bases;
     if (type == Element::float32 && !options.scale_bias && x != out) {
         x_values = static_cast<const float*>(x);
     } else {
         decode_floats<type>(as<type>(x), bases, n);
-        if (options.scale_bias) {
-            const float scale = options.scale, bias = options.bias;
+        if (options.scale_bias)
             // vector loop: avx512 avx2 neon
-            for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], scale, bias);
-        }
+            for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
     alignas(64) float exponents[tile_size];
     if (y_type == Element::float32 && y != out)

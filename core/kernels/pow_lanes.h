@@ -151,9 +151,11 @@ struct FloatLanes {
         constexpr uint32_t subnormal =
             row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
         uint32_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            bool is_float = y[i] == 2 || (3 * precision <= 24 && y[i] == 3);
-            flags[i] = is_float && lanes[i] > subnormal ? 0 : flags[i];
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon(most)
+            uint32_t is_float = y[i] == 2 ? 1 : 0;
+            if (3 * precision <= 24) is_float |= y[i] == 3 ? 1 : 0;
+            is_float &= lanes[i] > subnormal ? 1 : 0;
+            flags[i] = is_float != 0 ? 0 : flags[i];
             any |= flags[i];
         }
         any_flag = any;
