@@ -252,7 +252,7 @@ void Loop::choose_tile() {
         is_panel_ = true;
     } else if (crossing >= 0) {
         take(last, panel_rows);
-        take(crossing, tile_size / panel_rows);
+        take(crossing, tile_size / tile_extent_[last]);
     } else {
         // Of long rows that have one y each, a tile takes no more than one.
         const View& y = views_[role_y];
@@ -347,11 +347,11 @@ private:
         char* data[role_count];
         for (int k = 0; k < role_count; ++k) data[k] = loop_.views_[k].data + offset_[k];
         advance();
-        if (loop_.is_panel_) return run_panel(boxes, data, n);
+        if (loop_.is_panel_) return run_panel(boxes, data);
         const bool one_y = boxes[role_y].is_one();
         if (one_y) boxes[role_y] = {1, {1}, {0}};
         const void* inputs[2];
-        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], data[k], n);
+        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], data[k]);
         const View& out = loop_.views_[role_out];
         char* target = data[role_out];
         if (is_direct(boxes[role_out], out, target)) {
@@ -364,7 +364,7 @@ private:
 
     // Row by row, or several at a time where they follow one another. What does not lie in rows goes by way of the
     // buffers. The position is the next panel's.
-    void run_panel(const Box (&boxes)[role_count], char* const (&data)[role_count], int n) {
+    void run_panel(const Box (&boxes)[role_count], char* const (&data)[role_count]) {
         const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
         const bool one_y = boxes[role_y].is_one();
         bool in_rows[role_count], packed = true;
@@ -376,7 +376,7 @@ private:
             strides[k] = in_rows[k] ? boxes[k].stride[0] : packed_stride;
             first[k] = in_rows[k] ? data[k] : buffer_[k];
             packed &= strides[k] == packed_stride;
-            if (!in_rows[k] && k != role_out) gather(k, boxes[k], data[k], n);
+            if (!in_rows[k] && k != role_out) gather(k, boxes[k], data[k]);
         }
         const ptrdiff_t step = packed ? std::min(rows, block_size / length) : 1;
         for (ptrdiff_t i = 0; i < rows; i += step) {
@@ -384,7 +384,8 @@ private:
             for (int k = 0; k < role_count; ++k) {
                 if (in_rows[k]) {
                     prefetch(first[k] + end * strides[k], length * loop_.views_[k].item_size, k == role_out);
-                } else if (k != role_out && loop_.is_far_) {  // of the next panel, as many columns as there is time for
+                } else if (k != role_out && boxes[k].stride[0] == loop_.views_[k].item_size && loop_.is_far_) {
+                    // Of the next panel, as many columns as there is time for.
                     const char* next = loop_.views_[k].data + offset_[k];
                     for (ptrdiff_t j = length * i / rows; j < length * end / rows; ++j)
                         prefetch_far(next + j * boxes[k].stride[1], rows * boxes[k].stride[0]);
@@ -408,26 +409,32 @@ private:
                box.is_packed(view.item_size);
     }
 
-    const void* load(int operand, const Box& box, char* data, int n) {
+    const void* load(int operand, const Box& box, char* data) {
         const View& view = loop_.views_[operand];
-        return is_direct(box, view, data) ? data : gather(operand, box, data, n);
+        return is_direct(box, view, data) ? data : gather(operand, box, data);
     }
 
-    const char* gather(int operand, const Box& box, char* data, int n) {
+    const char* gather(int operand, const Box& box, char* data) {
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand] || n != loaded_count_[operand])
-            copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
-        loaded_[operand] = data;
-        loaded_count_[operand] = n;
+        Loaded loaded{data, {}};
+        std::copy_n(box.extent, box.axes, loaded.extent);
+        if (loaded != loaded_[operand]) copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
+        loaded_[operand] = loaded;
         return buffer_[operand];
     }
+
+    // What an operand's buffer holds: tiles at the edges begin where others do, and may have as many elements.
+    struct Loaded {
+        const char* data;
+        ptrdiff_t extent[max_tile_axes];
+        bool operator==(const Loaded&) const = default;
+    };
 
     const Loop& loop_;
     const TileFunction& f_;
     ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
-    const char* loaded_[2] = {};
-    int loaded_count_[2] = {};
+    Loaded loaded_[2] = {};
     StreamedOutput streamed_;
     alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };

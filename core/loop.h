@@ -64,7 +64,7 @@ private:
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t tile_count_ = 1;
     bool is_far_ = false;   // whether memory is worth asking for early
-    bool streams_ = false;  // whether the output is stored past the caches
+    bool streams_ = false;  // whether the output is stored past the caches, where its tiles are packed
 };
 
 }  // namespace halfulp

@@ -3,10 +3,13 @@
 // next call.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #include "dispatch.h"
 
@@ -20,7 +23,9 @@ public:
     ~StreamedOutput() {
         if (line_ == nullptr) return;
         flush();
-        std::atomic_thread_fence(std::memory_order_seq_cst);  // such stores are not ordered by anything less
+#ifdef __SSE2__
+        _mm_sfence();  // no lock orders such stores
+#endif
     }
 
     // Where to put what is to go to `target`: aligned as that is.

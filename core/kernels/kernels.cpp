@@ -248,10 +248,11 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
     int y_size = row(y_type).size;
     if (options.constant_exponent) {
         with_element(y_type, [&](auto element) {
-            const Storage<element> exponent = *as<element>(y);
-            auto* copies = reinterpret_cast<Storage<element>*>(exponents);
+            constexpr int size = row(element).size;
+            char exponent[size];
+            std::memcpy(exponent, y, size);
             const int count = n < tile_size ? n : tile_size;
-            for (int i = 0; i < count; ++i) copies[i] = exponent;  // vector loop
+            for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
         });
         y = exponents;
         y_size = 0;
@@ -277,15 +278,8 @@ template <Element type, bool one_slope>
 void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
               int n) {
     if constexpr (type == Element::float16) return prelu_half<one_slope>(x, slope, out, n);
-    if constexpr (type == Element::bfloat16) {
-        uint32_t least = ~uint32_t{0};
-        for (int i = 0; i < n; ++i) {  // vector loop
-            BFloat16Product product = prelu_bfloat16(x[i], slope[one_slope ? 0 : i]);
-            out[i] = product.result;
-            least = least < product.size ? least : product.size;
-        }
-        if (least >= 0x00800000) return;
-    }
+    if constexpr (type == Element::bfloat16)
+        if (prelu_bfloat16<one_slope>(x, slope, out, n)) return;
     if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers don't move its decoding out
         alignas(64) Storage<type> slopes[block_size];
         for (int i = 0; i < n; ++i) slopes[i] = *slope;

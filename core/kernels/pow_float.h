@@ -168,14 +168,12 @@ HALFULP_INLINE Real exact_power_of(Real x) {
 //   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66; d may
 //   be rounded by 2^-53 where multiplications are not fused
 //   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
-// Doubles are for subnormal floats, of which the second has not the bits: three roundings with the last factor's, 1.5 *
-// 2^-52.
+// The others are three roundings of doubles, with the last factor's.
 static constexpr double shortcut_error = 0x1p-46;
 
-template <Shortcut shortcut, typename Real>
-HALFULP_INLINE double power_of(Real base) {
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of(float base) {
     constexpr double one = 1 - shortcut_error;
-    constexpr bool is_normal_float = sizeof(Real) == 4;
     const double x = base;
     if constexpr (shortcut == Shortcut::cube) {
         return x * x * (x * one);
@@ -183,17 +181,13 @@ HALFULP_INLINE double power_of(Real base) {
         return (x * x) * (x * x) * one;
     } else if constexpr (shortcut == Shortcut::reciprocal_square) {
         return one / (x * x);
-    } else if constexpr (shortcut == Shortcut::reciprocal_root && is_normal_float) {
+    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
         double power = 1 / __builtin_sqrtf(base), d = multiply_add(-x, power * power, 1);
         return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
-    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
-        return one / __builtin_sqrt(x);
-    } else if constexpr (is_normal_float) {
+    } else {
         float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
         double high = root, rest = multiply_add(-high, high, x);
         return multiply_add(rest, half_reciprocal, high) * (x * one);
-    } else {
-        return x * __builtin_sqrt(x) * one;
     }
 }
 

@@ -96,12 +96,7 @@ struct FloatLanes {
         } else {
             contents = scan(x, n);
             alignas(64) double powers[tile_size];
-            if (contents.subnormal) {
-                // vector loop
-                for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(static_cast<double>(absolute(x[i])));
-            } else {
-                for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
-            }
+            for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
             fill(powers, shortcut_error, n);
         }
     }

@@ -5,6 +5,8 @@
 //               below zero, NaN and the zeros included, is copied bit for bit. Integers: the product modulo 2^bits
 #pragma once
 
+#include <cstring>
+
 #include "../codec.h"
 #include "half.h"
 
@@ -42,20 +44,44 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
     }
 }
 
-// bfloat16, in 32-bit lanes: the product of two such numbers is a float, exactly, unless it is below float's normal
-// range.
+// bfloat16, two at a time in the halves of a 32-bit lane, each in turn as the upper half of a float: the product of two
+// such numbers is a float, exactly, unless it is below float's normal range.
 struct BFloat16Product {
-    uint16_t result;
-    uint32_t
-        size;  // the product's magnitude, as a float's encoding minus 1: a zero, which needs no care, is the greatest
+    uint32_t result;
+    uint32_t size;  // twice the product's magnitude, less 2: a zero, which needs no care, is the greatest
 };
 
-HALFULP_INLINE BFloat16Product prelu_bfloat16(uint16_t x, uint16_t slope) {
-    float base = decode_float<Element::bfloat16>(x), product = base * decode_float<Element::bfloat16>(slope);
-    uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
-    uint32_t encoding = round_to_bfloat16(__builtin_bit_cast(float, magnitude)).encoding | bits >> 31 << 15;
-    encoding = product != product ? 0x7fc0 : encoding;
-    return {chosen(base < 0, static_cast<uint16_t>(encoding), x), magnitude - 1};
+static constexpr uint32_t normal_size = (uint32_t{0x00800000} << 1) - 2;
+
+HALFULP_INLINE BFloat16Product prelu_upper_half(uint32_t x, uint32_t slope) {
+    float base = __builtin_bit_cast(float, x), product = base * __builtin_bit_cast(float, slope);
+    uint32_t bits = __builtin_bit_cast(uint32_t, product);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    rounded = product != product ? 0x7fc00000 : rounded;
+    return {chosen(base < 0, rounded, x), (bits << 1) - 2};
+}
+
+HALFULP_INLINE BFloat16Product prelu_both_halves(uint32_t x, uint32_t slope) {
+    BFloat16Product upper = prelu_upper_half(x & 0xffff0000, slope & 0xffff0000);
+    BFloat16Product lower = prelu_upper_half(x << 16, slope << 16);
+    return {upper.result | lower.result >> 16, upper.size < lower.size ? upper.size : lower.size};
+}
+
+// Returns whether all products were exact; else the results mean nothing.
+template <bool one_slope>
+static bool prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
+                           int n) {
+    uint32_t least = ~uint32_t{0};
+    for (int i = 0; i < n / 2; ++i) {  // vector loop
+        uint32_t bases, slopes = slope[0] * uint32_t{0x10001};
+        std::memcpy(&bases, x + 2 * i, sizeof(bases));
+        if (!one_slope) std::memcpy(&slopes, slope + 2 * i, sizeof(slopes));
+        BFloat16Product product = prelu_both_halves(bases, slopes);
+        std::memcpy(out + 2 * i, &product.result, sizeof(product.result));
+        least = least < product.size ? least : product.size;
+    }
+    if (n % 2 != 0) out[n - 1] = prelu<Element::bfloat16>(x[n - 1], slope[one_slope ? 0 : n - 1]);
+    return least >= normal_size;
 }
 
 }  // namespace halfulp::HALFULP_ISA

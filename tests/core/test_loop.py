@@ -124,3 +124,14 @@ def test_a_read_only_input_is_read_only_still(rng: np.random.Generator) -> None:
     assert x.tobytes() == before
     with pytest.raises(hu.SpecError, match="out must be writeable"):
         hu.pow(x, x, out=x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "strides"), [(np.dtype("float32").newbyteorder(), (64, 4)), ("float32", (128, 8))]
+)
+def test_tiles_at_the_edges_that_begin_alike(dtype, strides, rng: np.random.Generator) -> None:
+    """Windows over one vector: boxes of other shapes begin at the same address, and have as many elements."""
+    base = rng.uniform(0.5, 3, 1600).astype(dtype)
+    x = np.lib.stride_tricks.as_strided(base, (24, 384), strides)
+    y = np.asfortranarray(rng.uniform(0.5, 2, (24, 384)).astype(np.float32))
+    assert_same(hu.pow(x, y, out=np.empty((24, 384), np.float32)), contiguous(hu.pow, x, y))
