@@ -451,8 +451,9 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
         shape_.extent[0] = 1;
         for (View& view : views_) view.strides[0] = view.item_size;
     }
-    is_far_ = bytes() >= near_caches_hold;
-    streams_ = bytes() >= far_more_than_caches_hold;
+    const ptrdiff_t size = bytes();
+    is_far_ = size >= near_caches_hold;
+    streams_ = size >= far_more_than_caches_hold;
     choose_tile();
 }
 

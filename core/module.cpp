@@ -138,10 +138,11 @@ private:
 };
 
 // Every result of a 16-bit base with one exponent.
-std::vector<uint16_t> table_of_powers(const Kernels& kernels, const PowOptions& options, Element type, Element y_type,
+std::vector<uint16_t> table_of_powers(const Kernels& kernels, PowOptions options, Element type, Element y_type,
                                       const char* y) {
     constexpr int codes = 1 << 16;
     std::vector<uint16_t> table(codes);
+    options.constant_exponent = true;
     for (int i = 0; i < codes; ++i) table[i] = static_cast<uint16_t>(i);
     for (int i = 0; i < codes; i += block_size) kernels.pow(options, type, y_type, &table[i], y, &table[i], block_size);
     return table;
@@ -206,9 +207,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         if (PyArray_SIZE(y) == 1 && row(type).is_float && row(type).size == 2 && !PyArray_ISBYTESWAPPED(y) &&
             PyArray_SIZE(target) >= worth_a_table) {
             FpEnvironment default_environment;
-            PowOptions of_table = options;
-            of_table.constant_exponent = true;
-            table = table_of_powers(kernels, of_table, type, y_type, PyArray_BYTES(y));
+            table = table_of_powers(kernels, options, type, y_type, PyArray_BYTES(y));
             tile = [&](const void* a, const void*, bool, void* to, int n) {
                 look_up(table.data(), static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
             };

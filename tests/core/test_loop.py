@@ -135,3 +135,11 @@ def test_tiles_at_the_edges_that_begin_alike(dtype, strides, rng: np.random.Gene
     x = np.lib.stride_tricks.as_strided(base, (24, 384), strides)
     y = np.asfortranarray(rng.uniform(0.5, 2, (24, 384)).astype(np.float32))
     assert_same(hu.pow(x, y, out=np.empty((24, 384), np.float32)), contiguous(hu.pow, x, y))
+
+
+def test_one_exponent_anywhere_in_memory(rng: np.random.Generator) -> None:
+    """For so many elements of a 16-bit type, a table of all powers is made."""
+    x = values("float16", (1 << 18,), rng)
+    exponent = np.frombuffer(b"." + np.float64(2.5).tobytes(), np.uint8)[1:].view(np.float64)
+    assert not exponent.flags.aligned
+    assert_same(hu.pow(x, exponent), hu.pow(x, np.full(x.shape, 2.5)))
