@@ -20,7 +20,8 @@ from gmpy2 import mpfr
 BITS = 500
 TARGET = Path(__file__).parents[1] / "core" / "kernels" / "constants.h"
 WIDE_LIMBS = 17
-FAST_ERROR = 2.0**-39
+FAST_ERROR = 1.25 * 2.0**-38
+LOG2_PARTS = 16
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
@@ -59,6 +60,11 @@ def log2_series(z: mpfr) -> mpfr:
         return 2 / gmpy2.const_log2()
     s = gmpy2.sqrt(z)
     return 2 * gmpy2.atanh(s) / (s * gmpy2.const_log2())
+
+
+def log2_of_one_and(f: mpfr) -> mpfr:
+    """log2(1+f) / f."""
+    return (gmpy2.log1p(f) / f if f != 0 else 1) / gmpy2.const_log2()
 
 
 def lowered_exp2(r: mpfr) -> mpfr:
@@ -111,6 +117,19 @@ def polynomial(
     return "\n".join(lines)
 
 
+def log2_table() -> str:
+    """About 1/m for each part of [1, 2), which is 1 for the first and 1/2 for the last, and minus its logarithm."""
+    middles = [1 + (mpfr(i) + 0.5) / LOG2_PARTS for i in range(LOG2_PARTS)]
+    reciprocals = [1.0, *(float(1 / middle) for middle in middles[1:-1]), 0.5]
+    logarithms = [float(-gmpy2.log2(mpfr(r))) for r in reciprocals]
+    lines = ["// About 1/m for m in [1 + i/16, 1 + (i+1)/16), and minus its log2, rounded."]
+    for name, values in (("log2_reciprocals", reciprocals), ("log2_parts", logarithms)):
+        lines.append(f"inline constexpr double {name}[{LOG2_PARTS}] = {{")
+        lines += [f"    {(value + 0.0).hex()}," for value in values]
+        lines.append("};")
+    return "\n".join(lines)
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """value as 64-bit limbs, least first: WIDE_LIMBS - 1 of fraction, the last of whole units."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -142,7 +161,17 @@ def generate() -> str:
                 log2_series,
                 mpfr(0),
                 z_max,
-                7,
+                6,
+                0,
+            ),
+            log2_table(),
+            polynomial(
+                "log2_by_table",
+                "log2(1+f)/f, -1/32 <= f <= 1/16",
+                log2_of_one_and,
+                mpfr(-1) / 32,
+                mpfr(1) / 16,
+                8,
                 0,
             ),
             (

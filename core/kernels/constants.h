@@ -7,29 +7,76 @@
 
 namespace halfulp::HALFULP_ISA::constants {
 
-// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1): relative error at most 2^-52.1.
+// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1): relative error at most 2^-45.1.
 inline constexpr double log2_fast[] = {
-    0x1.71547652b82ffp+1,
-    0x1.ec709dc39ca40p-1,
-    0x1.2776c516a083cp-1,
-    0x1.a61756810b0f8p-2,
-    0x1.484fa9965bc9cp-2,
-    0x1.0bb80a92c80ccp-2,
-    0x1.f17dfd13ae0efp-3,
+    0x1.71547652b8253p+1,
+    0x1.ec709dc539e76p-1,
+    0x1.2776c295f01cfp-1,
+    0x1.a61a2cc1ced3bp-2,
+    0x1.4795a63079ddfp-2,
+    0x1.21ac9c9040d9ep-2,
+};
+// About 1/m for m in [1 + i/16, 1 + (i+1)/16), and minus its log2, rounded.
+inline constexpr double log2_reciprocals[16] = {
+    0x1.0000000000000p+0,
+    0x1.d41d41d41d41dp-1,
+    0x1.bacf914c1bad0p-1,
+    0x1.a41a41a41a41ap-1,
+    0x1.8f9c18f9c18fap-1,
+    0x1.7d05f417d05f4p-1,
+    0x1.6c16c16c16c17p-1,
+    0x1.5c9882b931057p-1,
+    0x1.4e5e0a72f0539p-1,
+    0x1.4141414141414p-1,
+    0x1.3521cfb2b78c1p-1,
+    0x1.29e4129e4129ep-1,
+    0x1.1f7047dc11f70p-1,
+    0x1.15b1e5f75270dp-1,
+    0x1.0c9714fbcda3bp-1,
+    0x1.0000000000000p-1,
+};
+inline constexpr double log2_parts[16] = {
+    0x0.0p+0,
+    0x1.08c588cda79e5p-3,
+    0x1.acf5e2db4ec91p-3,
+    0x1.24407ab0e073ap-2,
+    0x1.6e221cd9d0cddp-2,
+    0x1.b47ebf73882a1p-2,
+    0x1.f7a8568cb06cep-2,
+    0x1.1bf311e95d00ep-1,
+    0x1.3abb3faa02168p-1,
+    0x1.5848226989d34p-1,
+    0x1.74b1fd64e0754p-1,
+    0x1.900e6160002cep-1,
+    0x1.aa708f58014d4p-1,
+    0x1.c3e9ca2e1a055p-1,
+    0x1.dc899ab3ff56cp-1,
+    0x1.0000000000000p+0,
+};
+// log2(1+f)/f, -1/32 <= f <= 1/16: relative error at most 2^-45.6.
+inline constexpr double log2_by_table[] = {
+    0x1.71547652b836ap+0,
+    -0x1.71547652bc83bp-1,
+    0x1.ec709dbd10c2ep-2,
+    -0x1.715475645536ep-2,
+    0x1.2776fd0c698ccp-2,
+    -0x1.ec7ff8bb81135p-3,
+    0x1.a56d0b66fad3ap-3,
+    -0x1.4be6feb8138f1p-3,
 };
 // The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.
-inline constexpr double fast_error = 0x1.0000000000000p-39;
+inline constexpr double fast_error = 0x1.4000000000000p-38;
 // 2^r (1 - fast_error), |r| <= 1/2: relative error at most 2^-39.8.
 inline constexpr double exp2_fast[] = {
-    0x1.fffffffffc000p-1,
-    0x1.62e42fef82093p-1,
-    0x1.ebfbdff81ff6dp-3,
-    0x1.c6b08dd6f995ep-5,
-    0x1.3b2ab71818ff0p-7,
-    0x1.5d8745a725890p-10,
-    0x1.4308ac85a80e6p-13,
-    0x1.00dc4a532db73p-16,
-    0x1.63d136366aeaap-20,
+    0x1.fffffffff6000p-1,
+    0x1.62e42fef7de08p-1,
+    0x1.ebfbdff81a32ep-3,
+    0x1.c6b08dd6f441dp-5,
+    0x1.3b2ab718154d8p-7,
+    0x1.5d8745a721707p-10,
+    0x1.4308ac85a4455p-13,
+    0x1.00dc4a532ab4ap-16,
+    0x1.63d1363666bf3p-20,
 };
 // The same as log2_fast: relative error at most 2^-77.6.
 inline constexpr DoubleDouble log2_pair_pairs[] = {

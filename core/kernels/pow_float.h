@@ -12,13 +12,13 @@
 //               A result is taken only where the whole interval rounds to one element; otherwise the next phase
 //               decides: pow_triple.h for float64, at last pow_exact.h
 //
-// Error of the fast phase, in units of 2^-53 relative to the exact value, each operation rounded (a fused one
+// Error of the fast phase, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one
 // saves a rounding, never adds one):
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
-//   P = c0 + z R: c0 itself 1/2, z R <= 0.011 c0 with at most 16 units: 0.2, the last addition 1, the polynomial's own
-//   2^-52.1 = 2: P within 4; s P within 7; e + s P: |e + s P| >= |s P|, so within 8; times y: within 9.
-//   |t| <= 160 wherever a type of exponent range [-149, 128] is finite and not zero: t within 160 * 9 * 2^-53 = 2^-42.5,
-//   times ln 2: 2^-43.0 of the result. Q: its own 2^-39.8, and 2^-50 of rounding. Together below 2^-39.6 < fast_error.
+//   P: its own 2^-45.1, and less than 5 units: s P within 2^-45.1 and 8 units; e + s P: |e + s P| >= |s P|, so no more:
+//   log2 within 2^-45, as log2_table.h's is, which serves in its place. Times y and ln 2: |t| 2^-45.5, where
+//   |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own 2^-39.8, and 2^-50 of
+//   rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.2 * 2^-38 < fast_error.
 // Error of the pair phase:
 //   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum,
 //   with at most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the
@@ -32,7 +32,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr double fast_error = constants::fast_error;
+static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.4p-40, fast_error_of_t = 0x1.8p-46;
 static constexpr double pair_error = 0x1p-69, pair_error_of_t = 0x1p-73;
 
 // value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
@@ -49,26 +49,21 @@ HALFULP_INLINE double limited(double value, double limit) {
 #endif
 }
 
-// Estrin's scheme in blocks of four: c[begin] + c[begin + 1] x + ...
+// By Horner's rule in x^2, whose coefficients are c[begin] + c[begin + 1] x and so on: few multiplications, and not all wait
+// for each other.
 template <int begin, int count>
-HALFULP_INLINE double block(const double (&c)[count], double x, double x2) {
+HALFULP_INLINE double horner_of_two(const double (&c)[count], double x, double x2) {
     if constexpr (begin + 1 == count) return c[begin];
-    else if constexpr (begin + 2 == count) return multiply_add(c[begin + 1], x, c[begin]);
-    else if constexpr (begin + 3 == count)
-        return multiply_add(x2, c[begin + 2], multiply_add(c[begin + 1], x, c[begin]));
-    else return multiply_add(x2, multiply_add(c[begin + 3], x, c[begin + 2]), multiply_add(c[begin + 1], x, c[begin]));
-}
-
-template <int begin, int count>
-HALFULP_INLINE double blocks(const double (&c)[count], double x, double x2, double x4) {
-    if constexpr (begin + 4 >= count) return block<begin>(c, x, x2);
-    else return multiply_add(x4, blocks<begin + 4>(c, x, x2, x4), block<begin>(c, x, x2));
+    else {
+        double coefficient = multiply_add(c[begin + 1], x, c[begin]);
+        if constexpr (begin + 2 == count) return coefficient;
+        else return multiply_add(x2, horner_of_two<begin + 2>(c, x, x2), coefficient);
+    }
 }
 
 template <int count>
 HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
-    double x2 = x * x;
-    return blocks<0>(c, x, x2, x2 * x2);
+    return horner_of_two<0>(c, x, x * x);
 }
 
 // c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts

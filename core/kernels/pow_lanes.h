@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels.h"
+#include "log2_table.h"
 #include "pow_float.h"
 #include "pow_signs.h"
 
@@ -66,20 +67,17 @@ struct FloatLanes {
 
     // To float32, where the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
     void fill(const double* powers, double error, int n) {
-        uint32_t any = 0;
-        const auto open = [=, up = 1 + 2 * error](int i) {  // not zero where the interval holds a boundary
-            return word_of(static_cast<float>(powers[i])) ^ word_of(static_cast<float>(powers[i] * up));
-        };
-        uint32_t below = 0;
+        uint32_t any = 0, below = 0;
+        const double up = 1 + 2 * error;
         for (int i = 0; i < n; ++i) {  // vector loop
             lanes[i] = word_of(static_cast<float>(powers[i]));
-            if (type == Element::float32) any |= open(i);
+            if (type == Element::float32) any |= open(powers[i], up);
             if (type == Element::float16) below |= from_normal(lanes[i]);
         }
         below_normal = below;
         any_flag = any;
         if (any)
-            for (int i = 0; i < n; ++i) flags[i] = open(i);  // vector loop
+            for (int i = 0; i < n; ++i) flags[i] = open(powers[i], up);  // vector loop
     }
 
     template <Shortcut shortcut>
@@ -103,30 +101,17 @@ struct FloatLanes {
 
     template <typename Y>
     void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n) {
-        alignas(64) double s[tile_size], t[tile_size], powers[tile_size];
-        alignas(64) float e[tile_size];
-        contents = scan(x, n);
-        const auto divide = [&](auto base, int i) {
-            const auto quotient = quotient_fast(base);
-            s[i] = quotient.s;
-            e[i] = quotient.e;
-        };
-        if (contents.subnormal) {
-            for (int i = 0; i < n; ++i) divide(static_cast<double>(absolute(x[i])), i);  // vector loop
-        } else {
-            for (int i = 0; i < n; ++i) divide(absolute(x[i]), i);  // vector loop
-        }
-        for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
+        alignas(64) double t[tile_size], powers[tile_size];
+        contents = fill_logarithms(x, y, t, n);
         // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
         uint64_t beyond = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             beyond |= beyond_normal(t[i]);
             powers[i] = exp2_fast(t[i]);
         }
-        if (beyond >> 8 != 0) {
-            contents.special |= any_not_finite(y, n);
-            for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
-        }
+        if (beyond >> 8 == 0) return fill_normal(t, powers, n);
+        contents.special |= any_not_finite(y, n);
+        for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
         fill(powers, fast_error, n);
     }
 
@@ -178,6 +163,64 @@ struct FloatLanes {
     }
 
 private:
+    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the next
+    // boundary is, and few tiles have one that is nearer than the greatest error.
+    void fill_normal(const double* t, const double* powers, int n) {
+        constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
+        constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);
+        uint64_t borrows = 0;
+        uint32_t any = 0, below = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            lanes[i] = word_of(static_cast<float>(powers[i]));
+            if (type == Element::float32) borrows |= ((boundary - bits_of(powers[i])) & lower_bits) - (width + 1);
+            if (type == Element::float16) below |= from_normal(lanes[i]);
+        }
+        if (borrows >> 63 != 0) {
+            for (int i = 0; i < n; ++i) {  // vector loop
+                double error = multiply_add(absolute(t[i]), fast_error_of_t, fast_error_of_exp2);
+                double least = powers[i] * (1 + (fast_error - error));
+                lanes[i] = word_of(static_cast<float>(least));
+                flags[i] = open(least, 1 + 2 * error);
+                any |= flags[i];
+            }
+        }
+        below_normal = below;
+        any_flag = any;
+    }
+
+    // Not zero where the interval from a power to `up` times as much holds a boundary between floats.
+    static uint32_t open(double power, double up) {
+        return word_of(static_cast<float>(power)) ^ word_of(static_cast<float>(power * up));
+    }
+
+    // t = y * log2(x). Returns what bases there are.
+    template <typename Y>
+    static Contents fill_logarithms(const float* x, const Y* y, double* t, int n) {
+#ifdef __AVX512F__
+        if (Log2Table().fill(x, y, t, n)) return {};
+        const Contents contents = scan_closely(x, n);
+        if (contents.subnormal) fill_logarithms_by<double>(x, y, t, n);
+#else
+        const Contents contents = scan(x, n);
+        if (contents.subnormal) fill_logarithms_by<double>(x, y, t, n);
+        else fill_logarithms_by<float>(x, y, t, n);
+#endif
+        return contents;
+    }
+
+    // By way of quotients; Real is the type of which the bases are normal numbers.
+    template <typename Real, typename Y>
+    static void fill_logarithms_by(const float* x, const Y* y, double* t, int n) {
+        alignas(64) double s[tile_size];
+        alignas(64) float e[tile_size];
+        for (int i = 0; i < n; ++i) {  // vector loop
+            Quotient quotient = quotient_fast(static_cast<Real>(absolute(x[i])));
+            s[i] = quotient.s;
+            e[i] = quotient.e;
+        }
+        for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
+    }
+
     // Below zero for a float below the normal range of float16.
     static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
 
