@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "half.h"
+#include "memory_ahead.h"
 #include "pow_int.h"
 #include "pow_tile.h"
 #include "prelu.h"
@@ -116,7 +117,8 @@ void split_exponents(const Integer* stored, double* high, double* low, int n) {
 // double is to odd, which leaves the rounding to float right.
 float scale_to_float(double x, float scale, float bias) { return static_cast<float>(sum_to_odd(x * scale, bias)); }
 
-void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n) {
+void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n,
+                    const MemoryAhead& ahead) {
     static constexpr double zeros[tile_size] = {};
     alignas(64) double bases[tile_size], exponents[tile_size], lows[tile_size];
     const double* x_values = static_cast<const double*>(x);
@@ -125,17 +127,17 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
         x_values = bases;
     }
     if (y_type == Element::float64 && y != out)
-        return pow_tile(options, x_values, {static_cast<const double*>(y), zeros}, out, n);
+        return pow_tile(options, x_values, {static_cast<const double*>(y), zeros}, out, n, ahead);
     if (y_type == Element::int64) split_exponents(as<Element::int64>(y), exponents, lows, n);
     else if (y_type == Element::uint64) split_exponents(as<Element::uint64>(y), exponents, lows, n);
     else decode_exponents(y_type, y, exponents, n);
     bool has_lows = y_type == Element::int64 || y_type == Element::uint64;
-    pow_tile(options, x_values, {exponents, has_lows ? lows : zeros}, out, n);
+    pow_tile(options, x_values, {exponents, has_lows ? lows : zeros}, out, n, ahead);
 }
 
 template <Element type>
 [[gnu::noinline]] void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y,
-                                    Storage<type>* out, int n) {
+                                    Storage<type>* out, int n, const MemoryAhead& ahead) {
     alignas(64) float bases[tile_size];
     const float* x_values = bases;
     if (type == Element::float32 && !options.scale_bias && x != out) {
@@ -148,11 +150,11 @@ template <Element type>
     }
     alignas(64) float exponents[tile_size];
     if (y_type == Element::float32 && y != out)
-        return pow_tile<type>(options, x_values, static_cast<const float*>(y), out, n);
-    if (decode_exponents(y_type, y, exponents, n)) return pow_tile<type>(options, x_values, exponents, out, n);
+        return pow_tile<type>(options, x_values, static_cast<const float*>(y), out, n, ahead);
+    if (decode_exponents(y_type, y, exponents, n)) return pow_tile<type>(options, x_values, exponents, out, n, ahead);
     alignas(64) double wide_exponents[tile_size];
     decode_exponents(y_type, y, wide_exponents, n);
-    pow_tile<type>(options, x_values, wide_exponents, out, n);
+    pow_tile<type>(options, x_values, wide_exponents, out, n, ahead);
 }
 
 template <Element type, Element y_type>
@@ -220,23 +222,14 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
     }
 }
 
-// Asks for memory that will be needed soon. (That never faults.)
-template <int write>
-void prefetch(const char* tile, int bytes) {
-    constexpr int cache_line = 64, ahead = 2048;
-    for (int i = 0; i < bytes; i += cache_line) __builtin_prefetch(tile + ahead + i, write);
-}
-
-// Calls f(x, y, out, n) for each tile of a block; the memory of later ones comes meanwhile.
+// Calls f(x, y, out, n, memory of later tiles) for each tile of a block.
 template <typename F>
 void for_each_tile(const void* x, const void* y, void* out, int size, int y_size, int n, F f) {
     const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
     char* out_bytes = static_cast<char*>(out);
     for (int left = n; left > 0; left -= tile_size) {
-        prefetch<0>(x_bytes, tile_size * size);
-        prefetch<0>(y_bytes, tile_size * y_size);
-        prefetch<1>(out_bytes, tile_size * size);
-        f(x_bytes, y_bytes, out_bytes, left < tile_size ? left : tile_size);
+        const MemoryAhead ahead(x_bytes, y_bytes, out_bytes, tile_size * size, tile_size * y_size);
+        f(x_bytes, y_bytes, out_bytes, left < tile_size ? left : tile_size, ahead);
         x_bytes += tile_size * size;
         y_bytes += tile_size * y_size;
         out_bytes += tile_size * size;
@@ -258,12 +251,13 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
         y_size = 0;
     }
     with_element(type, [&](auto element) {
-        const auto tile = [&](const void* x_tile, const void* y_tile, void* out_tile, int count) {
+        const auto tile = [&](const void* x_tile, const void* y_tile, void* out_tile, int count,
+                              const MemoryAhead& ahead) {
             auto* results = static_cast<Storage<element>*>(out_tile);
             if constexpr (element == Element::float64) {
-                pow_of_float64(options, y_type, x_tile, y_tile, results, count);
+                pow_of_float64(options, y_type, x_tile, y_tile, results, count, ahead);
             } else if constexpr (row(element).is_float) {
-                pow_of_float<element>(options, y_type, x_tile, y_tile, results, count);
+                pow_of_float<element>(options, y_type, x_tile, y_tile, results, count, ahead);
             } else {
                 with_element(y_type, [&](auto y_element) {
                     pow_of_int<element, y_element>(options, x_tile, y_tile, results, count);

@@ -5,6 +5,7 @@
 
 #include "kernels.h"
 #include "log2_table.h"
+#include "memory_ahead.h"
 #include "pow_float.h"
 #include "pow_signs.h"
 
@@ -81,7 +82,7 @@ struct FloatLanes {
     }
 
     template <Shortcut shortcut>
-    void fill_by(const float* x, Contents& contents, int n) {
+    void fill_by(const float* x, Contents& contents, int n, const MemoryAhead& ahead) {
         if constexpr (is_exact(shortcut)) {  // bound by memory: one pass over the bases, where they are ordinary
             uint32_t below = 0, most = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
@@ -94,25 +95,34 @@ struct FloatLanes {
         } else {
             contents = scan(x, n);
             alignas(64) double powers[tile_size];
+            for (int part : {0, 1}) ahead.ask(part);
             for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
+            for (int part : {2, 3}) ahead.ask(part);
             fill(powers, shortcut_error, n);
         }
     }
 
     template <typename Y>
-    void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n) {
+    void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n, const MemoryAhead& ahead) {
         alignas(64) double t[tile_size], powers[tile_size];
+        ahead.ask(0);
         contents = fill_logarithms(x, y, t, n);
+        ahead.ask(1);
         // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
         uint64_t beyond = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             beyond |= beyond_normal(t[i]);
             powers[i] = exp2_fast(t[i]);
         }
-        if (beyond >> 8 == 0) return fill_normal(t, powers, n);
-        contents.special |= any_not_finite(y, n);
-        for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
-        fill(powers, fast_error, n);
+        ahead.ask(2);
+        if (beyond >> 8 == 0) {
+            fill_normal(t, powers, n);
+        } else {
+            contents.special |= any_not_finite(y, n);
+            for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
+            fill(powers, fast_error, n);
+        }
+        ahead.ask(3);
     }
 
     // From float32 to the type.

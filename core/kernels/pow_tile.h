@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels.h"
+#include "memory_ahead.h"
 #include "pow_exact.h"
 #include "pow_float.h"
 #include "pow_lanes.h"
@@ -63,8 +64,9 @@ struct PairLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
-    template <bool may_be_subnormal, typename X, typename Y>
-    void fill(const X* x, Y y, int n) {
+    // Between its loops it calls `between`.
+    template <bool may_be_subnormal, typename X, typename Y, typename Between>
+    void fill(const X* x, Y y, int n, Between between) {
         alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop
             PairQuotient quotient = quotient_pair<may_be_subnormal>(absolute(x[i]));
@@ -72,6 +74,7 @@ struct PairLogarithms {
             s_low[i] = quotient.s.low;
             e[i] = quotient.e;
         }
+        between();
         for (int i = 0; i < n; ++i) {  // vector loop
             DoubleDouble t = log2_pair({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
             high[i] = t.high;
@@ -80,14 +83,15 @@ struct PairLogarithms {
     }
 
     // finish(i, power) for each 2^t.
-    template <typename F>
-    void raise(int n, F finish) const {
+    template <typename F, typename Between>
+    void raise(int n, F finish, Between between) const {
         alignas(64) double start_high[tile_size], start_low[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop
             DoubleDouble start = exp2_pair_start(high[i]);
             start_high[i] = start.high;
             start_low[i] = start.low;
         }
+        between();
         // vector loop: avx512 avx2 neon
         for (int i = 0; i < n; ++i) finish(i, exp2_pair({high[i], low[i]}, {start_high[i], start_low[i]}));
     }
@@ -97,16 +101,18 @@ struct PairLogarithms {
 template <typename X, typename Y>
 static void pair_phase(const X* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
     PairLogarithms t;
-    t.fill<true>(x, y, n);
+    const auto nothing = [] {};
+    t.fill<true>(x, y, n, nothing);
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = limited(t.high[i], target.most_t);
         t.low[i] = limited(t.low[i], 0x1p-40);
     }
-    t.raise(n, [=](int i, const PairPower& power) {
+    const auto finish = [=](int i, const PairPower& power) {
         Rounding rounding = round_to(target, power);
         least[i] = rounding.least;
         greatest[i] = rounding.greatest;
-    });
+    };
+    t.raise(n, finish, nothing);
 }
 
 // The later phases for the lanes listed that the fast phase left undecided.
@@ -140,7 +146,8 @@ static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, 
 
 // Every floating type but float64, whose values are floats.
 template <Element type, typename Y>
-static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n) {
+static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
+                     const MemoryAhead& ahead) {
     // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     Contents contents{};
@@ -150,15 +157,17 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     else power.lanes = lanes;
     const Shortcut shortcut = options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none;
     switch (shortcut) {
-        case Shortcut::none: power.fill_by_fast_phase(x, y, contents, n); break;
-        case Shortcut::square: power.template fill_by<Shortcut::square>(x, contents, n); break;
-        case Shortcut::root: power.template fill_by<Shortcut::root>(x, contents, n); break;
-        case Shortcut::reciprocal: power.template fill_by<Shortcut::reciprocal>(x, contents, n); break;
-        case Shortcut::cube: power.template fill_by<Shortcut::cube>(x, contents, n); break;
-        case Shortcut::fourth: power.template fill_by<Shortcut::fourth>(x, contents, n); break;
-        case Shortcut::reciprocal_square: power.template fill_by<Shortcut::reciprocal_square>(x, contents, n); break;
-        case Shortcut::reciprocal_root: power.template fill_by<Shortcut::reciprocal_root>(x, contents, n); break;
-        case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, contents, n); break;
+        case Shortcut::none: power.fill_by_fast_phase(x, y, contents, n, ahead); break;
+        case Shortcut::square: power.template fill_by<Shortcut::square>(x, contents, n, ahead); break;
+        case Shortcut::root: power.template fill_by<Shortcut::root>(x, contents, n, ahead); break;
+        case Shortcut::reciprocal: power.template fill_by<Shortcut::reciprocal>(x, contents, n, ahead); break;
+        case Shortcut::cube: power.template fill_by<Shortcut::cube>(x, contents, n, ahead); break;
+        case Shortcut::fourth: power.template fill_by<Shortcut::fourth>(x, contents, n, ahead); break;
+        case Shortcut::reciprocal_square:
+            power.template fill_by<Shortcut::reciprocal_square>(x, contents, n, ahead);
+            break;
+        case Shortcut::reciprocal_root: power.template fill_by<Shortcut::reciprocal_root>(x, contents, n, ahead); break;
+        case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, contents, n, ahead); break;
     }
     if constexpr (type != Element::float32) power.round(n);
     if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
@@ -180,16 +189,19 @@ static void fill_exactly(const double* x, uint64_t* out, int n) {
 
 // float64, by the pair phase. Returns whether any lane is flagged as undecided.
 static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags,
-                               int n) {
+                               int n, const MemoryAhead& ahead) {
     uint64_t any = 0, far = any_subnormal;
     if (!any_subnormal) {
         PairLogarithms t;
-        t.fill<false>(x, y, n);
-        t.raise(n, [&](int i, const PairPower& power) {
+        ahead.ask(0);
+        t.fill<false>(x, y, n, [&] { ahead.ask(1); });
+        ahead.ask(2);
+        const auto finish = [&](int i, const PairPower& power) {
             Rounding rounding = round_normal(power);
             out[i] = bits_of(rounding.least);
             flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
-        });
+        };
+        t.raise(n, finish, [&] { ahead.ask(3); });
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
             any |= flags[i];
             far |= !(absolute(t.high[i]) < 1020);
@@ -234,7 +246,8 @@ static void resolve(const double* x, PairExponents y, uint64_t* out, const int* 
     resolve_exactly<Element::float64>(x, y, out, left, left_count);
 }
 
-static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n) {
+static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n,
+                     const MemoryAhead& ahead) {
     alignas(64) uint64_t flags[tile_size];
     Contents contents = scan(x, y.highs, n);
     bool any = false;
@@ -242,7 +255,7 @@ static void pow_tile(const PowOptions& options, const double* x, PairExponents y
         case Shortcut::square: fill_exactly<Shortcut::square>(x, out, n); break;
         case Shortcut::root: fill_exactly<Shortcut::root>(x, out, n); break;
         case Shortcut::reciprocal: fill_exactly<Shortcut::reciprocal>(x, out, n); break;
-        default: any = fill_by_pair_phase(x, y, contents.subnormal, out, flags, n);
+        default: any = fill_by_pair_phase(x, y, contents.subnormal, out, flags, n, ahead);
     }
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;

@@ -1,0 +1,36 @@
+// Asks for the memory of tiles to come, in parts while a tile is computed: loads that all come at once wait for each other,
+// and a tile's own do.
+#pragma once
+
+namespace halfulp::HALFULP_ISA {
+
+class MemoryAhead {
+public:
+    static constexpr int parts = 4;
+
+    // The tile at hand, and the bytes of its elements: none where one element serves all.
+    MemoryAhead(const void* x, const void* y, const void* out, int size, int y_size)
+        : x_(static_cast<const char*>(x) + distance),
+          y_(static_cast<const char*>(y) + distance),
+          out_(static_cast<const char*>(out) + distance),
+          bytes_(size / parts),
+          y_bytes_(y_size / parts) {}
+
+    // To be called for each part. (It never faults.)
+    void ask(int part) const {
+        const int from = part * bytes_, y_from = part * y_bytes_;
+        for (int i = from; i < from + bytes_; i += cache_line) {
+            __builtin_prefetch(x_ + i);
+            __builtin_prefetch(out_ + i, 1);
+        }
+        for (int i = y_from; i < y_from + y_bytes_; i += cache_line) __builtin_prefetch(y_ + i);
+    }
+
+private:
+    static constexpr int cache_line = 64, distance = 2048;
+
+    const char *x_, *y_, *out_;
+    int bytes_, y_bytes_;
+};
+
+}  // namespace halfulp::HALFULP_ISA
