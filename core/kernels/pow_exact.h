@@ -8,9 +8,9 @@
 //   exact cases found first, by integer arithmetic (exact_power): every x^y that fits 66 bits. What is left is never on
 //               a rounding boundary (a number of the type, or the middle between two, has at most 65 bits), so that
 //               some precision separates it from the nearest one
-//   phases      fixed-point numbers of 128, 256, 512 and 1024 bits of fraction; each ends with an interval that
+//   phases      fixed-point numbers of 128 or 192, 512 and 1024 bits of fraction; each ends with an interval that
 //               holds x^y, and decides where both its ends round to the same element. The rounding boundaries
-//               nearest to a binary64 power are 2^-113 away (Lauter and Lefevre), where the second phase decides.
+//               nearest to a binary64 power are 2^-113 away (Lauter and Lefevre), where 192 bits decide.
 //               If even the last one cannot decide, `undecided` counts it, which the tests read, and the nearer
 //               candidate of the 1024-bit value is taken
 //   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 2 units in the last
@@ -233,14 +233,12 @@ static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
 // Powers that not even 1024 bits decided; nothing is known that would count here.
 inline std::atomic<uint64_t> undecided{0};
 
-// x^y rounded by `round`, a monotone function of a Magnitude.
-template <typename Round>
+// x^y rounded by `round`, a monotone function of a Magnitude. The first phase has numbers of so many limbs.
+template <int first_limbs, typename Round>
 static auto decided_power(Dyadic x, bool y_negative, Dyadic y, Round round) {
     Magnitude exact;
     if (exact_power(x, y_negative, y, exact)) return round(exact);
-    Interval interval = power_interval<3>(x, y_negative, y);
-    if (round(interval.low) == round(interval.high)) return round(interval.low);
-    interval = power_interval<5>(x, y_negative, y);
+    Interval interval = power_interval<first_limbs>(x, y_negative, y);
     if (round(interval.low) == round(interval.high)) return round(interval.low);
     interval = power_interval<9>(x, y_negative, y);
     if (round(interval.low) == round(interval.high)) return round(interval.low);
@@ -251,14 +249,16 @@ static auto decided_power(Dyadic x, bool y_negative, Dyadic y, Round round) {
 
 // The encoding of +-x^y in a floating type.
 static inline uint64_t pow_exact(const ElementRow& type, bool negative, Dyadic x, bool y_negative, Dyadic y) {
-    return decided_power(x, y_negative, y, [&](const Magnitude& m) {
+    const auto round = [&](const Magnitude& m) {
         return encode_exact(type, negative, m.significand, m.exponent, m.inexact);
-    });
+    };
+    // float64's powers come here from a phase that has about as many bits as 3 limbs.
+    return type.precision > 24 ? decided_power<4>(x, y_negative, y, round) : decided_power<3>(x, y_negative, y, round);
 }
 
 // floor(x^y), at most 2^64 - 1.
 static inline uint64_t pow_floor(Dyadic x, bool y_negative, Dyadic y) {
-    return decided_power(x, y_negative, y, [](const Magnitude& m) {
+    return decided_power<3>(x, y_negative, y, [](const Magnitude& m) {
         if (m.exponent < 0) return uint64_t{0};
         return m.exponent > 63 ? ~uint64_t{0} : m.significand >> (63 - m.exponent);
     });

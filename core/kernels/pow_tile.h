@@ -187,61 +187,89 @@ static void fill_exactly(const double* x, uint64_t* out, int n) {
     for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
 }
 
+// Some lanes of operands of float64, one after the other.
+struct SomeLanes {
+    alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[tile_size + 1];
+    int lane[tile_size + 1], count = 0;
+
+    // Adds a lane if it is wanted, without a branch, which no processor could foresee.
+    void add(const double* all_x, PairExponents y, int i, bool wanted) {
+        x[count] = all_x[i];
+        y_high[count] = y.high(i);
+        y_low[count] = y.low(i);
+        lane[count] = i;
+        count += wanted;
+    }
+    PairExponents y() const { return {y_high, y_low}; }
+};
+
 // float64, by the pair phase. Returns whether any lane is flagged as undecided.
 static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags,
                                int n, const MemoryAhead& ahead) {
-    uint64_t any = 0, far = any_subnormal;
-    if (!any_subnormal) {
-        PairLogarithms t;
-        ahead.ask(0);
-        t.fill<false>(x, y, n, [&] { ahead.ask(1); });
-        ahead.ask(2);
-        const auto finish = [&](int i, const PairPower& power) {
-            Rounding rounding = round_normal(power);
-            out[i] = bits_of(rounding.least);
-            flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
-        };
-        t.raise(n, finish, [&] { ahead.ask(3); });
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            any |= flags[i];
-            far |= !(absolute(t.high[i]) < 1020);
-        }
-    }
-    if (!far) return any != 0;
+    constexpr PairTarget target = PairTarget::of(row(Element::float64));
     alignas(64) double least[tile_size], greatest[tile_size];
-    pair_phase(x, y, PairTarget::of(row(Element::float64)), least, greatest, n);
-    for (int i = 0; i < n; ++i) {
-        out[i] = bits_of(least[i]);
-        flags[i] = bits_of(least[i]) ^ bits_of(greatest[i]);
+    if (any_subnormal) {
+        pair_phase(x, y, target, least, greatest, n);
+        for (int i = 0; i < n; ++i) {
+            out[i] = bits_of(least[i]);
+            flags[i] = bits_of(least[i]) ^ bits_of(greatest[i]);
+        }
+        return true;
+    }
+    PairLogarithms t;
+    ahead.ask(0);
+    t.fill<false>(x, y, n, [&] { ahead.ask(1); });
+    ahead.ask(2);
+    const auto finish = [&](int i, const PairPower& power) {
+        Rounding rounding = round_normal(power);
+        out[i] = bits_of(rounding.least);
+        flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
+    };
+    t.raise(n, finish, [&] { ahead.ask(3); });
+    uint64_t any = 0, any_far = 0;
+    const auto is_far = [&](int i) -> uint64_t { return absolute(t.high[i]) < 1020 ? 0 : 1; };
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        any |= flags[i];
+        any_far |= is_far(i);
+    }
+    if (!any_far) return any != 0;
+    SomeLanes far;
+    for (int i = 0; i < n; ++i) far.add(x, y, i, is_far(i) != 0);
+    pair_phase(far.x, far.y(), target, least, greatest, far.count);
+    for (int j = 0; j < far.count; ++j) {
+        out[far.lane[j]] = bits_of(least[j]);
+        flags[far.lane[j]] = bits_of(least[j]) ^ bits_of(greatest[j]);
     }
     return true;
 }
 
+// Whether a power with this exponent, in float64's range, may be exact or a tie: it has at most 66 bits, or the base is a
+// power of two, and so an exponent's odd part is at most 1100.
+static inline bool may_be_exact(double y_high, double y_low) {
+    return (bits_of(y_high) & ((uint64_t{1} << 40) - 1)) == 0 && y_low == 0;
+}
+
 // The later phases for the lanes listed. Exact powers are found first: no phase decides a tie.
 static void resolve(const double* x, PairExponents y, uint64_t* out, const int* listed, int count) {
-    alignas(64) double x_some[tile_size], y_high[tile_size], y_low[tile_size], least[tile_size], greatest[tile_size];
+    alignas(64) double least[tile_size], greatest[tile_size];
     constexpr ElementRow type = row(Element::float64);
-    int some[tile_size], some_count = 0, left[tile_size], left_count = 0;
+    SomeLanes some;
+    int left[tile_size], left_count = 0;
     const auto settle = [&](int i, uint64_t magnitude) {
-        out[i] = with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i));
+        out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
         if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
         Magnitude exact;
-        if (exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) {
+        if (may_be_exact(y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
             settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
-            continue;
-        }
-        x_some[some_count] = x[i];
-        y_high[some_count] = y.high(i);
-        y_low[some_count] = y.low(i);
-        some[some_count++] = i;
+        else some.add(x, y, i, true);
     }
-    triple_phase(x_some, PairExponents{y_high, y_low}, least, greatest, some_count);
-    for (int j = 0; j < some_count; ++j) {
-        if (least[j] == greatest[j]) settle(some[j], bits_of(least[j]));
-        else left[left_count++] = some[j];
+    triple_phase(some.x, some.y(), least, greatest, some.count);
+    for (int j = 0; j < some.count; ++j) {
+        if (least[j] == greatest[j]) settle(some.lane[j], bits_of(least[j]));
+        else left[left_count++] = some.lane[j];
     }
     resolve_exactly<Element::float64>(x, y, out, left, left_count);
 }
