@@ -6,9 +6,7 @@ namespace halfulp::HALFULP_ISA {
 
 class MemoryAhead {
 public:
-    static constexpr int parts = 4;
-
-    // The tile at hand, and the bytes of its elements: none where one element serves all.
+    // The tile at hand, its bytes, and those of y: none where one element serves all.
     MemoryAhead(const void* x, const void* y, const void* out, int size, int y_size)
         : x_(static_cast<const char*>(x) + distance),
           y_(static_cast<const char*>(y) + distance),
@@ -16,7 +14,7 @@ public:
           bytes_(size / parts),
           y_bytes_(y_size / parts) {}
 
-    // To be called for each part. (It never faults.)
+    // To be called for each part, 0 to 3. (It never faults.)
     void ask(int part) const {
         const int from = part * bytes_, y_from = part * y_bytes_;
         for (int i = from; i < from + bytes_; i += cache_line) {
@@ -27,7 +25,7 @@ public:
     }
 
 private:
-    static constexpr int cache_line = 64, distance = 2048;
+    static constexpr int parts = 4, cache_line = 64, distance = 2048;
 
     const char *x_, *y_, *out_;
     int bytes_, y_bytes_;

@@ -98,7 +98,7 @@ static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, co
     double t = y.nearest * log2_fast(quotient_fast(absolute(x.nearest)));
     if (t > 80) return range.saturate(negative, ~uint64_t{0});
     double power = exp2_fast(t), low = power, high = power * (1 + 2 * fast_error);
-    // Above 2^40 the error is too near one; and a value near an integer, as exact powers are, is not decided.
+    // Above 2^40 the error is greater than one; and a value near an integer, as exact powers are, is not decided.
     if (high < 0x1p40 && static_cast<int64_t>(low) == static_cast<int64_t>(high))
         return range.saturate(negative, static_cast<uint64_t>(low));
     return range.saturate(negative, pow_floor(x.magnitude, y.negative(), y.magnitude));

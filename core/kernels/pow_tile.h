@@ -208,24 +208,20 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
                                int n, const MemoryAhead& ahead) {
     constexpr PairTarget target = PairTarget::of(row(Element::float64));
     alignas(64) double least[tile_size], greatest[tile_size];
+    const auto put = [&](int i, const Rounding& rounding) {
+        out[i] = bits_of(rounding.least);
+        flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
+    };
     if (any_subnormal) {
         pair_phase(x, y, target, least, greatest, n);
-        for (int i = 0; i < n; ++i) {
-            out[i] = bits_of(least[i]);
-            flags[i] = bits_of(least[i]) ^ bits_of(greatest[i]);
-        }
+        for (int i = 0; i < n; ++i) put(i, {least[i], greatest[i]});
         return true;
     }
     PairLogarithms t;
     ahead.ask(0);
     t.fill<false>(x, y, n, [&] { ahead.ask(1); });
     ahead.ask(2);
-    const auto finish = [&](int i, const PairPower& power) {
-        Rounding rounding = round_normal(power);
-        out[i] = bits_of(rounding.least);
-        flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
-    };
-    t.raise(n, finish, [&] { ahead.ask(3); });
+    t.raise(n, [&](int i, const PairPower& power) { put(i, round_normal(power)); }, [&] { ahead.ask(3); });
     uint64_t any = 0, any_far = 0;
     const auto is_far = [&](int i) -> uint64_t { return absolute(t.high[i]) < 1020 ? 0 : 1; };
     for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
@@ -236,10 +232,7 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
     SomeLanes far;
     for (int i = 0; i < n; ++i) far.add(x, y, i, is_far(i) != 0);
     pair_phase(far.x, far.y(), target, least, greatest, far.count);
-    for (int j = 0; j < far.count; ++j) {
-        out[far.lane[j]] = bits_of(least[j]);
-        flags[far.lane[j]] = bits_of(least[j]) ^ bits_of(greatest[j]);
-    }
+    for (int j = 0; j < far.count; ++j) put(far.lane[j], {least[j], greatest[j]});
     return true;
 }
 
