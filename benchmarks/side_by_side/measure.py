@@ -153,7 +153,11 @@ def imports(repeats: int, modules: Sequence[str] = ("halfulp", "numpy")) -> Iter
 
 def _import_seconds(module: str) -> float:
     code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # As a user has it: installers compile the files, an import does where it may write.
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables
+    )
     return float(done.stdout)
 
 
