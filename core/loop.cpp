@@ -295,16 +295,31 @@ private:
         const auto address = [&](int k, ptrdiff_t i) -> const void* {
             return views[k].strides[0] == 0 ? buffer_[k] : views[k].data + i * views[k].strides[0];
         };
-        for (ptrdiff_t i = first; i < end; i += loop_.tile_elements_) {
-            int n = static_cast<int>(std::min(loop_.tile_elements_, end - i));
-            compute(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0], n);
+        // Counted from where the output's first cache line begins, so that tiles, and shares, begin where a line does.
+        const ptrdiff_t past_line =
+            static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(out.data) % cache_line) / out.item_size;
+        const ptrdiff_t elements = loop_.tile_elements_, last = end == loop_.shape_.extent[0] ? end + past_line : end;
+        for (ptrdiff_t from = std::max(first, past_line), to; from < last; from = to) {
+            to = std::min((from / elements + 1) * elements, last);
+            const ptrdiff_t i = from - past_line;
+            compute(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0],
+                    static_cast<int>(to - from));
         }
     }
 
+    // A streamed tile is cut where a cache line of the output begins, so that whole lines lie in the buffer's.
     void compute(const void* x, const void* y, bool one_y, char* target, int n) {
         if (!loop_.streams_) return f_(x, y, one_y, target, n);
-        f_(x, y, one_y, streamed_.room(target), n);
-        streamed_.written(static_cast<size_t>(n * loop_.views_[role_out].item_size));
+        const View* views = loop_.views_;
+        const int size = views[role_out].item_size;
+        const int past_line = static_cast<int>(reinterpret_cast<uintptr_t>(target) % cache_line);
+        for (int done = 0, part = std::min(past_line == 0 ? n : (static_cast<int>(cache_line) - past_line) / size, n);
+             done < n; done += part, part = n - done) {
+            f_(static_cast<const char*>(x) + done * views[role_x].item_size,
+               static_cast<const char*>(y) + (one_y ? 0 : done * views[role_y].item_size), one_y,
+               streamed_.room(target + done * size), part);
+            streamed_.written(static_cast<size_t>(part * size));
+        }
     }
 
     void seek(ptrdiff_t tile) {
@@ -439,7 +454,8 @@ private:
     alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };
 
-Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : shape_(shape), views_{x, y, out} {
+Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, bool bound_by_memory)
+    : shape_(shape), views_{x, y, out} {
     for (int i = 0; i < shape.dims; ++i) {
         if (shape.extent[i] != 0) continue;
         tile_count_ = 0;
@@ -453,7 +469,7 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out) : 
     }
     const ptrdiff_t size = bytes();
     is_far_ = size >= near_caches_hold;
-    streams_ = size >= far_more_than_caches_hold;
+    streams_ = bound_by_memory && size >= far_more_than_caches_hold;
     choose_tile();
 }
 

@@ -34,7 +34,8 @@ using TileFunction = std::function<void(const void* x, const void* y, bool one_y
 // `out` may be the very same view as an input, but may not overlap one otherwise.
 class Loop {
 public:
-    Loop(const Shape& shape, const View& x, const View& y, const View& out);
+    // `bound_by_memory` where f takes no longer than memory does.
+    Loop(const Shape& shape, const View& x, const View& y, const View& out, bool bound_by_memory);
 
     // 0 where there are no elements.
     ptrdiff_t share_count() const;

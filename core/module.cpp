@@ -192,6 +192,8 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
     std::vector<uint16_t> table;
+    const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
+    const bool bound_by_memory = kernel == Kernel::prelu || kernels.bound_by_memory(type, y_type, one_y);
     if (kernel == Kernel::prelu) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
@@ -204,17 +206,17 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         };
         // From some hundred thousand elements on, a look-up costs less than the powers, and all powers less than these.
         constexpr npy_intp worth_a_table = 1 << 18;
-        if (PyArray_SIZE(y) == 1 && row(type).is_float && row(type).size == 2 && !PyArray_ISBYTESWAPPED(y) &&
+        if (one_y != nullptr && row(type).is_float && row(type).size == 2 && !bound_by_memory &&
             PyArray_SIZE(target) >= worth_a_table) {
             FpEnvironment default_environment;
-            table = table_of_powers(kernels, options, type, y_type, PyArray_BYTES(y));
+            table = table_of_powers(kernels, options, type, y_type, one_y);
             tile = [&](const void* a, const void*, bool, void* to, int n) {
                 look_up(table.data(), static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
             };
         }
     }
 
-    const Loop loop(shape, views[0], views[1], views[2]);
+    const Loop loop(shape, views[0], views[1], views[2], bound_by_memory);
     if (loop.share_count() <= 1) {  // at most some ten thousand elements: not worth giving up the interpreter for
         if (loop.share_count() == 1) loop.run_share(0, tile);
         return out;

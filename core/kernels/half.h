@@ -1,5 +1,5 @@
 // What is done with float16 by the processor's own conversions, where it has them: compilers make no vectors of those,
-// and by integer operations a PRelu takes twice as long.
+// and by integer operations a PRelu takes twice as long, a rounding of powers three times.
 #pragma once
 
 #ifdef __F16C__
@@ -8,6 +8,7 @@
 
 #include "../codec.h"
 #include "kernels.h"
+#include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -21,6 +22,80 @@ static void decode_half(const uint16_t* stored, float* values, int n) {
         _mm256_storeu_ps(values + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(stored + i))));
 #endif
     for (; i < n; ++i) values[i] = decode_float<Element::float16>(stored[i]);  // vector loop: scalar neon
+}
+
+// Of floats that are not NaN.
+static void encode_half(const float* values, uint16_t* stored, int n) {
+    int i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(stored + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(stored + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    for (; i < n; ++i) {  // vector loop: scalar neon
+        uint32_t bits = __builtin_bit_cast(uint32_t, values[i]), sign = bits >> 31 << 15;
+        stored[i] = static_cast<uint16_t>(round_to_float16(absolute(values[i])).encoding | sign);
+    }
+}
+
+// Magnitudes to float16, with a flag, 1, for each that is a tie; `normal` where none is below the normal range. Returns
+// whether any is a tie.
+template <bool normal>
+static bool round_to_halves(const uint32_t* __restrict floats, uint16_t* __restrict stored, uint32_t* __restrict flags,
+                            int n) {
+    uint32_t any = 0;
+    int i = 0;
+#if defined(__AVX512F__)
+    const __m512i lower = _mm512_set1_epi32(0x1fff), tie = _mm512_set1_epi32(0x1000);
+    const __m512 half_spacing = _mm512_set1_ps(0x1p-25f), least_normal = _mm512_set1_ps(0x1p-14f);
+    for (; i + 16 <= n; i += 16) {
+        __m512i bits = _mm512_loadu_si512(floats + i);
+        __m512 value = _mm512_castsi512_ps(bits);
+        __m256i encoding = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+        __mmask16 ties = _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, lower), tie);
+        if (!normal) {
+            __m512 rest = _mm512_abs_ps(_mm512_sub_ps(value, _mm512_cvtph_ps(encoding)));
+            __mmask16 below = _mm512_cmp_ps_mask(value, least_normal, _CMP_LT_OQ);
+            ties = (ties & ~below) | _mm512_mask_cmp_ps_mask(below, rest, half_spacing, _CMP_EQ_OQ);
+        }
+        any |= ties;
+        _mm512_storeu_si512(flags + i, _mm512_maskz_set1_epi32(ties, 1));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(stored + i), encoding);
+    }
+#elif defined(__F16C__)
+    const __m256i lower = _mm256_set1_epi32(0x1fff), tie = _mm256_set1_epi32(0x1000);
+    __m256i any_tie = _mm256_setzero_si256();
+    for (; i + 8 <= n; i += 8) {
+        __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(floats + i));
+        __m256 value = _mm256_castsi256_ps(bits);
+        __m128i encoding = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+        __m256 ties = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(bits, lower), tie));
+        if (!normal) {
+            __m256 rest = _mm256_sub_ps(value, _mm256_cvtph_ps(encoding)), sign = _mm256_set1_ps(-0.0f);
+            __m256 is_half = _mm256_cmp_ps(_mm256_andnot_ps(sign, rest), _mm256_set1_ps(0x1p-25f), _CMP_EQ_OQ);
+            ties = _mm256_blendv_ps(ties, is_half, _mm256_cmp_ps(value, _mm256_set1_ps(0x1p-14f), _CMP_LT_OQ));
+        }
+        __m256i tie_flags = _mm256_srli_epi32(_mm256_castps_si256(ties), 31);
+        any_tie = _mm256_or_si256(any_tie, tie_flags);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(flags + i), tie_flags);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(stored + i), encoding);
+    }
+    any = _mm256_testz_si256(any_tie, any_tie) == 0 ? 1 : 0;
+#endif
+    alignas(64) uint32_t encodings[tile_size];
+    for (int k = i; k < n; ++k) {  // vector loop: scalar(most) neon(most)
+        const float value = __builtin_bit_cast(float, floats[k]);
+        const RoundedFloat rounded = normal ? round_to_normal_float16(value) : round_to_float16(value);
+        encodings[k] = rounded.encoding;
+        flags[k] = (rounded.from_tie - 1) >> 31;
+        any |= flags[k];
+    }
+    for (; i < n; ++i) stored[i] = static_cast<uint16_t>(encodings[i]);  // vector loop: scalar neon
+    return any != 0;
 }
 
 // PReLU (see prelu.h). The product of two such numbers is a float, exactly.

@@ -8,6 +8,7 @@
 #include "half.h"
 #include "memory_ahead.h"
 #include "pow_int.h"
+#include "pow_shortcut.h"
 #include "pow_tile.h"
 #include "prelu.h"
 #include "stream.h"
@@ -38,13 +39,26 @@ const Storage<type>* as(const void* data) {
 
 // Whether all integers are at least -2^bits and below 2^bits, bits < 32, as most exponents are.
 template <typename Integer>
-bool all_within(const Integer* values, int bits, int n) {
+class IntegerBits {
+public:
+    explicit IntegerBits(int bits) : offset_(sign * (Unsigned{1} << bits)), bits_(bits + sign) {}
+    void add(Integer value) { any_bit_ |= static_cast<Unsigned>(value) + offset_; }
+    bool all_within() const { return any_bit_ >> bits_ == 0; }
+
+private:
     using Unsigned = std::make_unsigned_t<Integer>;
-    constexpr int sign = std::is_signed_v<Integer> ? 1 : 0;
-    const Unsigned offset = sign * (Unsigned{1} << bits);
-    Unsigned any_bit = 0;
-    for (int i = 0; i < n; ++i) any_bit |= static_cast<Unsigned>(values[i]) + offset;  // vector loop
-    return any_bit >> (bits + sign) == 0;
+    static constexpr int sign = std::is_signed_v<Integer> ? 1 : 0;
+
+    Unsigned any_bit_ = 0;
+    const Unsigned offset_;
+    const int bits_;
+};
+
+template <typename Integer>
+bool all_within(const Integer* values, int bits, int n) {
+    IntegerBits<Integer> seen(bits);
+    for (int i = 0; i < n; ++i) seen.add(values[i]);  // vector loop
+    return seen.all_within();
 }
 
 // An integer as a double for a base of at most 24 bits. Beyond 2^53 any exponent sends such a base to zero or
@@ -65,6 +79,14 @@ void decode_floats(const Storage<type>* stored, float* values, int n) {
     for (int i = 0; i < n; ++i) values[i] = decode_float<type>(stored[i]);
 }
 
+// Floats that are not NaN, to the nearest.
+template <Element type>
+void encode_floats(const float* values, Storage<type>* stored, int n) {
+    if constexpr (type == Element::float16) return encode_half(values, stored, n);
+    // vector loop
+    for (int i = 0; i < n; ++i) stored[i] = static_cast<uint16_t>(round_to_bfloat16(values[i]).encoding);
+}
+
 // Exponents as floats, which are faster. Returns whether they all are: other values come as doubles only.
 bool decode_exponents(Element type, const void* y, float* values, int n) {
     bool done = true;
@@ -73,10 +95,22 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
             decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
-            done = all_within(stored, 24, n);
-            if (done)
-                // vector loop
-                for (int i = 0; i < n; ++i) values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
+            // In one pass: what it makes of others than these means nothing.
+#ifdef __AVX512DQ__  // which converts 64-bit integers to floats
+            uint32_t most = 0;
+            for (int i = 0; i < n; ++i) {  // vector loop: avx512
+                values[i] = static_cast<float>(stored[i]);
+                most = greater(most, word_of(absolute(values[i])));
+            }
+            done = most < word_of(0x1p24f);
+#else
+            IntegerBits<Storage<element>> seen(24);
+            for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
+                seen.add(stored[i]);
+                values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
+            }
+            done = seen.all_within();
+#endif
         } else {
             done = false;
         }
@@ -157,8 +191,51 @@ template <Element type>
     pow_tile<type>(options, x_values, wide_exponents, out, n, ahead);
 }
 
+// The formula that powers of a type have in 32-bit lanes, if the exponent has one.
+Shortcut shortcut_in_floats(Element type, Element y_type, const void* y) {
+    if (type != Element::float32 && type != Element::float16 && type != Element::bfloat16) return Shortcut::none;
+    alignas(8) char stored[8];
+    std::memcpy(stored, y, static_cast<size_t>(row(y_type).size));
+    double exponent;
+    decode_exponents(y_type, stored, &exponent, 1);
+    const Shortcut shortcut = shortcut_of(exponent);
+    return is_exact(shortcut) || (type == Element::float32 && has_pairs_of_floats) ? shortcut : Shortcut::none;
+}
+
+// Measured: with results stored past the caches, powers of float64 and those by pairs of floats take longer, and single
+// operations less time.
+bool bound_by_memory(Element type, Element y_type, const void* y) {
+    if (y == nullptr || !row(type).is_float) return row(type).size <= 4 && row(y_type).size <= 4;
+    return is_exact(shortcut_in_floats(type, y_type, y));
+}
+
+// float16 or bfloat16, by floats.
+template <Shortcut shortcut, Element type>
+bool fill_short_by_shortcut(const void* x, void* out, int n) {
+    alignas(64) float bases[block_size], powers[block_size];
+    decode_floats<type>(as<type>(x), bases, n);
+    if (!fill_by_shortcut<shortcut, type>(bases, powers, n)) return false;
+    encode_floats<type>(powers, static_cast<Storage<type>*>(out), n);
+    return true;
+}
+
+// A block of powers by a formula. Returns whether they are right; else they mean nothing.
+bool pow_by_shortcut(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
+    return with_shortcut(shortcut_in_floats(type, y_type, y), [&](auto shortcut) {
+        if constexpr (is_exact(shortcut)) {
+            if (type == Element::float16) return fill_short_by_shortcut<shortcut, Element::float16>(x, out, n);
+            if (type == Element::bfloat16) return fill_short_by_shortcut<shortcut, Element::bfloat16>(x, out, n);
+        }
+        if constexpr (shortcut != Shortcut::none && (is_exact(shortcut) || has_pairs_of_floats))
+            return fill_by_shortcut<shortcut, Element::float32>(static_cast<const float*>(x), static_cast<float*>(out),
+                                                                n);
+        return false;
+    });
+}
+
 template <Element type, Element y_type>
-void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n) {
+void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n,
+                const MemoryAhead& ahead) {
     constexpr IntegerRange range = IntegerRange::of(row(type));
     using Wide = std::conditional_t<row(type).is_signed, int64_t, uint64_t>;
     using WideExponent =
@@ -204,13 +281,21 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         alignas(64) Word squares[tile_size], powers[tile_size];
         alignas(64) Unsigned exponents[tile_size];
         Unsigned signs = 0;
+        // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
+        const auto ask = [&](int part) {
+            if constexpr (row(type).size == 8) ahead.ask(part);
+        };
+        ask(0);
         for (int i = 0; i < n; ++i) squares[i] = static_cast<Word>(base(i));  // vector loop
+        ask(1);
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon scalar(most)
             auto bits = static_cast<Unsigned>(exponent(i));
             exponents[i] = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
             signs |= bits;
         }
+        ask(2);
         pow_wrap(squares, exponents, powers, n);
+        ask(3);
         if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
             for (int i = 0; i < n; ++i) {
                 auto reciprocal =
@@ -237,6 +322,8 @@ void for_each_tile(const void* x, const void* y, void* out, int size, int y_size
 }
 
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
+    if (options.constant_exponent && !options.scale_bias && x != out && pow_by_shortcut(type, y_type, x, y, out, n))
+        return;
     alignas(64) char exponents[8 * tile_size];
     int y_size = row(y_type).size;
     if (options.constant_exponent) {
@@ -260,7 +347,7 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
                 pow_of_float<element>(options, y_type, x_tile, y_tile, results, count, ahead);
             } else {
                 with_element(y_type, [&](auto y_element) {
-                    pow_of_int<element, y_element>(options, x_tile, y_tile, results, count);
+                    pow_of_int<element, y_element>(options, x_tile, y_tile, results, count, ahead);
                 });
             }
         };
@@ -304,6 +391,7 @@ constexpr const char* name_of_set(const char* name) { return name; }
 
 #define HALFULP_TEXT(name) #name
 #define HALFULP_TEXT_OF(name) HALFULP_TEXT(name)
-extern const Kernels kernels = {name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, prelu_block, stream, count_undecided};
+extern const Kernels kernels = {
+    name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, bound_by_memory, prelu_block, stream, count_undecided};
 
 }  // namespace halfulp::HALFULP_ISA

@@ -19,6 +19,8 @@ struct PowOptions {
 struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
+    // Whether powers take about as long as the memory of large operands. y is the exponent, if there is one for all, or null.
+    bool (*bound_by_memory)(Element type, Element y_type, const void* y);
     void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n);
     void (*stream)(char* to, const char* from, size_t bytes);  // stream.h
     uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h

@@ -23,18 +23,21 @@ namespace halfulp::HALFULP_ISA {
 
 class Log2Table {
 public:
-    // y * log2(x) for a tile; there is room for whole vectors in t. Returns whether all of x are positive normal floats.
-    template <typename Y>
+    // y * log2(x) for a tile; there is room for whole vectors in t. `one_y` where all of y are the same. Returns whether all
+    // of x are positive normal floats.
+    template <bool one_y, typename Y>
     bool fill(const float* x, const Y* y, double* t, int n) const {
         __m512i most = _mm512_setzero_si512();
+        const __m512d the_y = _mm512_set1_pd(y[0]);
         int i = 0;
-        for (; i + step <= n; i += step) fill(x + i, y + i, t + i, most);
+        for (; i + step <= n; i += step)
+            fill(x + i, [&](int k) { return one_y ? the_y : load(y + i + k * lanes); }, t + i, most);
         if (i < n) {
             float x_left[step];
             Y y_left[step] = {};
             for (int k = 0; k < step; ++k) x_left[k] = i + k < n ? x[i + k] : 1;
             std::memcpy(y_left, y + i, sizeof(*y) * static_cast<size_t>(n - i));
-            fill(x_left, y_left, t + i, most);
+            fill(x_left, [&](int k) { return load(y_left + k * lanes); }, t + i, most);
         }
         return _mm512_cmpge_epu32_mask(most, _mm512_set1_epi32(all_normal)) == 0;
     }
@@ -43,8 +46,9 @@ private:
     // Two vectors at a time, so that one's operations run while the other's wait.
     static constexpr int lanes = 8, vectors = 2, step = lanes * vectors;
 
+    // y(k) is the k-th vector of exponents.
     template <typename Y>
-    void fill(const float* x, const Y* y, double* t, __m512i& most) const {
+    void fill(const float* x, Y y, double* t, __m512i& most) const {
         most = _mm512_max_epu32(most, _mm512_sub_epi32(_mm512_loadu_si512(x), least_normal));
         __m512d f[vectors], whole[vectors];
         for (int k = 0; k < vectors; ++k) {
@@ -65,7 +69,7 @@ private:
         for (int k = 0; k < vectors; ++k) sum[k] = _mm512_fmadd_pd(sum[k], square[k], coefficients<0>(f[k]));
         for (int k = 0; k < vectors; ++k) {
             __m512d logarithm = _mm512_fmadd_pd(f[k], sum[k], whole[k]);
-            _mm512_storeu_pd(t + k * lanes, _mm512_mul_pd(logarithm, load(y + k * lanes)));
+            _mm512_storeu_pd(t + k * lanes, _mm512_mul_pd(logarithm, y(k)));
         }
     }
 

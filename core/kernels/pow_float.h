@@ -6,7 +6,6 @@
 //   domain      x a positive finite float (double in the pair phase), y finite. Other lanes yield a value without
 //               meaning, which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
-//   shortcuts   for a constant y of a few values; their error stands beside them
 //   guarantee   fast: for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]
 //               pair: for all types; the exact value lies within pair_error + |t| pair_error_of_t of the scaled value
 //               A result is taken only where the whole interval rounds to one element; otherwise the next phase
@@ -127,63 +126,6 @@ HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
     double sum = polynomial(constants::exp2_fast, t - (shifted - round_magic));
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
-}
-
-// Exponents that have a formula of a few operations.
-enum class Shortcut { none, square, root, reciprocal, cube, fourth, reciprocal_square, reciprocal_root, root_cube };
-
-static inline Shortcut shortcut_of(double y) {
-    if (y == 2) return Shortcut::square;
-    if (y == 0.5) return Shortcut::root;
-    if (y == -1) return Shortcut::reciprocal;
-    if (y == 3) return Shortcut::cube;
-    if (y == 4) return Shortcut::fourth;
-    if (y == -2) return Shortcut::reciprocal_square;
-    if (y == -0.5) return Shortcut::reciprocal_root;
-    if (y == 1.5) return Shortcut::root_cube;
-    return Shortcut::none;
-}
-
-// These three are single operations, which IEEE 754 rounds correctly.
-static constexpr bool is_exact(Shortcut shortcut) {
-    return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
-}
-
-template <Shortcut shortcut, typename Real>
-HALFULP_INLINE Real exact_power_of(Real x) {
-    if constexpr (shortcut == Shortcut::square) return x * x;
-    else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
-    else if constexpr (sizeof(Real) == 4) return __builtin_sqrtf(x);
-    else return __builtin_sqrt(x);
-}
-
-// x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
-//
-// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is exact:
-//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66; d may
-//   be rounded by 2^-53 where multiplications are not fused
-//   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
-// The others are three roundings of doubles, with the last factor's.
-static constexpr double shortcut_error = 0x1p-46;
-
-template <Shortcut shortcut>
-HALFULP_INLINE double power_of(float base) {
-    constexpr double one = 1 - shortcut_error;
-    const double x = base;
-    if constexpr (shortcut == Shortcut::cube) {
-        return x * x * (x * one);
-    } else if constexpr (shortcut == Shortcut::fourth) {
-        return (x * x) * (x * x) * one;
-    } else if constexpr (shortcut == Shortcut::reciprocal_square) {
-        return one / (x * x);
-    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
-        double power = 1 / __builtin_sqrtf(base), d = multiply_add(-x, power * power, 1);
-        return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
-    } else {
-        float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
-        double high = root, rest = multiply_add(-high, high, x);
-        return multiply_add(rest, half_reciprocal, high) * (x * one);
-    }
 }
 
 // An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.

@@ -3,23 +3,23 @@
 // rounds of a short one.
 #pragma once
 
+#include "half.h"
 #include "kernels.h"
 #include "log2_table.h"
 #include "memory_ahead.h"
 #include "pow_float.h"
+#include "pow_shortcut.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
 // A float that is a power rounded to float32, rounded again to a shorter type. The two roundings are as good as one
 // unless the float is a tie of the shorter type: a boundary between the power and the float would itself be
-// the float nearest to the power.
+// the float nearest to the power. (float16's are rounded by half.h.)
 template <Element type>
 HALFULP_INLINE RoundedFloat round_again(float power) {
     if constexpr (type == Element::bfloat16) {
         return round_to_bfloat16(power);
-    } else if constexpr (type == Element::float16) {
-        return round_to_float16(power);
     } else {
         Rounded rounded = round_magnitude<type>(power);
         uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
@@ -83,17 +83,15 @@ struct FloatLanes {
 
     template <Shortcut shortcut>
     void fill_by(const float* x, Contents& contents, int n, const MemoryAhead& ahead) {
-        if constexpr (is_exact(shortcut)) {  // bound by memory: one pass over the bases, where they are ordinary
-            uint32_t below = 0, most = 0;
+        contents = scan(x, n);
+        if constexpr (is_exact(shortcut)) {
+            uint32_t below = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
                 lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
-                most = greater(most, above_least_normal(x[i]));
                 if (type == Element::float16) below |= from_normal(lanes[i]);
             }
             below_normal = below;
-            contents = most < all_normal ? Contents{} : scan_closely(x, n);
         } else {
-            contents = scan(x, n);
             alignas(64) double powers[tile_size];
             for (int part : {0, 1}) ahead.ask(part);
             for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
@@ -103,10 +101,11 @@ struct FloatLanes {
     }
 
     template <typename Y>
-    void fill_by_fast_phase(const float* x, const Y* y, Contents& contents, int n, const MemoryAhead& ahead) {
+    void fill_by_fast_phase(const float* x, const Y* y, bool one_y, Contents& contents, int n,
+                            const MemoryAhead& ahead) {
         alignas(64) double t[tile_size], powers[tile_size];
         ahead.ask(0);
-        contents = fill_logarithms(x, y, t, n);
+        contents = fill_logarithms(x, y, one_y, t, n);
         ahead.ask(1);
         // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
         uint64_t beyond = 0;
@@ -125,11 +124,27 @@ struct FloatLanes {
         ahead.ask(3);
     }
 
-    // From float32 to the type.
-    void round(int n) {
-        if (type == Element::float16 && below_normal >> 31 == 0)
-            return round_by([](float power) { return round_to_normal_float16(power); }, n);
-        round_by([](float power) { return round_again<type>(power); }, n);
+    // From float32 to the type: what matters from now on is whether the float is undecided between two elements of that.
+    // float16 goes to `out` right away, and to the lanes if these are needed yet, for signs or undecided ones. Returns
+    // whether they are.
+    bool round(Storage<type>* out, bool signs_follow, int n) {
+        if constexpr (type != Element::float16) {
+            uint32_t borrows = 0;
+            for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+                RoundedFloat rounded = round_again<type>(__builtin_bit_cast(float, lanes[i]));
+                lanes[i] = rounded.encoding;
+                flags[i] = (rounded.from_tie - 1) >> 31;
+                borrows |= rounded.from_tie - 1;
+            }
+            any_flag = borrows >> 31;
+        } else {
+            const bool normal = below_normal >> 31 == 0;
+            any_flag =
+                normal ? round_to_halves<true>(lanes, out, flags, n) : round_to_halves<false>(lanes, out, flags, n);
+            if (any_flag == 0 && !signs_follow) return false;
+            for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop
+        }
+        return true;
     }
 
     // Clears the flags of powers of the type's bases that are floats themselves, and so were rounded once: squares and
@@ -205,9 +220,9 @@ private:
 
     // t = y * log2(x). Returns what bases there are.
     template <typename Y>
-    static Contents fill_logarithms(const float* x, const Y* y, double* t, int n) {
+    static Contents fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
 #ifdef __AVX512F__
-        if (Log2Table().fill(x, y, t, n)) return {};
+        if (one_y ? Log2Table().fill<true>(x, y, t, n) : Log2Table().fill<false>(x, y, t, n)) return {};
         const Contents contents = scan_closely(x, n);
         if (contents.subnormal) fill_logarithms_by<double>(x, y, t, n);
 #else
@@ -233,19 +248,6 @@ private:
 
     // Below zero for a float below the normal range of float16.
     static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
-
-    // What matters from now on is whether the float is undecided between two elements of the type.
-    template <typename Round>
-    void round_by(Round round_lane, int n) {
-        uint32_t borrows = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            RoundedFloat rounded = round_lane(__builtin_bit_cast(float, lanes[i]));
-            lanes[i] = rounded.encoding;
-            flags[i] = (rounded.from_tie - 1) >> 31;
-            borrows |= rounded.from_tie - 1;
-        }
-        any_flag = borrows >> 31;
-    }
 };
 
 }  // namespace halfulp::HALFULP_ISA

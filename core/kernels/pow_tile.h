@@ -155,21 +155,13 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;
     else power.lanes = lanes;
-    const Shortcut shortcut = options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none;
-    switch (shortcut) {
-        case Shortcut::none: power.fill_by_fast_phase(x, y, contents, n, ahead); break;
-        case Shortcut::square: power.template fill_by<Shortcut::square>(x, contents, n, ahead); break;
-        case Shortcut::root: power.template fill_by<Shortcut::root>(x, contents, n, ahead); break;
-        case Shortcut::reciprocal: power.template fill_by<Shortcut::reciprocal>(x, contents, n, ahead); break;
-        case Shortcut::cube: power.template fill_by<Shortcut::cube>(x, contents, n, ahead); break;
-        case Shortcut::fourth: power.template fill_by<Shortcut::fourth>(x, contents, n, ahead); break;
-        case Shortcut::reciprocal_square:
-            power.template fill_by<Shortcut::reciprocal_square>(x, contents, n, ahead);
-            break;
-        case Shortcut::reciprocal_root: power.template fill_by<Shortcut::reciprocal_root>(x, contents, n, ahead); break;
-        case Shortcut::root_cube: power.template fill_by<Shortcut::root_cube>(x, contents, n, ahead); break;
-    }
-    if constexpr (type != Element::float32) power.round(n);
+    with_shortcut(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, [&](auto shortcut) {
+        if constexpr (shortcut == Shortcut::none)
+            power.fill_by_fast_phase(x, y, options.constant_exponent, contents, n, ahead);
+        else power.template fill_by<shortcut>(x, contents, n, ahead);
+    });
+    if constexpr (type != Element::float32)
+        if (!power.round(out, contents.negative || contents.special, n)) return;
     if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
     int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
     if (count > n / 8) {  // of fewer lanes the next phase is done sooner
@@ -180,11 +172,6 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
     if (count > 0) resolve<type>(x, Exponents<Y>{y}, out, listed, count);
-}
-
-template <Shortcut shortcut>
-static void fill_exactly(const double* x, uint64_t* out, int n) {
-    for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<shortcut>(absolute(x[i])));  // vector loop
 }
 
 // Some lanes of operands of float64, one after the other.
@@ -236,10 +223,11 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
     return true;
 }
 
-// Whether a power with this exponent, in float64's range, may be exact or a tie: it has at most 66 bits, or the base is a
-// power of two, and so an exponent's odd part is at most 1100.
-static inline bool may_be_exact(double y_high, double y_low) {
-    return (bits_of(y_high) & ((uint64_t{1} << 40) - 1)) == 0 && y_low == 0;
+// Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
+// The exponent's odd part is then at most 1100; and a base with an exponent of 5/4 or more has at most 44 bits.
+static inline bool may_be_tie(double x, double y_high, double y_low) {
+    constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
+    return (bits_of(y_high) & of_y) == 0 && y_low == 0 && ((bits_of(x) & of_x) == 0 || (y_high > 0 && y_high < 1.25));
 }
 
 // The later phases for the lanes listed. Exact powers are found first: no phase decides a tie.
@@ -255,7 +243,7 @@ static void resolve(const double* x, PairExponents y, uint64_t* out, const int* 
         int i = listed[j];
         if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
         Magnitude exact;
-        if (may_be_exact(y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
+        if (may_be_tie(x[i], y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
             settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
         else some.add(x, y, i, true);
     }
@@ -271,13 +259,12 @@ static void pow_tile(const PowOptions& options, const double* x, PairExponents y
                      const MemoryAhead& ahead) {
     alignas(64) uint64_t flags[tile_size];
     Contents contents = scan(x, y.highs, n);
-    bool any = false;
-    switch (options.constant_exponent && y.lows[0] == 0 ? shortcut_of(y.highs[0]) : Shortcut::none) {
-        case Shortcut::square: fill_exactly<Shortcut::square>(x, out, n); break;
-        case Shortcut::root: fill_exactly<Shortcut::root>(x, out, n); break;
-        case Shortcut::reciprocal: fill_exactly<Shortcut::reciprocal>(x, out, n); break;
-        default: any = fill_by_pair_phase(x, y, contents.subnormal, out, flags, n, ahead);
-    }
+    const Shortcut shortcut = options.constant_exponent && y.lows[0] == 0 ? shortcut_of(y.highs[0]) : Shortcut::none;
+    const bool any = with_shortcut(shortcut, [&](auto known) {
+        if constexpr (!is_exact(known)) return fill_by_pair_phase(x, y, contents.subnormal, out, flags, n, ahead);
+        for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<known>(absolute(x[i])));  // vector loop
+        return false;
+    });
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
     int listed[tile_size + 1];

@@ -174,8 +174,10 @@ void Node::compute(KernelContext* context) const {
             kernels.pow(options, type, y_type, a, b, to, n);
         };
     }
+    const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
     const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),
-                    view(type_, target, shape, dims));
+                    view(type_, target, shape, dims),
+                    kernel_ == Kernel::prelu || kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr));
     struct Work {
         const Loop& loop;
         const TileFunction& tile;

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.twin.compare import assert_same_bits, bits, generator
-from tests.twin.grids import Part, bases, pow_grid, specials
+from tests.twin.grids import Part, bases, pow_grid, specials, worst_cases
 
 import halfulp as hu
 from halfulp import reference
@@ -64,3 +64,32 @@ def test_one_operand_for_all(x_name, y_name, seed):
     for index in range(0, 300, 60):
         assert np.array_equal(bits(hu.pow(x, y[index])), bits(np.ascontiguousarray(table[:, index])))
         assert np.array_equal(bits(hu.pow(x[index], y)), bits(table[index]))
+
+
+# Those that the kernels have a formula for.
+FORMULAS = [2, 0.5, -1, 3, 4, -2, -0.5, 1.5]
+
+
+@pytest.mark.parametrize("exponent", FORMULAS)
+@pytest.mark.parametrize("x_name", ["float64", "float32", "float16", "bfloat16"])
+def test_constant_exponent_with_a_formula(x_name, exponent, seed):
+    """Each part by itself, since a formula is left where a block holds anything that it can't compute."""
+    rng = generator(seed, x_name, str(exponent))
+    dtype = TYPES[x_name].dtype
+    sign = rng.choice([-1, 1], 3000) if exponent == int(exponent) else 1
+    x = (sign * rng.uniform(1, 2, 3000) * 2.0 ** rng.integers(-6, 6, 3000)).astype(dtype)
+    few_bits = (sign * rng.integers(1, 100, 3000) * 2.0 ** rng.integers(-4, 4, 3000)).astype(dtype)
+    codes = rng.integers(0, 2 ** TYPES[x_name].bits, 3000, np.uint64).astype(bits(x).dtype).view(dtype)
+    with np.errstate(invalid="ignore"):
+        numbers = codes[~np.isnan(codes)]
+    hard, exponents = worst_cases(x_name, x_name)
+    kinds = {
+        "ordinary": x,
+        "few bits": few_bits,
+        "positive": abs(numbers),
+        "not NaN": numbers,
+        "zeros": np.where(rng.random(3000) < 0.3, 0, x).astype(dtype),
+        "worst cases": hard[exponents == exponent],
+    }
+    parts = [Part(name, kind, np.full(len(kind), exponent, dtype)) for name, kind in kinds.items()]
+    assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), reference.pow, seed)

@@ -1,0 +1,187 @@
+// Powers with a constant exponent that has a formula of a few operations.
+//
+//   exact       x^2, x^(1/2), 1/x: single operations, which IEEE 754 rounds correctly. To a shorter type the result is
+//               rounded a second time: a square of 16 bits is exact, and a root's or a quotient's distance from a
+//               boundary is more than float's rounding (24 bits are at least twice float16's 11 and 2 more)
+//   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a float
+//               that makes up for p's error. In 32-bit lanes, twice as many as double's
+//   by doubles  where floats are not fused, and for blocks of which the pairs leave anything undecided
+//
+// Error of the pairs, relative to the power; u = 2^-24, which is what an operation rounds by:
+//   h + h' = x^2, p + p' = h x and so on are exact (a product's rest, fused, is a float)
+//   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
+//   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
+//   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left out
+//   x^(-1/2):   p = 1/sqrt x within 2u, d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts,
+//               c = p d / 2, rounded by 2u^2; 3 p d^2 / 8 <= 6.4u^2 is left out
+//   x^(3/2):    s = sqrt x, d = x - s^2 exact, c = x d/(2s) + p' <= 2u, rounded by 2u^2; d/(2s) by 2u^2; the square of
+//               that, u^2/2, is left out
+//   For bases from 2^-24 to 2^24 no operation leaves float's normal range but c's, which may lose 2^-149, 2^-53 of x^4:
+//   each error is below pair_error_of = 4, 8 or 16 u^2.
+// The rounding test takes c (1 - e) and c (1 + e), e = 4 error/u, which needs no addition: where |c| >= p u/4, its change is
+// at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or more.
+#pragma once
+
+#include "pow_float.h"
+#include "pow_signs.h"
+
+namespace halfulp::HALFULP_ISA {
+
+enum class Shortcut { none, square, root, reciprocal, cube, fourth, reciprocal_square, reciprocal_root, root_cube };
+
+static inline Shortcut shortcut_of(double y) {
+    if (y == 2) return Shortcut::square;
+    if (y == 0.5) return Shortcut::root;
+    if (y == -1) return Shortcut::reciprocal;
+    if (y == 3) return Shortcut::cube;
+    if (y == 4) return Shortcut::fourth;
+    if (y == -2) return Shortcut::reciprocal_square;
+    if (y == -0.5) return Shortcut::reciprocal_root;
+    if (y == 1.5) return Shortcut::root_cube;
+    return Shortcut::none;
+}
+
+// Calls f with a shortcut as a constant.
+template <typename F>
+HALFULP_INLINE auto with_shortcut(Shortcut shortcut, F f) {
+    using enum Shortcut;
+    switch (shortcut) {
+        case square: return f(std::integral_constant<Shortcut, square>{});
+        case root: return f(std::integral_constant<Shortcut, root>{});
+        case reciprocal: return f(std::integral_constant<Shortcut, reciprocal>{});
+        case cube: return f(std::integral_constant<Shortcut, cube>{});
+        case fourth: return f(std::integral_constant<Shortcut, fourth>{});
+        case reciprocal_square: return f(std::integral_constant<Shortcut, reciprocal_square>{});
+        case reciprocal_root: return f(std::integral_constant<Shortcut, reciprocal_root>{});
+        case root_cube: return f(std::integral_constant<Shortcut, root_cube>{});
+        case none: break;
+    }
+    return f(std::integral_constant<Shortcut, none>{});
+}
+
+static constexpr bool is_exact(Shortcut shortcut) {
+    return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
+}
+
+template <Shortcut shortcut, typename Real>
+HALFULP_INLINE Real exact_power_of(Real x) {
+    if constexpr (shortcut == Shortcut::square) return x * x;
+    else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
+    else if constexpr (sizeof(Real) == 4) return __builtin_sqrtf(x);
+    else return __builtin_sqrt(x);
+}
+
+// x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
+//
+// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is exact:
+//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66; d may
+//   be rounded by 2^-53 where multiplications are not fused
+//   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
+// The others are three roundings of doubles, with the last factor's.
+static constexpr double shortcut_error = 0x1p-46;
+
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of(float base) {
+    constexpr double one = 1 - shortcut_error;
+    const double x = base;
+    if constexpr (shortcut == Shortcut::cube) {
+        return x * x * (x * one);
+    } else if constexpr (shortcut == Shortcut::fourth) {
+        return (x * x) * (x * x) * one;
+    } else if constexpr (shortcut == Shortcut::reciprocal_square) {
+        return one / (x * x);
+    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
+        double power = 1 / __builtin_sqrtf(base), d = multiply_add(-x, power * power, 1);
+        return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
+    } else {
+        float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
+        double high = root, rest = multiply_add(-high, high, x);
+        return multiply_add(rest, half_reciprocal, high) * (x * one);
+    }
+}
+
+#ifdef HALFULP_FUSED
+static constexpr bool has_pairs_of_floats = true;
+#else
+static constexpr bool has_pairs_of_floats = false;
+#endif
+
+HALFULP_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
+static constexpr float pair_error_of(Shortcut shortcut) {
+    if (shortcut == Shortcut::cube) return 0x1p-46f;
+    return shortcut == Shortcut::fourth || shortcut == Shortcut::root_cube ? 0x1p-45f : 0x1p-44f;
+}
+
+struct PairOfFloats {
+    float high, low;
+};
+
+HALFULP_INLINE PairOfFloats product_of_floats(float a, float b) {
+    float product = a * b;
+    return {product, fused(a, b, -product)};
+}
+
+template <Shortcut shortcut>
+HALFULP_INLINE PairOfFloats pair_power_of(float x) {
+    if constexpr (shortcut == Shortcut::cube) {
+        PairOfFloats square = product_of_floats(x, x), power = product_of_floats(square.high, x);
+        return {power.high, fused(square.low, x, power.low)};
+    } else if constexpr (shortcut == Shortcut::fourth) {
+        PairOfFloats square = product_of_floats(x, x), power = product_of_floats(square.high, square.high);
+        return {power.high, fused(square.high + square.high, square.low, power.low)};
+    } else if constexpr (shortcut == Shortcut::reciprocal_square) {
+        PairOfFloats square = product_of_floats(x, x);
+        float power = 1 / square.high, d = fused(-power, square.low, fused(-power, square.high, 1));
+        return {power, power * d};
+    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
+        float power = 1 / __builtin_sqrtf(x);
+        PairOfFloats product = product_of_floats(x, power);
+        float d = fused(-product.low, power, fused(-product.high, power, 1));
+        return {power, 0.5f * power * d};
+    } else {
+        float root = __builtin_sqrtf(x), rest = fused(-root, root, x);
+        PairOfFloats power = product_of_floats(x, root);
+        return {power.high, fused(x, rest * (0.5f / root), power.low)};
+    }
+}
+
+// A base's size, as an integer: where the formula is not for bases below zero, these are beyond all others.
+template <Shortcut shortcut>
+HALFULP_INLINE uint32_t magnitude_of(float x) {
+    constexpr bool takes_any_sign =
+        shortcut != Shortcut::root && shortcut != Shortcut::reciprocal_root && shortcut != Shortcut::root_cube;
+    return word_of(takes_any_sign ? absolute(x) : x);
+}
+
+// Powers of bases of a type, to float32. Returns whether all are right: not NaN, whose encoding is ours to choose, no
+// special value that the formula lacks, and nothing undecided.
+template <Shortcut shortcut, Element type>
+static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers, int n) {
+    constexpr uint32_t infinity = word_of(__builtin_inff());
+    uint32_t greatest = 0, least = ~uint32_t{0}, open = 0;
+    if constexpr (is_exact(shortcut)) {
+        // A square of a bfloat16 that is below float's normal range would be rounded twice; but a zero may be.
+        constexpr bool may_underflow = type == Element::bfloat16 && shortcut == Shortcut::square;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            const uint32_t base = magnitude_of<shortcut>(x[i]);
+            greatest = greater(greatest, base);
+            if (may_underflow) least = lesser(least, base - 1);
+            powers[i] = exact_power_of<shortcut>(x[i]);
+        }
+        return greatest <= infinity && (!may_underflow || least >= word_of(0x1p-62f));
+    } else {
+        constexpr uint32_t from = word_of(0x1p-24f), to = word_of(0x1p24f);
+        constexpr float change = pair_error_of(shortcut) * 0x1p26f;
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            PairOfFloats power = pair_power_of<shortcut>(x[i]);
+            float end = fused(power.low, 1 - change, power.high);
+            open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
+            greatest = greater(greatest, magnitude_of<shortcut>(x[i]) - from);
+            powers[i] = end;
+        }
+        return greatest <= to - from && open == 0;
+    }
+}
+
+}  // namespace halfulp::HALFULP_ISA
