@@ -187,6 +187,19 @@ struct FloatLanes {
         any_flag = any;
     }
 
+    // The same for the lanes listed, which are few. Returns how many are left in the list.
+    template <typename Y>
+    int settle_exact(const float* x, const Y* y, int* listed, int count) {
+        int left = 0;
+        for (int j = 0; j < count; ++j) {
+            const int i = listed[j];
+            const ProductPower power = power_by_products(absolute(x[i]), product_exponent(y[i]));
+            if (power.lost == 0) lanes[i] = round_once<type>(power.value);
+            else listed[left++] = i;
+        }
+        return left;
+    }
+
 private:
     // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the next
     // boundary is, and few tiles have one that is nearer than the greatest error.

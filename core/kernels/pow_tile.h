@@ -164,9 +164,11 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
         if (!power.round(out, contents.negative || contents.special, n)) return;
     if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
     int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
-    if (count > n / 8) {  // of fewer lanes the next phase is done sooner
+    if (count > n / 32) {
         power.settle_exact(x, y, n);
         count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
+    } else {
+        count = power.settle_exact(x, y, listed, count);
     }
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
