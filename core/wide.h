@@ -39,11 +39,17 @@ HALFULP_INLINE DoubleDouble fast_two_sum(double a, double b) {
     return {sum, b - (sum - a)};
 }
 
-// a + b, exactly.
+// a + b, exactly. Where a fused multiply-add is there, it makes two of the five subtractions: processors add in other
+// units than they multiply, and triples are sums above all. Each rounds the same difference either way.
 HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
     double sum = a + b;
+#ifdef HALFULP_FUSED
+    double b_part = __builtin_fma(a, -1.0, sum);
+    return {sum, (a - (sum - b_part)) + __builtin_fma(b_part, -1.0, b)};
+#else
     double b_part = sum - a;
     return {sum, (a - (sum - b_part)) + (b - b_part)};
+#endif
 }
 
 // a + b rounded to odd: a further rounding, to fewer bits, then gives what rounding once gives.
@@ -133,6 +139,7 @@ struct Fixed {
     Fixed operator*(const Fixed& other) const {
         uint64_t product[2 * L] = {};
         for (int i = 0; i < L; ++i) {
+            if (limb[i] == 0) continue;  // as the leading ones of a series' terms become
             uint64_t carry = 0;
             for (int j = 0; j < L; ++j) {
                 unsigned __int128 p = static_cast<unsigned __int128>(limb[i]) * other.limb[j] + product[i + j] + carry;
@@ -150,6 +157,10 @@ struct Fixed {
         Fixed quotient;
         uint64_t remainder = 0;
         for (int i = L - 1; i >= 0; --i) {
+            if (remainder == 0 && limb[i] == 0) {
+                quotient.limb[i] = 0;
+                continue;
+            }
             unsigned __int128 dividend = static_cast<unsigned __int128>(remainder) << 64 | limb[i];
             quotient.limb[i] = static_cast<uint64_t>(dividend / divisor);
             remainder = static_cast<uint64_t>(dividend % divisor);

@@ -232,8 +232,8 @@ static inline bool may_be_tie(double x, double y_high, double y_low) {
     return (bits_of(y_high) & of_y) == 0 && y_low == 0 && ((bits_of(x) & of_x) == 0 || (y_high > 0 && y_high < 1.25));
 }
 
-// The later phases for the lanes listed. Exact powers are found first: no phase decides a tie.
-static void resolve(const double* x, PairExponents y, uint64_t* out, const int* listed, int count) {
+// The later phases for the lanes listed. Ties are found first: no phase decides them.
+static void resolve(const double* x, PairExponents y, bool any_special, uint64_t* out, const int* listed, int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
     constexpr ElementRow type = row(Element::float64);
     SomeLanes some;
@@ -243,7 +243,7 @@ static void resolve(const double* x, PairExponents y, uint64_t* out, const int* 
     };
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
-        if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
+        if (any_special && is_special(x[i], y.kinds(i))) continue;
         Magnitude exact;
         if (may_be_tie(x[i], y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
             settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
@@ -270,7 +270,7 @@ static void pow_tile(const PowOptions& options, const double* x, PairExponents y
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
     int listed[tile_size + 1];
-    resolve(x, y, out, listed, list_lanes(flags, n, listed));
+    resolve(x, y, contents.special, out, listed, list_lanes(flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -60,8 +60,8 @@ HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble 
     return {sum.high, sum.low + (c[from].low + product.low)};
 }
 
-template <int from, int to>
-HALFULP_INLINE Triple horner(const Triple (&c)[to], Triple rest, const Triple& x) {
+template <int from, int to, int triples>
+HALFULP_INLINE Triple horner(const Triple (&c)[triples], Triple rest, const Triple& x) {
     if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
     return multiply_add(rest, x, c[from]);
 }
@@ -130,9 +130,13 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        Triple series = horner<0>(constants::log2_triple_triples, normalized(high[i], low[i], 0), z[i]);
-        Triple logarithm = sum({e[i], 0, 0}, product(s[i], series));
-        t.store(i, product(logarithm, {y.high(i), y.low(i), 0}));
+        z.store(i, horner<0, 2>(constants::log2_triple_triples, normalized(high[i], low[i], 0), z[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.store(i, sum({e[i], 0, 0}, product(s[i], z[i])));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.store(i, product(t[i], {y.high(i), y.low(i), 0}));
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         double k = (t.a[i] + round_magic) - round_magic;
@@ -143,11 +147,16 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         high[i] = rest.high;
         low[i] = rest.low;
     }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<2, 4>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<0, 2>(constants::exp2_triple_triples, z[i], r[i]));
+    }
     for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-        Triple power = horner<0>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]);
         double size = absolute(t.a[i]);
         uint64_t k = bits_of(t.a[i] + round_magic) - bits_of(round_magic);
-        Rounding rounding = round_to_double(power, k, multiply_add(size, triple_error, triple_error));
+        Rounding rounding = round_to_double(z[i], k, multiply_add(size, triple_error, triple_error));
         least[i] = rounding.least;
         greatest[i] = size <= greatest_triple_t ? rounding.greatest : -1;
     }
