@@ -193,7 +193,8 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     TileFunction tile;
     std::vector<uint16_t> table;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    const bool bound_by_memory = kernel == Kernel::prelu || kernels.bound_by_memory(type, y_type, one_y);
+    const bool bound_by_memory =
+        kernel == Kernel::prelu || (!options.scale_bias && kernels.bound_by_memory(type, y_type, one_y));
     if (kernel == Kernel::prelu) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
