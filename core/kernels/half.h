@@ -1,5 +1,6 @@
 // What is done with float16 by the processor's own conversions, where it has them: compilers make no vectors of those,
-// and by integer operations a PRelu takes twice as long, a rounding of powers three times.
+// and by integer operations a PRelu takes twice as long, and what float16 adds to a float32's power is two thirds more
+// (0.27 instead of 0.16 ns on a Zen 4).
 #pragma once
 
 #ifdef __F16C__
