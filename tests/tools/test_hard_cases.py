@@ -2,10 +2,13 @@
 
 import ctypes
 import importlib
+import math
 from pathlib import Path
 
+import gmpy2
 import numpy as np
 import pytest
+from gmpy2 import mpfr
 
 from halfulp.types import TYPES
 
@@ -50,26 +53,58 @@ def test_lattice_finds_all_that_brute_force_finds(search):
         assert sorted(i for i in found[:count] if i < length) == expected
 
 
-def test_scan_finds_all_that_mpfr_finds(search):
-    case = search("case")
-    library = search("compiled").load("scan.cpp", "-fno-math-errno", "-fno-trapping-math")
-    found = (ctypes.c_uint32 * 64)()
-    near, blocks = 2.0**-24, 1 << 13
-    hits = []
-    x = int(np.float32(1.37).view(np.uint32))
-    for first in (1.0, -20.0, -310.0):  # results that are normal, small, subnormal
-        start = int(np.float32(first).view(np.uint32))
-        count = library.scan(
-            ctypes.c_uint32(x), ctypes.c_uint32(start), blocks, ctypes.c_double(near), found, len(found)
-        )
-        codes = list(found[:count])
-        cases = case.measure(
-            "float32", case.from_codes([x] * count, "float32"), case.from_codes(codes, "float32"), ""
-        )
-        assert all(abs(c.distance) <= near for c in cases)
-        hits += cases
-    # 3 * 2^23 pairs, of which one in 2^23 lies so near.
-    assert 1 <= len(hits) <= 12
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (1.37, 128.0),  # 2^58 to 2^65
+        (0.9991, -1024.0),  # near 1
+        (3e-20, 1.85),  # becomes subnormal
+        (0.004, 16.0),  # subnormal
+        (181.0, 16.0),  # 2^120, and beyond overflow
+        (181.0, 64.0),  # 2^480 changes faster than any result in range: the cubics are all but exact
+    ],
+)
+def test_scan_finds_all_that_mpfr_finds(search, x, y):
+    x, y, step = float(np.float32(x)), float(np.float32(y)), float(np.spacing(np.float32(y)))
+    count, near = (1 << 20) + 5, 2.0**-18
+    expected = near_midpoints(x, y, step, count, near)
+    assert len(expected) > 2
+    scan = search("scan_float32").scan
+    assert scan(x, y, step, count, near).tolist() == expected
+    assert scan(x, y, step, expected[-1], near).tolist() == expected[:-1]
+
+
+def near_midpoints(x, y, step, count, near):
+    """The i below count for which x^(y + i step) lies near a midpoint of two float32 neighbours."""
+    found = []
+    with gmpy2.context(precision=200):
+        power, ratio = mpfr(x) ** mpfr(y), mpfr(x) ** mpfr(step)
+        for i in range(count):
+            exponent, significand = gmpy2.frexp(power)
+            scaled = gmpy2.mul_2exp(significand, min(24, exponent + 149))
+            if abs(scaled - gmpy2.floor(scaled) - 0.5) < near:
+                found.append(i)
+            power *= ratio
+    return found
+
+
+@pytest.mark.parametrize("x", [1e-30, 0.9999, 1.00001, 2.0, 3e38])
+@pytest.mark.parametrize("band", ["normal", "near 1", "subnormal", "next to overflow"])
+def test_scan_stays_in_one_binade_and_in_its_band(search, x, band):
+    scan = search("scan_float32")
+    low, high = scan.BANDS[band]
+    for log in np.linspace(low, high, 12)[1:-1].tolist():
+        y, step, count = scan.exponents(x, log, band)
+        exponents = [y, y + step * (count - 1)]
+        assert count > 1000
+        assert [np.float32(e) for e in exponents] == exponents
+        assert math.frexp(exponents[0])[1] == math.frexp(exponents[1])[1]
+        assert np.spacing(np.float32(y)) == step
+        logs = sorted(e * math.log2(x) for e in exponents)
+        assert logs[0] > low - 1e-4
+        assert logs[1] < high + 1e-4
+        wanted = log / math.log2(x)
+        assert min(exponents) - abs(step) <= wanted <= max(exponents) + abs(step)
 
 
 def test_squares_are_as_near_as_squares_can_be(search):
