@@ -66,8 +66,8 @@ def search(name: str, seconds: float, rng: np.random.Generator) -> list[Case]:
         cases += by_kind(lattice_float64.search(seconds, rng), 15)
         cases += by_kind(squares_float64.search(), 40)
     elif name == "float32":
-        cases += by_kind(scan_float32.search(seconds / 2, rng), 200)
-        cases += by_kind(lattice_float32.search(seconds / 2, rng), 200)
+        cases += by_kind(scan_float32.search(0.75 * seconds, rng), 160)
+        cases += by_kind(lattice_float32.search(0.25 * seconds, rng), 160)
     elif row.bits == 16:
         cases += hardest(exhaustive_16.search(name), 400)
     for y_type in ("float64", "float32", "float16"):
