@@ -48,7 +48,7 @@ def random_base(rng: np.random.Generator) -> float:
         elif choice == 1:
             x = np.float32(np.exp2(rng.normal() * 4))
         else:
-            x = np.float32(1 + rng.normal() * 2.0**-8)
+            x = np.float32(1 + rng.normal() * 2.0**-4)
         if x != 1:
             return float(x)
 
