@@ -31,6 +31,7 @@ from side_by_side.measure import WorkerError, elapsed, imports, workers
 from side_by_side.rows import Row, rows
 from side_by_side.worker import BUILD
 
+IMPORT = "calls import"  # the row that no worker measures
 ROOT = Path(__file__).parents[1]
 PAGE, CHART = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
 
@@ -97,8 +98,10 @@ def main() -> None:
             for index, row in enumerate(rows(options.quick))
             if options.only in f"{row.group} {row.label}"
         ]
+        if not wanted and options.only not in IMPORT:
+            parser.error(f"no row has {options.only!r} in its group or label")
         lines, well = measure(wanted, options.quick, console)
-        if options.only in "calls import":
+        if options.only in IMPORT:
             lines += imports(5 if options.quick else 15)
         write_csv(options.csv, lines)
     show(lines, console)
