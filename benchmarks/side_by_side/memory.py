@@ -9,8 +9,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from halfulp.benchmark.case import Array, Case
 
 ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
@@ -34,17 +32,16 @@ def compiled(folder: Path) -> Path | None:
 def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], object]]:
     """Return a call for each kind of stores, by name: the faster one is the yardstick."""
     move = ctypes.CDLL(str(library)).move_bytes
-    size = int(np.prod(case.shape)) // 64 * 64
-    x, y = _contiguous(case.x), _contiguous(case.y)
+    x, y, out = _contiguous(case.x), _contiguous(case.y), case.output
     y_bytes = y.itemsize if y.nbytes > _FEW else 0
-    room = np.empty(size * x.itemsize + 64, np.uint8)
-    out = room[-room.ctypes.data % 64 :]
+    to_line = -out.ctypes.data % 64
+    size = (out.nbytes - to_line) // x.itemsize // 64 * 64  # all but a few elements
 
     def prepared(streaming: bool) -> Callable[[], object]:
         # Made beforehand: a call takes little longer than that.
         arguments = (
             ctypes.c_void_p(x.ctypes.data), x.itemsize, ctypes.c_void_p(y.ctypes.data), y_bytes,
-            ctypes.c_void_p(out.ctypes.data), ctypes.c_ssize_t(size), int(streaming), threads,
+            ctypes.c_void_p(out.ctypes.data + to_line), ctypes.c_ssize_t(size), int(streaming), threads,
         )  # fmt: skip
 
         refused: int = move(*arguments)
@@ -52,7 +49,7 @@ def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], obj
 
         def call() -> object:
             move(*arguments)
-            return x, y, room  # which keeps the memory alive
+            return x, y, out  # which keeps the memory alive
 
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -35,8 +36,12 @@ class Case:
         """The result's shape."""
         return np.broadcast_shapes(self.x.shape, self.y.shape)
 
-    def new_output(self) -> Array:
-        """Return an array for the result: in x's order of memory, where the shapes agree."""
+    @cached_property
+    def output(self) -> Array:
+        """Where a library that can be told puts the result: in x's order of memory, where the shapes agree.
+
+        One array for all, since of two that differ in nothing but their place one may take half as long again.
+        """
         if self.x.shape == self.shape:
             return np.empty_like(self.x)
         return np.empty(self.shape, self.x.dtype)

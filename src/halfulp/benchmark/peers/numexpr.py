@@ -22,7 +22,7 @@ def prepare(case: Case, threads: int) -> Prepared:
         text, operands = f"x ** {case.constant!r}", {"x": case.x}
     else:
         text = "x ** y"
-    out = case.new_output()
+    out = case.output
     numexpr.validate(text, operands, out=out, casting="unsafe")
     call = numexpr.evaluate
     return Prepared(lambda: call(text, operands, out=out, casting="unsafe"), np.asarray)

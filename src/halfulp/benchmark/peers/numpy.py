@@ -12,7 +12,7 @@ _SPECIAL = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
 def prepare(case: Case, threads: int) -> Prepared:
     """Compute into an array; PRelu as one writes it in NumPy."""
-    x, y, out = case.x, case.y, None if case.returned else case.new_output()
+    x, y, out = case.x, case.y, None if case.returned else case.output
     np.seterr(all="ignore")
     if case.operator == "prelu":
         return Prepared(lambda: np.where(x < 0, y * x, x), np.asarray)

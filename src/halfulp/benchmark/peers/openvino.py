@@ -42,7 +42,7 @@ def prepare(case: Case, threads: int) -> Prepared:
     model = ov.Model([node(parameters[0], second)], parameters)
     config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
     request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
-    out = case.new_output()
+    out = case.output
     for index, array in enumerate(inputs):
         request.set_input_tensor(index, tensor(array))
     request.set_output_tensor(0, tensor(out))
