@@ -12,7 +12,7 @@ namespace halfulp {
 // Shares are small enough that a thread comes back ten times a second even at a microsecond an element.
 static constexpr ptrdiff_t elements_a_share = 1 << 14;
 // Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
-static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 128 << 20;
+static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 64 << 20;
 static constexpr ptrdiff_t cache_line = 64;
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;

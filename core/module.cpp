@@ -14,6 +14,7 @@
 #include "dispatch.h"
 #include "fp_environment.h"
 #include "loop.h"
+#include "power_table.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -137,28 +138,6 @@ private:
     PyThreadState* state_;
 };
 
-// Every result of a 16-bit base with one exponent.
-std::vector<uint16_t> table_of_powers(const Kernels& kernels, PowOptions options, Element type, Element y_type,
-                                      const char* y) {
-    constexpr int codes = 1 << 16;
-    std::vector<uint16_t> table(codes);
-    options.constant_exponent = true;
-    for (int i = 0; i < codes; ++i) table[i] = static_cast<uint16_t>(i);
-    for (int i = 0; i < codes; i += block_size) kernels.pow(options, type, y_type, &table[i], y, &table[i], block_size);
-    return table;
-}
-
-// Eight at a time: in a loop of single ones its branch costs as much as a look-up.
-void look_up(const uint16_t* table, const uint16_t* codes, uint16_t* to, int n) {
-    int i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint16_t powers[8];
-        for (int k = 0; k < 8; ++k) powers[k] = table[codes[i + k]];
-        for (int k = 0; k < 8; ++k) to[i + k] = powers[k];
-    }
-    for (; i < n; ++i) to[i] = table[codes[i]];
-}
-
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
 // don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
@@ -191,13 +170,21 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
-    std::vector<uint16_t> table;
+    PowerTable table;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    const bool bound_by_memory =
+    bool bound_by_memory =
         kernel == Kernel::prelu || (!options.scale_bias && kernels.bound_by_memory(type, y_type, one_y));
     if (kernel == Kernel::prelu) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
+        };
+    } else if (one_y != nullptr && row(type).is_float && row(type).size == 2 && !bound_by_memory &&
+               PyArray_SIZE(target) >= PowerTable::worthwhile) {
+        FpEnvironment default_environment;
+        table.fill(kernels, options, type, y_type, one_y);
+        bound_by_memory = true;
+        tile = [&](const void* a, const void*, bool, void* to, int n) {
+            table.look_up(static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
         };
     } else {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
@@ -205,16 +192,6 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
             of_tile.constant_exponent = one_b;
             kernels.pow(of_tile, type, y_type, a, b, to, n);
         };
-        // From some hundred thousand elements on, a look-up costs less than the powers, and all powers less than these.
-        constexpr npy_intp worth_a_table = 1 << 18;
-        if (one_y != nullptr && row(type).is_float && row(type).size == 2 && !bound_by_memory &&
-            PyArray_SIZE(target) >= worth_a_table) {
-            FpEnvironment default_environment;
-            table = table_of_powers(kernels, options, type, y_type, one_y);
-            tile = [&](const void* a, const void*, bool, void* to, int n) {
-                look_up(table.data(), static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
-            };
-        }
     }
 
     const Loop loop(shape, views[0], views[1], views[2], bound_by_memory);

@@ -25,21 +25,25 @@ static void decode_half(const uint16_t* stored, float* values, int n) {
     for (; i < n; ++i) values[i] = decode_float<Element::float16>(stored[i]);  // vector loop: scalar neon
 }
 
-// Of floats that are not NaN.
-static void encode_half(const float* values, uint16_t* stored, int n) {
+// f(x) to the nearest, for an f of floats or vectors of them that is not NaN.
+template <typename F>
+static void map_half(const uint16_t* __restrict x, uint16_t* __restrict out, int n, F f) {
     int i = 0;
 #if defined(__AVX512F__)
-    for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(stored + i),
-                            _mm512_cvtps_ph(_mm512_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i + 16 <= n; i += 16) {
+        __m512 value = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm512_cvtps_ph(f(value), _MM_FROUND_TO_NEAREST_INT));
+    }
 #elif defined(__F16C__)
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(stored + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i + 8 <= n; i += 8) {
+        __m256 value = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i)));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(f(value), _MM_FROUND_TO_NEAREST_INT));
+    }
 #endif
     for (; i < n; ++i) {  // vector loop: scalar neon
-        uint32_t bits = __builtin_bit_cast(uint32_t, values[i]), sign = bits >> 31 << 15;
-        stored[i] = static_cast<uint16_t>(round_to_float16(absolute(values[i])).encoding | sign);
+        float value = f(decode_float<Element::float16>(x[i]));
+        uint32_t sign = word_of(value) >> 31 << 15;
+        out[i] = static_cast<uint16_t>(round_to_float16(absolute(value)).encoding | sign);
     }
 }
 

@@ -79,14 +79,6 @@ void decode_floats(const Storage<type>* stored, float* values, int n) {
     for (int i = 0; i < n; ++i) values[i] = decode_float<type>(stored[i]);
 }
 
-// Floats that are not NaN, to the nearest.
-template <Element type>
-void encode_floats(const float* values, Storage<type>* stored, int n) {
-    if constexpr (type == Element::float16) return encode_half(values, stored, n);
-    // vector loop
-    for (int i = 0; i < n; ++i) stored[i] = static_cast<uint16_t>(round_to_bfloat16(values[i]).encoding);
-}
-
 // Exponents as floats, which are faster. Returns whether they all are: other values come as doubles only.
 bool decode_exponents(Element type, const void* y, float* values, int n) {
     bool done = true;
@@ -209,26 +201,17 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     return is_exact(shortcut_in_floats(type, y_type, y));
 }
 
-// float16 or bfloat16, by floats.
-template <Shortcut shortcut, Element type>
-bool fill_short_by_shortcut(const void* x, void* out, int n) {
-    alignas(64) float bases[block_size], powers[block_size];
-    decode_floats<type>(as<type>(x), bases, n);
-    if (!fill_by_shortcut<shortcut, type>(bases, powers, n)) return false;
-    encode_floats<type>(powers, static_cast<Storage<type>*>(out), n);
-    return true;
-}
-
 // A block of powers by a formula. Returns whether they are right; else they mean nothing.
 bool pow_by_shortcut(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
     return with_shortcut(shortcut_in_floats(type, y_type, y), [&](auto shortcut) {
         if constexpr (is_exact(shortcut)) {
-            if (type == Element::float16) return fill_short_by_shortcut<shortcut, Element::float16>(x, out, n);
-            if (type == Element::bfloat16) return fill_short_by_shortcut<shortcut, Element::bfloat16>(x, out, n);
+            const uint16_t* bases = static_cast<const uint16_t*>(x);
+            uint16_t* powers = static_cast<uint16_t*>(out);
+            if (type == Element::float16) return fill_short_by_shortcut<shortcut, Element::float16>(bases, powers, n);
+            if (type == Element::bfloat16) return fill_short_by_shortcut<shortcut, Element::bfloat16>(bases, powers, n);
         }
         if constexpr (shortcut != Shortcut::none && (is_exact(shortcut) || has_pairs_of_floats))
-            return fill_by_shortcut<shortcut, Element::float32>(static_cast<const float*>(x), static_cast<float*>(out),
-                                                                n);
+            return fill_by_shortcut<shortcut>(static_cast<const float*>(x), static_cast<float*>(out), n);
         return false;
     });
 }

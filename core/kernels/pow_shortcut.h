@@ -22,6 +22,7 @@
 // at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or more.
 #pragma once
 
+#include "half.h"
 #include "pow_float.h"
 #include "pow_signs.h"
 
@@ -63,12 +64,20 @@ static constexpr bool is_exact(Shortcut shortcut) {
     return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
 }
 
+HALFULP_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
+HALFULP_INLINE double square_root(double x) { return __builtin_sqrt(x); }
+#if defined(__AVX512F__)
+HALFULP_INLINE __m512 square_root(__m512 x) { return _mm512_sqrt_ps(x); }
+#elif defined(__F16C__)
+HALFULP_INLINE __m256 square_root(__m256 x) { return _mm256_sqrt_ps(x); }
+#endif
+
+// Of a number, or of each of a vector.
 template <Shortcut shortcut, typename Real>
 HALFULP_INLINE Real exact_power_of(Real x) {
     if constexpr (shortcut == Shortcut::square) return x * x;
     else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
-    else if constexpr (sizeof(Real) == 4) return __builtin_sqrtf(x);
-    else return __builtin_sqrt(x);
+    else return square_root(x);
 }
 
 // x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
@@ -146,30 +155,28 @@ HALFULP_INLINE PairOfFloats pair_power_of(float x) {
     }
 }
 
-// A base's size, as an integer: where the formula is not for bases below zero, these are beyond all others.
-template <Shortcut shortcut>
-HALFULP_INLINE uint32_t magnitude_of(float x) {
-    constexpr bool takes_any_sign =
-        shortcut != Shortcut::root && shortcut != Shortcut::reciprocal_root && shortcut != Shortcut::root_cube;
-    return word_of(takes_any_sign ? absolute(x) : x);
+static constexpr bool takes_any_sign(Shortcut shortcut) {
+    return shortcut != Shortcut::root && shortcut != Shortcut::reciprocal_root && shortcut != Shortcut::root_cube;
 }
 
-// Powers of bases of a type, to float32. Returns whether all are right: not NaN, whose encoding is ours to choose, no
-// special value that the formula lacks, and nothing undecided.
-template <Shortcut shortcut, Element type>
+// A base's size, as an integer: where the formula is not for bases below zero, these are beyond all others.
+template <Shortcut shortcut, typename Word>
+HALFULP_INLINE Word magnitude_of(Word x) {
+    return static_cast<Word>(takes_any_sign(shortcut) ? x & static_cast<Word>(-1) >> 1 : x);
+}
+
+// Powers of float32. Returns whether all are right: not NaN, whose encoding is ours to choose, no special value that the
+// formula lacks, and nothing undecided.
+template <Shortcut shortcut>
 static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers, int n) {
     constexpr uint32_t infinity = word_of(__builtin_inff());
-    uint32_t greatest = 0, least = ~uint32_t{0}, open = 0;
+    uint32_t greatest = 0, open = 0;
     if constexpr (is_exact(shortcut)) {
-        // A square of a bfloat16 that is below float's normal range would be rounded twice; but a zero may be.
-        constexpr bool may_underflow = type == Element::bfloat16 && shortcut == Shortcut::square;
         for (int i = 0; i < n; ++i) {  // vector loop
-            const uint32_t base = magnitude_of<shortcut>(x[i]);
-            greatest = greater(greatest, base);
-            if (may_underflow) least = lesser(least, base - 1);
+            greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])));
             powers[i] = exact_power_of<shortcut>(x[i]);
         }
-        return greatest <= infinity && (!may_underflow || least >= word_of(0x1p-62f));
+        return greatest <= infinity;
     } else {
         constexpr uint32_t from = word_of(0x1p-24f), to = word_of(0x1p24f);
         constexpr float change = pair_error_of(shortcut) * 0x1p26f;
@@ -177,11 +184,35 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
             PairOfFloats power = pair_power_of<shortcut>(x[i]);
             float end = fused(power.low, 1 - change, power.high);
             open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
-            greatest = greater(greatest, magnitude_of<shortcut>(x[i]) - from);
+            greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
             powers[i] = end;
         }
         return greatest <= to - from && open == 0;
     }
+}
+
+// The same of float16 or bfloat16, by a single operation on floats.
+template <Shortcut shortcut, Element type>
+static bool fill_short_by_shortcut(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
+    // A square of a bfloat16 that is below float's normal range would be rounded twice; but a zero may be.
+    constexpr bool may_underflow = type == Element::bfloat16 && shortcut == Shortcut::square;
+    constexpr uint16_t least_base = word_of(0x1p-62f) >> 16;
+    uint16_t greatest = 0, least = 0xffff;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        const uint16_t base = magnitude_of<shortcut>(x[i]);
+        greatest = greatest > base ? greatest : base;
+        if (may_underflow) least = least < uint16_t(base - 1) ? least : uint16_t(base - 1);
+    }
+    if (greatest > row(type).overflow || (may_underflow && least < least_base)) return false;
+    const auto power = [](auto base) { return exact_power_of<shortcut>(base); };
+    if constexpr (type == Element::float16) {
+        map_half(x, powers, n, power);
+    } else {
+        // vector loop
+        for (int i = 0; i < n; ++i)
+            powers[i] = static_cast<uint16_t>(round_to_bfloat16(power(decode_float<type>(x[i]))).encoding);
+    }
+    return true;
 }
 
 }  // namespace halfulp::HALFULP_ISA
