@@ -58,6 +58,9 @@ static int list_lanes(const Flag* flags, int n, int* listed) {
     return count;
 }
 
+// Up to a lane in so many are settled one by one, and more in vectors, together with those that need it not.
+static constexpr int few_of = 32;
+
 // What the phases that a tile went through leave: magnitudes in lanes, and flags, not zero where one is undecided.
 template <Element type>
 struct FloatLanes {
@@ -65,9 +68,12 @@ struct FloatLanes {
     alignas(64) uint32_t flags[tile_size];
     uint32_t any_flag = 0;
     uint32_t below_normal = 0;  // float16: the top bit, where a power is below the normal range
+    // Where the error is not zero, the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
+    alignas(64) double powers[tile_size];
+    double error = 0;
 
-    // To float32, where the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
-    void fill(const double* powers, double error, int n) {
+    // The powers to float32.
+    void fill(int n) {
         uint32_t any = 0, below = 0;
         const double up = 1 + 2 * error;
         for (int i = 0; i < n; ++i) {  // vector loop
@@ -92,18 +98,19 @@ struct FloatLanes {
             }
             below_normal = below;
         } else {
-            alignas(64) double powers[tile_size];
+            error = shortcut_error;
             for (int part : {0, 1}) ahead.ask(part);
             for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
             for (int part : {2, 3}) ahead.ask(part);
-            fill(powers, shortcut_error, n);
+            fill(n);
         }
     }
 
     template <typename Y>
     void fill_by_fast_phase(const float* x, const Y* y, bool one_y, Contents& contents, int n,
                             const MemoryAhead& ahead) {
-        alignas(64) double t[tile_size], powers[tile_size];
+        alignas(64) double t[tile_size];
+        error = fast_error;
         ahead.ask(0);
         contents = fill_logarithms(x, y, one_y, t, n);
         ahead.ask(1);
@@ -115,11 +122,11 @@ struct FloatLanes {
         }
         ahead.ask(2);
         if (beyond >> 8 == 0) {
-            fill_normal(t, powers, n);
+            fill_normal(t, n);
         } else {
             contents.special |= any_not_finite(y, n);
             for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
-            fill(powers, fast_error, n);
+            fill(n);
         }
         ahead.ask(3);
     }
@@ -166,6 +173,29 @@ struct FloatLanes {
         any_flag = any;
     }
 
+    // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements, unless the
+    // power does, or next to it. Returns how many lanes are left in the list, and flagged where they are many.
+    int settle_by_doubles(int n, int* listed, int count) {
+        const double up = 1 + 2 * error;
+        if (count <= n / few_of) {
+            int left = 0;
+            for (int j = 0; j < count; ++j) {
+                const int i = listed[j];
+                const uint32_t least = round_once<type>(powers[i]);
+                if (least == round_once<type>(powers[i] * up)) lanes[i] = least;
+                else listed[left++] = i;
+            }
+            return left;
+        }
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            const uint32_t least = round_once<type>(powers[i]), greatest = round_once<type>(powers[i] * up);
+            const uint32_t flag = least == greatest ? 0 : flags[i];
+            lanes[i] = flag == flags[i] ? lanes[i] : least;
+            flags[i] = flag;
+        }
+        return list_lanes(flags, n, listed);
+    }
+
     // Powers with small integral exponents that doubles hold: ties, above all. Clears their flags.
     template <typename Y>
     void settle_exact(const float* x, const Y* y, int n) {
@@ -203,7 +233,7 @@ struct FloatLanes {
 private:
     // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the next
     // boundary is, and few tiles have one that is nearer than the greatest error.
-    void fill_normal(const double* t, const double* powers, int n) {
+    void fill_normal(const double* t, int n) {
         constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
         constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);
         uint64_t borrows = 0;
@@ -215,10 +245,10 @@ private:
         }
         if (borrows >> 63 != 0) {
             for (int i = 0; i < n; ++i) {  // vector loop
-                double error = multiply_add(absolute(t[i]), fast_error_of_t, fast_error_of_exp2);
-                double least = powers[i] * (1 + (fast_error - error));
+                double nearer = multiply_add(absolute(t[i]), fast_error_of_t, fast_error_of_exp2);
+                double least = powers[i] * (1 + (fast_error - nearer));
                 lanes[i] = word_of(static_cast<float>(least));
-                flags[i] = open(least, 1 + 2 * error);
+                flags[i] = open(least, 1 + 2 * nearer);
                 any |= flags[i];
             }
         }

@@ -164,7 +164,8 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
         if (!power.round(out, contents.negative || contents.special, n)) return;
     if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
     int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
-    if (count > n / 32) {
+    if (type != Element::float32 && power.error != 0 && count > 0) count = power.settle_by_doubles(n, listed, count);
+    if (count > n / few_of) {
         power.settle_exact(x, y, n);
         count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
     } else {
