@@ -88,21 +88,12 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
             decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
             // In one pass: what it makes of others than these means nothing.
-#ifdef __AVX512DQ__  // which converts 64-bit integers to floats
-            uint32_t most = 0;
-            for (int i = 0; i < n; ++i) {  // vector loop: avx512
-                values[i] = static_cast<float>(stored[i]);
-                most = greater(most, word_of(absolute(values[i])));
-            }
-            done = most < word_of(0x1p24f);
-#else
             IntegerBits<Storage<element>> seen(24);
-            for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
+            for (int i = 0; i < n; ++i) {  // vector loop
                 seen.add(stored[i]);
                 values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
             }
             done = seen.all_within();
-#endif
         } else {
             done = false;
         }
@@ -174,13 +165,22 @@ template <Element type>
             // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
+    const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, ahead); };
+    if (y != out) {  // which the later phases read again
+        if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
+#ifdef __AVX512DQ__  // which makes doubles of integers where the logarithms are multiplied
+        if constexpr (type == Element::float32 || type == Element::float16 || type == Element::bfloat16) {
+            if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
+            if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
+            if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));
+        }
+#endif
+    }
     alignas(64) float exponents[tile_size];
-    if (y_type == Element::float32 && y != out)
-        return pow_tile<type>(options, x_values, static_cast<const float*>(y), out, n, ahead);
-    if (decode_exponents(y_type, y, exponents, n)) return pow_tile<type>(options, x_values, exponents, out, n, ahead);
+    if (decode_exponents(y_type, y, exponents, n)) return pow_by(exponents);
     alignas(64) double wide_exponents[tile_size];
     decode_exponents(y_type, y, wide_exponents, n);
-    pow_tile<type>(options, x_values, wide_exponents, out, n, ahead);
+    pow_by(wide_exponents);
 }
 
 // The formula that powers of a type have in 32-bit lanes, if the exponent has one.

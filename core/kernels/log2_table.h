@@ -28,7 +28,7 @@ public:
     template <bool one_y, typename Y>
     bool fill(const float* x, const Y* y, double* t, int n) const {
         __m512i most = _mm512_setzero_si512();
-        const __m512d the_y = _mm512_set1_pd(y[0]);
+        const __m512d the_y = _mm512_set1_pd(static_cast<double>(y[0]));
         int i = 0;
         for (; i + step <= n; i += step)
             fill(x + i, [&](int k) { return one_y ? the_y : load(y + i + k * lanes); }, t + i, most);
@@ -75,6 +75,11 @@ private:
 
     static __m512d load(const float* from) { return _mm512_cvtps_pd(_mm256_loadu_ps(from)); }
     static __m512d load(const double* from) { return _mm512_loadu_pd(from); }
+    static __m512d load(const int32_t* from) {
+        return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    }
+    static __m512d load(const int64_t* from) { return _mm512_cvtepi64_pd(_mm512_loadu_si512(from)); }
+    static __m512d load(const uint64_t* from) { return _mm512_cvtepu64_pd(_mm512_loadu_si512(from)); }
 
     static constexpr int terms = 8;
     static_assert(sizeof(constants::log2_by_table) == terms * sizeof(double));

@@ -58,9 +58,6 @@ static int list_lanes(const Flag* flags, int n, int* listed) {
     return count;
 }
 
-// Up to a lane in so many are settled one by one, and more in vectors, together with those that need it not.
-static constexpr int few_of = 32;
-
 // What the phases that a tile went through leave: magnitudes in lanes, and flags, not zero where one is undecided.
 template <Element type>
 struct FloatLanes {
@@ -154,83 +151,88 @@ struct FloatLanes {
         return true;
     }
 
-    // Clears the flags of powers of the type's bases that are floats themselves, and so were rounded once: squares and
-    // cubes of few enough bits, above the subnormal floats.
+    // Settles what it can of the lanes listed, `count`, and returns how many are left in the list. (A function that is not
+    // inline would keep its loop from becoming vectors.)
     template <typename Y>
-    void clear_floats(const Y* y, int n) {
+    int settle(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
         constexpr int precision = row(type).precision;
-        if constexpr (2 * precision > 24) return;
-        constexpr uint32_t subnormal =
-            row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
-        uint32_t any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon(most)
-            uint32_t is_float = y[i] == 2 ? 1 : 0;
-            if (3 * precision <= 24) is_float |= y[i] == 3 ? 1 : 0;
-            is_float &= lanes[i] > subnormal ? 1 : 0;
-            flags[i] = is_float != 0 ? 0 : flags[i];
-            any |= flags[i];
+        // Powers of the type's bases that are floats themselves, and so were rounded once: squares and cubes of few enough
+        // bits, above the subnormal floats.
+        if constexpr (2 * precision <= 24) {
+            constexpr uint32_t subnormal =
+                row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
+            const auto from_float = [&](int i) __attribute__((always_inline)) {
+                const double exponent = static_cast<double>(y[i]);
+                uint32_t is_float = exponent == 2 ? 1 : 0;
+                if (3 * precision <= 24) is_float |= exponent == 3 ? 1 : 0;
+                is_float &= lanes[i] > subnormal ? 1 : 0;
+                return Settled{lanes[i], is_float ^ 1};
+            };
+            if (of_type) count = settle_by(from_float, n, listed, count);
         }
-        any_flag = any;
+        // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements, unless the
+        // power does, or next to it.
+        if (type != Element::float32 && error != 0) {
+            const double up = 1 + 2 * error;
+            const auto from_double = [&](int i) __attribute__((always_inline)) {
+                const uint32_t encoding = round_once<type>(powers[i]);
+                return Settled{encoding, encoding ^ round_once<type>(powers[i] * up)};
+            };
+            count = settle_by(from_double, n, listed, count);
+        }
+        // Powers with small integral exponents that doubles hold: ties, above all.
+        alignas(64) double whole[tile_size];
+        const auto from_product = [&](int i) __attribute__((always_inline)) {
+            const ProductPower power = power_by_products(absolute(x[i]), whole[i]);
+            return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
+        };
+        return find_products(y, n, listed, count, whole) ? settle_by(from_product, n, listed, count) : count;
     }
 
-    // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements, unless the
-    // power does, or next to it. Returns how many lanes are left in the list, and flagged where they are many.
-    int settle_by_doubles(int n, int* listed, int count) {
-        const double up = 1 + 2 * error;
-        if (count <= n / few_of) {
+private:
+    // An encoding, and not zero where it is open whether it is the right one.
+    struct Settled {
+        uint32_t encoding, open;
+    };
+
+    // Up to a lane in 32 are settled one by one, and more in vectors, together with those that need it not.
+    static bool are_few(int count, int n) { return count <= n / 32; }
+
+    template <typename F>
+    int settle_by(F f, int n, int* listed, int count) {
+        if (are_few(count, n)) {
             int left = 0;
             for (int j = 0; j < count; ++j) {
-                const int i = listed[j];
-                const uint32_t least = round_once<type>(powers[i]);
-                if (least == round_once<type>(powers[i] * up)) lanes[i] = least;
-                else listed[left++] = i;
+                const Settled settled = f(listed[j]);
+                if (settled.open == 0) lanes[listed[j]] = settled.encoding;
+                else listed[left++] = listed[j];
             }
             return left;
         }
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            const uint32_t least = round_once<type>(powers[i]), greatest = round_once<type>(powers[i] * up);
-            const uint32_t flag = least == greatest ? 0 : flags[i];
-            lanes[i] = flag == flags[i] ? lanes[i] : least;
-            flags[i] = flag;
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512(most) avx2(most) neon(most)
+            const Settled settled = f(i);
+            const uint32_t taken = settled.open == 0 ? flags[i] : 0;
+            lanes[i] = taken != 0 ? settled.encoding : lanes[i];
+            flags[i] ^= taken;
         }
         return list_lanes(flags, n, listed);
     }
 
-    // Powers with small integral exponents that doubles hold: ties, above all. Clears their flags.
+    // The exponents that power_by_products takes. Returns whether one is a flagged lane's.
     template <typename Y>
-    void settle_exact(const float* x, const Y* y, int n) {
-        alignas(64) double whole[tile_size];
+    bool find_products(const Y* y, int n, const int* listed, int count, double* whole) const {
+        if (are_few(count, n)) {
+            for (int j = 0; j < count; ++j) whole[listed[j]] = product_exponent(y[listed[j]]);
+            return count > 0;
+        }
         uint32_t any = 0;
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
             whole[i] = product_exponent(y[i]);
             any |= whole[i] > 0 ? flags[i] : 0;
         }
-        if (!any) return;
-        any = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            ProductPower power = power_by_products(absolute(x[i]), whole[i]);
-            uint32_t encoding = round_once<type>(power.value), flag = power.lost == 0 ? 0 : flags[i];
-            lanes[i] = flag == flags[i] ? lanes[i] : encoding;
-            flags[i] = flag;
-            any |= flag;
-        }
-        any_flag = any;
+        return any != 0;
     }
 
-    // The same for the lanes listed, which are few. Returns how many are left in the list.
-    template <typename Y>
-    int settle_exact(const float* x, const Y* y, int* listed, int count) {
-        int left = 0;
-        for (int j = 0; j < count; ++j) {
-            const int i = listed[j];
-            const ProductPower power = power_by_products(absolute(x[i]), product_exponent(y[i]));
-            if (power.lost == 0) lanes[i] = round_once<type>(power.value);
-            else listed[left++] = i;
-        }
-        return left;
-    }
-
-private:
     // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the next
     // boundary is, and few tiles have one that is nearer than the greatest error.
     void fill_normal(const double* t, int n) {

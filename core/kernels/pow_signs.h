@@ -2,6 +2,8 @@
 // loops, a tile at a time.
 #pragma once
 
+#include <concepts>
+
 #include "../codec.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -9,9 +11,9 @@ namespace halfulp::HALFULP_ISA {
 HALFULP_INLINE constexpr double absolute(double value) { return __builtin_fabs(value); }
 HALFULP_INLINE constexpr float absolute(float value) { return __builtin_fabsf(value); }
 
-// The unsigned integer of a float's or a double's width.
-template <typename Real>
-using Word = std::conditional_t<sizeof(Real) == 4, uint32_t, uint64_t>;
+// The unsigned integer of a number's width.
+template <typename Number>
+using Word = std::conditional_t<sizeof(Number) == 4, uint32_t, uint64_t>;
 
 template <typename Real>
 HALFULP_INLINE constexpr Word<Real> word_of(Real value) {
@@ -24,7 +26,12 @@ HALFULP_INLINE constexpr uint32_t lesser(uint32_t a, uint32_t b) { return a < b 
 // What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
 static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
 
-template <typename Real>
+template <std::integral Integer>
+HALFULP_INLINE Word<Integer> parity_of(Integer y) {
+    return static_cast<Word<Integer>>(y & 1);
+}
+
+template <std::floating_point Real>
 HALFULP_INLINE Word<Real> parity_of(Real y) {
     constexpr Real all_integral = sizeof(Real) == 4 ? Real(0x1p23) : Real(0x1p52);  // every number from here on is
     Real magnitude = absolute(y), shifted = magnitude + all_integral;
@@ -53,7 +60,12 @@ static constexpr uint32_t zero_power = 0, one_power = 1, infinite_power = 2, nan
 // What matters of an exponent for special values, as bits of a number, so that vector lanes hold them.
 static constexpr uint32_t zero_exponent = 1, infinite_exponent = 2, nan_exponent = 4, negative_exponent = 8;
 
-template <typename Real>
+template <std::integral Integer>
+HALFULP_INLINE Word<Integer> kinds_of(Integer y) {
+    return (y == 0 ? zero_exponent : 0) | (y < 0 ? negative_exponent : 0);
+}
+
+template <std::floating_point Real>
 HALFULP_INLINE Word<Real> kinds_of(Real y) {
     constexpr Word<Real> infinity = word_of(Real(__builtin_inf()));
     Word<Real> magnitude = word_of(absolute(y));
@@ -135,6 +147,11 @@ static bool any_not_finite(const double* y, int n) {
     DoubleBits of_y;
     for (int i = 0; i < n; ++i) of_y.add(y[i]);  // vector loop
     return of_y.not_finite();
+}
+
+template <std::integral Integer>
+static bool any_not_finite(const Integer*, int) {
+    return false;
 }
 
 // Below all_normal for a positive normal float, and only for such a one.

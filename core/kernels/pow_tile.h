@@ -11,17 +11,18 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Exponents as the phases take them: floats, doubles, or doubles with what 64-bit integers beyond 2^53 have left of
-// them.
-template <typename Real>
+// Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
+// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or infinity,
+// or is one of their fixed points.)
+template <typename Number>
 struct Exponents {
-    const Real* values;
+    const Number* values;
 
-    Real high(int i) const { return values[i]; }
+    double high(int i) const { return static_cast<double>(values[i]); }
     double low(int) const { return 0; }
-    Word<Real> parity(int i) const { return parity_of(values[i]); }
-    Word<Real> kinds(int i) const { return kinds_of(values[i]); }
-    Dyadic dyadic(int i) const { return dyadic_of(values[i]); }
+    Word<Number> parity(int i) const { return parity_of(values[i]); }
+    Word<Number> kinds(int i) const { return kinds_of(values[i]); }
+    Dyadic dyadic(int i) const { return dyadic_of(high(i)); }
 };
 
 struct PairExponents {
@@ -162,15 +163,8 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     });
     if constexpr (type != Element::float32)
         if (!power.round(out, contents.negative || contents.special, n)) return;
-    if (power.any_flag && !options.scale_bias) power.clear_floats(y, n);
     int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
-    if (type != Element::float32 && power.error != 0 && count > 0) count = power.settle_by_doubles(n, listed, count);
-    if (count > n / few_of) {
-        power.settle_exact(x, y, n);
-        count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
-    } else {
-        count = power.settle_exact(x, y, listed, count);
-    }
+    if (count > 0) count = power.settle(x, y, !options.scale_bias, n, listed, count);
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
