@@ -228,10 +228,14 @@ int Loop::fastest_axis(const View& view) const {
 }
 
 // Where an input runs along another axis than the output, a square tile uses whole cache lines of both; and a panel, a
-// square's width of rows that are as long as a tile, besides leaves the other operands where they are.
+// square's width of rows that are as long as a tile, besides leaves the other operands where they are. Panels follow each
+// other along that input's axis, on the same pages of it.
 void Loop::choose_tile() {
     int last = shape_.dims - 1;
-    for (int i = 0; i <= last; ++i) tile_extent_[i] = 1;
+    for (int i = 0; i <= last; ++i) {
+        tile_extent_[i] = 1;
+        order_[i] = i;
+    }
     int crossing = -1;
     for (int operand : {role_x, role_y}) {
         const View& view = views_[operand];
@@ -250,6 +254,7 @@ void Loop::choose_tile() {
         take(last, tile_size);
         take(crossing, panel_rows);
         is_panel_ = true;
+        std::rotate(order_ + crossing, order_ + crossing + 1, order_ + shape_.dims);
     } else if (crossing >= 0) {
         take(last, panel_rows);
         take(crossing, tile_size / tile_extent_[last]);
@@ -324,19 +329,21 @@ private:
 
     void seek(ptrdiff_t tile) {
         for (int i = loop_.shape_.dims - 1; i >= 0; --i) {
-            position_[i] = tile % loop_.tiles_along_[i];
-            tile /= loop_.tiles_along_[i];
-            move(i, position_[i]);
+            const int axis = loop_.order_[i];
+            position_[axis] = tile % loop_.tiles_along_[axis];
+            tile /= loop_.tiles_along_[axis];
+            move(axis, position_[axis]);
         }
     }
 
     // To the next tile, or from the last one back to the first.
     void advance() {
         for (int i = loop_.shape_.dims - 1; i >= 0; --i) {
-            move(i, 1);
-            if (++position_[i] < loop_.tiles_along_[i]) return;
-            move(i, -position_[i]);
-            position_[i] = 0;
+            const int axis = loop_.order_[i];
+            move(axis, 1);
+            if (++position_[axis] < loop_.tiles_along_[axis]) return;
+            move(axis, -position_[axis]);
+            position_[axis] = 0;
         }
     }
 

@@ -62,6 +62,7 @@ private:
     int tile_axis_[max_tile_axes];     // which axes the box spans, the output's fastest last
     ptrdiff_t tile_extent_[max_dims];  // 1 on the other axes
     ptrdiff_t tiles_along_[max_dims];
+    int order_[max_dims];  // of the axes, that along which tiles follow each other last
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t tile_count_ = 1;
     bool is_far_ = false;   // whether memory is worth asking for early
