@@ -174,15 +174,13 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
 // Some lanes of operands of float64, one after the other.
 struct SomeLanes {
     alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[tile_size + 1];
-    int lane[tile_size + 1], count = 0;
+    int lane[tile_size + 1];
 
-    // Adds a lane if it is wanted, without a branch, which no processor could foresee.
-    void add(const double* all_x, PairExponents y, int i, bool wanted) {
-        x[count] = all_x[i];
-        y_high[count] = y.high(i);
-        y_low[count] = y.low(i);
-        lane[count] = i;
-        count += wanted;
+    void put(int k, const double* all_x, PairExponents y, int i) {
+        x[k] = all_x[i];
+        y_high[k] = y.high(i);
+        y_low[k] = y.low(i);
+        lane[k] = i;
     }
     PairExponents y() const { return {y_high, y_low}; }
 };
@@ -214,9 +212,13 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
     }
     if (!any_far) return any != 0;
     SomeLanes far;
-    for (int i = 0; i < n; ++i) far.add(x, y, i, is_far(i) != 0);
-    pair_phase(far.x, far.y(), target, least, greatest, far.count);
-    for (int j = 0; j < far.count; ++j) put(far.lane[j], {least[j], greatest[j]});
+    int count = 0;
+    for (int i = 0; i < n; ++i) {
+        far.put(count, x, y, i);
+        count += is_far(i) != 0;  // no branch, which no processor could foresee
+    }
+    pair_phase(far.x, far.y(), target, least, greatest, count);
+    for (int j = 0; j < count; ++j) put(far.lane[j], {least[j], greatest[j]});
     return true;
 }
 
@@ -232,7 +234,7 @@ static void resolve(const double* x, PairExponents y, bool any_special, uint64_t
     alignas(64) double least[tile_size], greatest[tile_size];
     constexpr ElementRow type = row(Element::float64);
     SomeLanes some;
-    int left[tile_size], left_count = 0;
+    int some_count = 0, left[tile_size], left_count = 0;
     const auto settle = [&](int i, uint64_t magnitude) {
         out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
@@ -242,10 +244,10 @@ static void resolve(const double* x, PairExponents y, bool any_special, uint64_t
         Magnitude exact;
         if (may_be_tie(x[i], y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
             settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
-        else some.add(x, y, i, true);
+        else some.put(some_count++, x, y, i);
     }
-    triple_phase(some.x, some.y(), least, greatest, some.count);
-    for (int j = 0; j < some.count; ++j) {
+    triple_phase(some.x, some.y(), least, greatest, some_count);
+    for (int j = 0; j < some_count; ++j) {
         if (least[j] == greatest[j]) settle(some.lane[j], bits_of(least[j]));
         else left[left_count++] = some.lane[j];
     }

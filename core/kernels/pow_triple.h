@@ -27,9 +27,10 @@ HALFULP_INLINE Triple normalized(double a, double b, double c) {
     return {high.high, rest.high, rest.low};
 }
 
-HALFULP_INLINE Triple sum(const Triple& x, const Triple& y) {
-    DoubleDouble first = two_sum(x.a, y.a), second = two_sum(x.b, y.b), carry = two_sum(first.low, second.high);
-    return normalized(first.high, carry.high, carry.low + (second.low + (x.c + y.c)));
+// For x = 0 or |x| > |y|.
+HALFULP_INLINE Triple sum(double x, const Triple& y) {
+    DoubleDouble first = fast_two_sum(x, y.a), carry = two_sum(first.low, y.b);
+    return normalized(first.high, carry.high, carry.low + y.c);
 }
 
 HALFULP_INLINE Triple product(const Triple& x, const Triple& y) {
@@ -120,20 +121,28 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
     for (int i = 0; i < n; ++i) {  // vector loop
         TripleQuotient quotient = quotient_triple(absolute(x[i]));
         s.store(i, quotient.s);
-        z.store(i, product(quotient.s, quotient.s));
         e[i] = quotient.e;
     }
-    for (int i = 0; i < n; ++i) {  // vector loop
+    for (int i = 0; i < n; ++i) z.store(i, product(s[i], s[i]));  // vector loop
+    for (int i = 0; i < n; ++i) {                                 // vector loop
         DoubleDouble tail = {polynomial(constants::log2_triple, z.a[i]), 0};
-        DoubleDouble rest = horner<0, 9>(constants::log2_triple_pairs, tail, {z.a[i], z.b[i]});
+        DoubleDouble rest = horner<4, 9>(constants::log2_triple_pairs, tail, {z.a[i], z.b[i]});
         high[i] = rest.high;
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<0, 2>(constants::log2_triple_triples, normalized(high[i], low[i], 0), z[i]));
+        DoubleDouble rest = horner<0, 4>(constants::log2_triple_pairs, {high[i], low[i]}, {z.a[i], z.b[i]});
+        high[i] = rest.high;
+        low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        t.store(i, sum({e[i], 0, 0}, product(s[i], z[i])));
+        t.store(i, horner<1, 2>(constants::log2_triple_triples, normalized(high[i], low[i], 0), z[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<0, 1>(constants::log2_triple_triples, t[i], z[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.store(i, sum(e[i], product(s[i], z[i])));
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         t.store(i, product(t[i], {y.high(i), y.low(i), 0}));
@@ -142,16 +151,27 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         double k = (t.a[i] + round_magic) - round_magic;
         Triple fraction = normalized(t.a[i] - k, t.b[i], t.c[i]);
         DoubleDouble tail = {polynomial(constants::exp2_triple, fraction.a), 0};
-        DoubleDouble rest = horner<0, 11>(constants::exp2_triple_pairs, tail, {fraction.a, fraction.b});
+        DoubleDouble rest = horner<6, 11>(constants::exp2_triple_pairs, tail, {fraction.a, fraction.b});
         r.store(i, fraction);
         high[i] = rest.high;
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<2, 4>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]));
+        DoubleDouble rest = horner<0, 6>(constants::exp2_triple_pairs, {high[i], low[i]}, {r.a[i], r.b[i]});
+        high[i] = rest.high;
+        low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<0, 2>(constants::exp2_triple_triples, z[i], r[i]));
+        z.store(i, horner<3, 4>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<2, 3>(constants::exp2_triple_triples, z[i], r[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<1, 2>(constants::exp2_triple_triples, z[i], r[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        z.store(i, horner<0, 1>(constants::exp2_triple_triples, z[i], r[i]));
     }
     for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
         double size = absolute(t.a[i]);
