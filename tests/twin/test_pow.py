@@ -93,3 +93,17 @@ def test_constant_exponent_with_a_formula(x_name, exponent, seed):
     }
     parts = [Part(name, kind, np.full(len(kind), exponent, dtype)) for name, kind in kinds.items()]
     assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), reference.pow, seed)
+
+
+@pytest.mark.parametrize("exponent", [*FORMULAS, 2.5, -3])
+@pytest.mark.parametrize("x_name", ["float16", "bfloat16"])
+def test_every_base_of_16_bits(x_name, exponent):
+    """By an array of exponents, by formulas whole block by whole block, and looked up, as large arrays are."""
+    dtype = TYPES[x_name].dtype
+    x = np.arange(1 << 16).astype(np.uint16).view(dtype)
+    y = dtype.type(exponent)
+    expected = bits(hu.pow(x, np.full(x.shape, y)))
+    for size in (7, 33, 4096):
+        pieces = [hu.pow(x[i : i + size], y) for i in range(0, x.size, size)]
+        assert np.array_equal(bits(np.concatenate(pieces)), expected)
+    assert np.array_equal(bits(hu.pow(np.tile(x, 5), y)), np.tile(expected, 5))
