@@ -342,8 +342,7 @@ template <Element type, bool one_slope>
 void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
               int n) {
     if constexpr (type == Element::float16) return prelu_half<one_slope>(x, slope, out, n);
-    if constexpr (type == Element::bfloat16)
-        if (prelu_bfloat16<one_slope>(x, slope, out, n)) return;
+    if constexpr (type == Element::bfloat16) return prelu_bfloat16<one_slope>(x, slope, out, n);
     if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers don't move its decoding out
         alignas(64) Storage<type> slopes[block_size];
         for (int i = 0; i < n; ++i) slopes[i] = *slope;

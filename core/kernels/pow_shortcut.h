@@ -1,8 +1,9 @@
 // Powers with a constant exponent that has a formula of a few operations.
 //
 //   exact       x^2, x^(1/2), 1/x: single operations, which IEEE 754 rounds correctly. To a shorter type the result is
-//               rounded a second time: a square of 16 bits is exact, and a root's or a quotient's distance from a
-//               boundary is more than float's rounding (24 bits are at least twice float16's 11 and 2 more)
+//               rounded a second time: a square of 16 bits is exact, or so small that it goes to zero (see prelu.h), and
+//               a root's or a quotient's distance from a boundary is more than float's rounding (24 bits are at least
+//               twice float16's 11 and 2 more)
 //   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a float
 //               that makes up for p's error. In 32-bit lanes, twice as many as double's
 //   by doubles  where floats are not fused, and for blocks of which the pairs leave anything undecided
@@ -194,16 +195,12 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
 // The same of float16 or bfloat16, by a single operation on floats.
 template <Shortcut shortcut, Element type>
 static bool fill_short_by_shortcut(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
-    // A square of a bfloat16 that is below float's normal range would be rounded twice; but a zero may be.
-    constexpr bool may_underflow = type == Element::bfloat16 && shortcut == Shortcut::square;
-    constexpr uint16_t least_base = word_of(0x1p-62f) >> 16;
-    uint16_t greatest = 0, least = 0xffff;
+    uint16_t greatest = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
         const uint16_t base = magnitude_of<shortcut>(x[i]);
         greatest = greatest > base ? greatest : base;
-        if (may_underflow) least = least < uint16_t(base - 1) ? least : uint16_t(base - 1);
     }
-    if (greatest > row(type).overflow || (may_underflow && least < least_base)) return false;
+    if (greatest > row(type).overflow) return false;
     const auto power = [](auto base) { return exact_power_of<shortcut>(base); };
     if constexpr (type == Element::float16) {
         map_half(x, powers, n, power);
