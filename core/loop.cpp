@@ -9,8 +9,9 @@
 
 namespace halfulp {
 
-// Shares are small enough that a thread comes back ten times a second even at a microsecond an element.
-static constexpr ptrdiff_t elements_a_share = 1 << 14;
+// Shares are small enough that a thread comes back ten times a second even at a microsecond an element, and otherwise large
+// enough that their beginnings don't count.
+static constexpr ptrdiff_t slow_share = 1 << 14, quick_share = 1 << 16;
 // Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
 static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 64 << 20;
 static constexpr ptrdiff_t cache_line = 64;
@@ -67,6 +68,11 @@ struct Box {
         }
     }
 };
+
+// Sizes of items are powers of two.
+inline bool is_aligned(const char* data, const View& view) {
+    return (reinterpret_cast<uintptr_t>(data) & static_cast<uintptr_t>(view.item_size - 1)) == 0;
+}
 
 // The rows of a square tile are short, and of few lengths: a call of memcpy would cost more than the copy.
 inline void copy_row(char* to, const char* from, size_t bytes) {
@@ -353,35 +359,47 @@ private:
     }
 
     void run_tile() {
-        int n = 1;
-        Box boxes[role_count];
+        ptrdiff_t extent[max_tile_axes] = {};
+        bool as_before = true;
         for (int i = 0; i < loop_.tile_axes_; ++i) {
-            int axis = loop_.tile_axis_[i];
-            ptrdiff_t left = loop_.shape_.extent[axis] - position_[axis] * loop_.tile_extent_[axis];
-            ptrdiff_t extent = std::min(loop_.tile_extent_[axis], left);
-            n *= static_cast<int>(extent);
-            for (int k = 0; k < role_count; ++k) {
-                boxes[k].extent[i] = extent;
-                boxes[k].stride[i] = loop_.views_[k].strides[axis];
-            }
+            const int axis = loop_.tile_axis_[i];
+            const ptrdiff_t left = loop_.shape_.extent[axis] - position_[axis] * loop_.tile_extent_[axis];
+            extent[i] = std::min(loop_.tile_extent_[axis], left);
+            as_before &= extent[i] == tile_.extent[i];
         }
-        for (int k = 0; k < role_count; ++k) boxes[k].axes = loop_.tile_axes_;
+        if (!as_before) lay_out(extent);
         char* data[role_count];
         for (int k = 0; k < role_count; ++k) data[k] = loop_.views_[k].data + offset_[k];
         advance();
-        if (loop_.is_panel_) return run_panel(boxes, data);
-        const bool one_y = boxes[role_y].is_one();
-        if (one_y) boxes[role_y] = {1, {1}, {0}};
+        if (loop_.is_panel_) return run_panel(tile_.boxes, data);
         const void* inputs[2];
-        for (int k : {role_x, role_y}) inputs[k] = load(k, boxes[k], data[k]);
-        const View& out = loop_.views_[role_out];
-        char* target = data[role_out];
-        if (is_direct(boxes[role_out], out, target)) {
-            compute(inputs[role_x], inputs[role_y], one_y, target, n);
+        for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, tile_.boxes[k], data[k]);
+        if (is_direct(role_out, data[role_out])) {
+            compute(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n);
         } else {
-            f_(inputs[role_x], inputs[role_y], one_y, buffer_[role_out], n);
-            copy_box<false>(boxes[role_out], out, target, buffer_[role_out]);
+            f_(inputs[role_x], inputs[role_y], tile_.one_y, buffer_[role_out], tile_.n);
+            copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], buffer_[role_out]);
         }
+    }
+
+    void lay_out(const ptrdiff_t (&extent)[max_tile_axes]) {
+        std::copy_n(extent, max_tile_axes, tile_.extent);
+        tile_.n = 1;
+        for (Box& box : tile_.boxes) box.axes = loop_.tile_axes_;
+        for (int i = 0; i < loop_.tile_axes_; ++i) {
+            tile_.n *= static_cast<int>(extent[i]);
+            for (int k = 0; k < role_count; ++k) {
+                tile_.boxes[k].extent[i] = extent[i];
+                tile_.boxes[k].stride[i] = loop_.views_[k].strides[loop_.tile_axis_[i]];
+            }
+        }
+        tile_.one_y = !loop_.is_panel_ && tile_.boxes[role_y].is_one();
+        if (tile_.one_y) tile_.boxes[role_y] = {1, {1}, {0}};
+        for (int k = 0; k < role_count; ++k) {
+            const View& view = loop_.views_[k];
+            tile_.packed[k] = !view.swapped && tile_.boxes[k].is_packed(view.item_size);
+        }
+        loaded_[role_x] = loaded_[role_y] = nullptr;
     }
 
     // Row by row, or several at a time where they follow one another. What does not lie in rows goes by way of the
@@ -421,48 +439,42 @@ private:
     }
 
     static bool has_direct_rows(const Box& box, const View& view, const char* data) {
-        const uintptr_t size = static_cast<uintptr_t>(view.item_size);
-        return !view.swapped && box.stride[1] == view.item_size && reinterpret_cast<uintptr_t>(data) % size == 0 &&
-               static_cast<uintptr_t>(box.stride[0]) % size == 0;
+        return !view.swapped && box.stride[1] == view.item_size && is_aligned(data, view) &&
+               box.stride[0] % view.item_size == 0;
     }
 
-    static bool is_direct(const Box& box, const View& view, const char* data) {
-        return !view.swapped && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(view.item_size) == 0 &&
-               box.is_packed(view.item_size);
-    }
-
-    const void* load(int operand, const Box& box, char* data) {
-        const View& view = loop_.views_[operand];
-        return is_direct(box, view, data) ? data : gather(operand, box, data);
+    bool is_direct(int operand, const char* data) const {
+        return tile_.packed[operand] && is_aligned(data, loop_.views_[operand]);
     }
 
     const char* gather(int operand, const Box& box, char* data) {
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        Loaded loaded{data, {}};
-        std::copy_n(box.extent, box.axes, loaded.extent);
-        if (loaded != loaded_[operand]) copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
-        loaded_[operand] = loaded;
+        if (data != loaded_[operand]) copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
+        loaded_[operand] = data;
         return buffer_[operand];
     }
 
-    // What an operand's buffer holds: tiles at the edges begin where others do, and may have as many elements.
-    struct Loaded {
-        const char* data;
-        ptrdiff_t extent[max_tile_axes];
-        bool operator==(const Loaded&) const = default;
+    // What tiles of the same extents have in common.
+    struct Tile {
+        ptrdiff_t extent[max_tile_axes] = {};
+        int n;
+        Box boxes[role_count];
+        bool packed[role_count];
+        bool one_y;
     };
 
     const Loop& loop_;
     const TileFunction& f_;
+    Tile tile_;
     ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
-    Loaded loaded_[2] = {};
+    const char* loaded_[2] = {};         // what the buffers hold, of an operand's tile as they are laid out
     StreamedOutput streamed_;
     alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };
 
-Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, bool bound_by_memory)
-    : shape_(shape), views_{x, y, out} {
+Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace)
+    : shape_(shape), views_{x, y, out}, elements_a_share_(pace == Pace::memory ? quick_share : slow_share) {
     for (int i = 0; i < shape.dims; ++i) {
         if (shape.extent[i] != 0) continue;
         tile_count_ = 0;
@@ -476,7 +488,7 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, bo
     }
     const ptrdiff_t size = bytes();
     is_far_ = size >= near_caches_hold;
-    streams_ = bound_by_memory && size >= far_more_than_caches_hold;
+    streams_ = pace != Pace::arithmetic && size >= far_more_than_caches_hold;
     choose_tile();
 }
 
@@ -502,14 +514,12 @@ bool Loop::is_flat() const {
     for (int k = 0; k < role_count; ++k) {
         const View& view = views_[k];
         if (view.strides[0] == 0 && k != role_out) continue;
-        if (view.swapped || view.strides[0] != view.item_size ||
-            reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(view.item_size) != 0)
-            return false;
+        if (view.swapped || view.strides[0] != view.item_size || !is_aligned(view.data, view)) return false;
     }
     return true;
 }
 
-ptrdiff_t Loop::tiles_of_share() const { return elements_a_share / tile_elements_; }
+ptrdiff_t Loop::tiles_of_share() const { return elements_a_share_ / tile_elements_; }
 
 ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_of_share() - 1) / tiles_of_share(); }
 

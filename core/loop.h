@@ -30,12 +30,14 @@ enum Role { role_x, role_y, role_out, role_count };
 // Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out.
 using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n)>;
 
+// What f spends an element's time on: arithmetic, up to a microsecond; memory, for most elements; memory, for all.
+enum class Pace { arithmetic, mostly_memory, memory };
+
 // out[i] = f(x[i], y[i]) for every index of a shape, cut into shares that may run in any order on any threads.
 // `out` may be the very same view as an input, but may not overlap one otherwise.
 class Loop {
 public:
-    // `bound_by_memory` where f takes no longer than memory does.
-    Loop(const Shape& shape, const View& x, const View& y, const View& out, bool bound_by_memory);
+    Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace);
 
     // 0 where there are no elements.
     ptrdiff_t share_count() const;
@@ -64,6 +66,7 @@ private:
     ptrdiff_t tiles_along_[max_dims];
     int order_[max_dims];  // of the axes, that along which tiles follow each other last
     ptrdiff_t tile_elements_ = 1;
+    ptrdiff_t elements_a_share_;
     ptrdiff_t tile_count_ = 1;
     bool is_far_ = false;   // whether memory is worth asking for early
     bool streams_ = false;  // whether the output is stored past the caches, where its tiles are packed

@@ -172,17 +172,18 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     TileFunction tile;
     PowerTable table;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    bool bound_by_memory =
-        kernel == Kernel::prelu || (!options.scale_bias && kernels.bound_by_memory(type, y_type, one_y));
+    Pace pace = Pace::arithmetic;
+    if (!options.scale_bias && kernels.bound_by_memory(type, y_type, one_y)) pace = Pace::mostly_memory;
     if (kernel == Kernel::prelu) {
+        pace = Pace::memory;
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
         };
-    } else if (one_y != nullptr && row(type).is_float && row(type).size == 2 && !bound_by_memory &&
+    } else if (one_y != nullptr && row(type).is_float && row(type).size == 2 && pace == Pace::arithmetic &&
                PyArray_SIZE(target) >= PowerTable::worthwhile) {
         FpEnvironment default_environment;
         table.fill(kernels, options, type, y_type, one_y);
-        bound_by_memory = true;
+        pace = Pace::memory;
         tile = [&](const void* a, const void*, bool, void* to, int n) {
             table.look_up(static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
         };
@@ -194,8 +195,8 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         };
     }
 
-    const Loop loop(shape, views[0], views[1], views[2], bound_by_memory);
-    if (loop.share_count() <= 1) {  // at most some ten thousand elements: not worth giving up the interpreter for
+    const Loop loop(shape, views[0], views[1], views[2], pace);
+    if (loop.share_count() <= 1) {  // too little to give up the interpreter for
         if (loop.share_count() == 1) loop.run_share(0, tile);
         return out;
     }

@@ -163,7 +163,9 @@ void Node::compute(KernelContext* context) const {
 
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
+    Pace pace = Pace::arithmetic;
     if (kernel_ == Kernel::prelu) {
+        pace = Pace::memory;
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type_, a, b, one_b, to, n);
         };
@@ -173,11 +175,11 @@ void Node::compute(KernelContext* context) const {
             options.constant_exponent = one_b;
             kernels.pow(options, type, y_type, a, b, to, n);
         };
+        const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
+        if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) pace = Pace::mostly_memory;
     }
-    const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
     const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),
-                    view(type_, target, shape, dims),
-                    kernel_ == Kernel::prelu || kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr));
+                    view(type_, target, shape, dims), pace);
     struct Work {
         const Loop& loop;
         const TileFunction& tile;
