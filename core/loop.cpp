@@ -371,9 +371,9 @@ private:
         char* data[role_count];
         for (int k = 0; k < role_count; ++k) data[k] = loop_.views_[k].data + offset_[k];
         advance();
-        if (loop_.is_panel_) return run_panel(tile_.boxes, data);
+        if (loop_.is_panel_) return run_panel(data);
         const void* inputs[2];
-        for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, tile_.boxes[k], data[k]);
+        for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, data[k]);
         if (is_direct(role_out, data[role_out])) {
             compute(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n);
         } else {
@@ -393,8 +393,8 @@ private:
                 tile_.boxes[k].stride[i] = loop_.views_[k].strides[loop_.tile_axis_[i]];
             }
         }
-        tile_.one_y = !loop_.is_panel_ && tile_.boxes[role_y].is_one();
-        if (tile_.one_y) tile_.boxes[role_y] = {1, {1}, {0}};
+        tile_.one_y = tile_.boxes[role_y].is_one();
+        if (tile_.one_y && !loop_.is_panel_) tile_.boxes[role_y] = {1, {1}, {0}};
         for (int k = 0; k < role_count; ++k) {
             const View& view = loop_.views_[k];
             tile_.packed[k] = !view.swapped && tile_.boxes[k].is_packed(view.item_size);
@@ -404,9 +404,9 @@ private:
 
     // Row by row, or several at a time where they follow one another. What does not lie in rows goes by way of the
     // buffers. The position is the next panel's.
-    void run_panel(const Box (&boxes)[role_count], char* const (&data)[role_count]) {
+    void run_panel(char* const (&data)[role_count]) {
+        const auto& boxes = tile_.boxes;
         const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
-        const bool one_y = boxes[role_y].is_one();
         bool in_rows[role_count], packed = true;
         char* first[role_count];
         ptrdiff_t strides[role_count];
@@ -416,7 +416,7 @@ private:
             strides[k] = in_rows[k] ? boxes[k].stride[0] : packed_stride;
             first[k] = in_rows[k] ? data[k] : buffer_[k];
             packed &= strides[k] == packed_stride;
-            if (!in_rows[k] && k != role_out) gather(k, boxes[k], data[k]);
+            if (!in_rows[k] && k != role_out) gather(k, data[k]);
         }
         const ptrdiff_t step = packed ? std::min(rows, block_size / length) : 1;
         for (ptrdiff_t i = 0; i < rows; i += step) {
@@ -431,7 +431,7 @@ private:
                         prefetch_far(next + j * boxes[k].stride[1], rows * boxes[k].stride[0]);
                 }
             }
-            f_(first[role_x] + i * strides[role_x], first[role_y] + i * strides[role_y], one_y,
+            f_(first[role_x] + i * strides[role_x], first[role_y] + i * strides[role_y], tile_.one_y,
                first[role_out] + i * strides[role_out], static_cast<int>((end - i) * length));
         }
         if (!in_rows[role_out])
@@ -447,9 +447,10 @@ private:
         return tile_.packed[operand] && is_aligned(data, loop_.views_[operand]);
     }
 
-    const char* gather(int operand, const Box& box, char* data) {
+    const char* gather(int operand, char* data) {
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand]) copy_box<true>(box, loop_.views_[operand], data, buffer_[operand]);
+        if (data != loaded_[operand])
+            copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, buffer_[operand]);
         loaded_[operand] = data;
         return buffer_[operand];
     }

@@ -9,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "dispatch.h"
 #include "fp_environment.h"
@@ -172,10 +171,10 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     TileFunction tile;
     PowerTable table;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    Pace pace = Pace::arithmetic;
-    if (!options.scale_bias && kernels.bound_by_memory(type, y_type, one_y)) pace = Pace::mostly_memory;
+    Pace pace = kernel == Kernel::prelu ? Pace::memory : Pace::arithmetic;
+    if (kernel != Kernel::prelu && !options.scale_bias && kernels.bound_by_memory(type, y_type, one_y))
+        pace = Pace::mostly_memory;
     if (kernel == Kernel::prelu) {
-        pace = Pace::memory;
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
         };

@@ -21,7 +21,6 @@ HALFULP_INLINE constexpr Word<Real> word_of(Real value) {
 }
 
 HALFULP_INLINE constexpr uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
-HALFULP_INLINE constexpr uint32_t lesser(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 // What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
 static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
