@@ -318,19 +318,10 @@ private:
         }
     }
 
-    // A streamed tile is cut where a cache line of the output begins, so that whole lines lie in the buffer's.
     void compute(const void* x, const void* y, bool one_y, char* target, int n) {
         if (!loop_.streams_) return f_(x, y, one_y, target, n);
-        const View* views = loop_.views_;
-        const int size = views[role_out].item_size;
-        const int past_line = static_cast<int>(reinterpret_cast<uintptr_t>(target) % cache_line);
-        for (int done = 0, part = std::min(past_line == 0 ? n : (static_cast<int>(cache_line) - past_line) / size, n);
-             done < n; done += part, part = n - done) {
-            f_(static_cast<const char*>(x) + done * views[role_x].item_size,
-               static_cast<const char*>(y) + (one_y ? 0 : done * views[role_y].item_size), one_y,
-               streamed_.room(target + done * size), part);
-            streamed_.written(static_cast<size_t>(part * size));
-        }
+        f_(x, y, one_y, streamed_.room(target), n);
+        streamed_.written(static_cast<size_t>(n * loop_.views_[role_out].item_size));
     }
 
     void seek(ptrdiff_t tile) {
