@@ -466,7 +466,17 @@ private:
 };
 
 Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace)
-    : shape_(shape), views_{x, y, out}, elements_a_share_(pace == Pace::memory ? quick_share : slow_share) {
+    : elements_a_share_(pace == Pace::memory ? quick_share : slow_share) {
+    // Only the axes that there are: to copy room for all 64 takes as long as the rest of a small call.
+    shape_.dims = shape.dims;
+    std::copy_n(shape.extent, shape.dims, shape_.extent);
+    const View* views[role_count] = {&x, &y, &out};
+    for (int k = 0; k < role_count; ++k) {
+        views_[k].data = views[k]->data;
+        views_[k].item_size = views[k]->item_size;
+        views_[k].swapped = views[k]->swapped;
+        std::copy_n(views[k]->strides, shape.dims, views_[k].strides);
+    }
     for (int i = 0; i < shape.dims; ++i) {
         if (shape.extent[i] != 0) continue;
         tile_count_ = 0;

@@ -17,12 +17,12 @@ struct View {
     char* data = nullptr;
     int item_size = 0;
     bool swapped = false;              // not in the machine's byte order
-    ptrdiff_t strides[max_dims] = {};  // in bytes, 0 where broadcast
+    ptrdiff_t strides[max_dims];  // in bytes, 0 where broadcast; those of the shape's axes count
 };
 
 struct Shape {
     int dims = 0;
-    ptrdiff_t extent[max_dims] = {};
+    ptrdiff_t extent[max_dims];
 };
 
 enum Role { role_x, role_y, role_out, role_count };
