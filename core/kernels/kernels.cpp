@@ -168,6 +168,7 @@ template <Element type>
     const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, ahead); };
     if (y != out) {  // which the later phases read again
         if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
+        if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
 #ifdef __AVX512DQ__  // which makes doubles of integers where the logarithms are multiplied
         if constexpr (type == Element::float32 || type == Element::float16 || type == Element::bfloat16) {
             if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
