@@ -129,16 +129,17 @@ struct Square {
 template <typename Word>
 bool gather_transposed(const Box& box, const char* data, void* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
-    if (box.axes != 2 || box.stride[0] != size || box.extent[0] % side != 0 || box.extent[1] % side != 0) return false;
+    const ptrdiff_t columns = box.extent[0], rows = box.extent[1], stride = box.stride[1];
+    if (box.axes != 2 || box.stride[0] != size || columns % side != 0 || rows % side != 0) return false;
     char* packed = static_cast<char*>(packed_words);
-    for (ptrdiff_t j = 0; j < box.extent[1]; j += side) {
-        for (ptrdiff_t i = 0; i < box.extent[0]; i += side) {
+    for (ptrdiff_t j = 0; j < rows; j += side) {
+        const char* from = data + j * stride;
+        char* to = packed + j * size;
+        for (ptrdiff_t i = 0; i < columns; i += side) {
             Square<Word> square;
-            for (ptrdiff_t k = 0; k < side; ++k)
-                std::memcpy(&square.rows[k], data + (j + k) * box.stride[1] + i * size, 16);
+            for (ptrdiff_t k = 0; k < side; ++k) std::memcpy(&square.rows[k], from + k * stride + i * size, 16);
             square.transpose();
-            for (ptrdiff_t k = 0; k < side; ++k)
-                std::memcpy(packed + ((i + k) * box.extent[1] + j) * size, &square.rows[k], 16);
+            for (ptrdiff_t k = 0; k < side; ++k) std::memcpy(to + (i + k) * rows * size, &square.rows[k], 16);
         }
     }
     return true;
