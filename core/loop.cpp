@@ -17,6 +17,8 @@ static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold
 static constexpr ptrdiff_t cache_line = 64;
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
+// Elements. A call for less takes longer than to copy it together with more.
+static constexpr ptrdiff_t worth_a_call = 128, worth_a_call_far = 64;
 
 namespace {
 
@@ -234,6 +236,16 @@ int Loop::fastest_axis(const View& view) const {
     return fastest;
 }
 
+// Whether an operand, which could stay where it is in rows along the last axis, leaves room between those along another.
+bool Loop::lies_in_rows_apart(int axis) const {
+    const int last = shape_.dims - 1;
+    for (const View& view : views_) {
+        if (view.swapped || view.strides[last] != view.item_size || view.strides[axis] == 0) continue;
+        if (view.strides[axis] != view.strides[axis + 1] * shape_.extent[axis + 1]) return true;
+    }
+    return false;
+}
+
 // Where an input runs along another axis than the output, a square tile uses whole cache lines of both; and a panel, a
 // square's width of rows that are as long as a tile, besides leaves the other operands where they are. Panels follow each
 // other along that input's axis, on the same pages of it.
@@ -266,11 +278,13 @@ void Loop::choose_tile() {
         take(last, panel_rows);
         take(crossing, tile_size / tile_extent_[last]);
     } else {
-        // Of long rows that have one y each, a tile takes no more than one.
+        // Of long rows that have one y each, a tile takes no more than one; nor of rows apart, which it would copy.
         const View& y = views_[role_y];
         const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
+        const bool long_rows = shape_.extent[last] >= (is_far_ ? worth_a_call_far : worth_a_call);
         for (int axis = last; axis >= 0 && count < max_tile_axes && room > 1; --axis) {
             if (one_y && y.strides[axis] != 0) break;
+            if (long_rows && axis < last && lies_in_rows_apart(axis)) break;
             take(axis, room);
         }
     }

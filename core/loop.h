@@ -54,6 +54,7 @@ private:
     ptrdiff_t room() const;
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
+    bool lies_in_rows_apart(int axis) const;
     void choose_tile();
     ptrdiff_t tiles_of_share() const;
 
