@@ -153,7 +153,20 @@ bool gather_transposed(const Box&, const char*, void*) {
 }
 #endif
 
-// Gathers (to packed) or scatters (from packed) a box of words; memcpy because they may be unaligned.
+// From a row to packed words, or back; memcpy because they may be unaligned.
+template <typename Word, bool gather, bool swapped>
+void copy_words(char* row, ptrdiff_t stride, char* packed, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; ++i) {
+        Word word;
+        std::memcpy(&word, gather ? row : packed, sizeof(Word));
+        if (swapped) word = byte_swap(word);
+        std::memcpy(gather ? packed : row, &word, sizeof(Word));
+        row += stride;
+        packed += sizeof(Word);
+    }
+}
+
+// Gathers (to packed) or scatters (from packed) a box of words.
 template <typename Word, bool gather>
 void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
     if (gather && !swapped && gather_transposed<Word>(box, data, packed_words)) return;
@@ -167,13 +180,10 @@ void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
             std::memcpy(&word, row, sizeof(Word));
             if (swapped) word = byte_swap(word);
             for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * sizeof(Word), &word, sizeof(Word));
+        } else if (swapped) {
+            copy_words<Word, gather, true>(row, stride, packed, n);
         } else {
-            for (ptrdiff_t i = 0; i < n; ++i) {
-                Word word;
-                std::memcpy(&word, gather ? row + i * stride : packed + i * sizeof(Word), sizeof(Word));
-                if (swapped) word = byte_swap(word);
-                std::memcpy(gather ? packed + i * sizeof(Word) : row + i * stride, &word, sizeof(Word));
-            }
+            copy_words<Word, gather, false>(row, stride, packed, n);
         }
         packed += sizeof(Word) * static_cast<size_t>(n);
     });
