@@ -38,21 +38,34 @@ HALFULP_INLINE uint32_t round_once(double magnitude) {
     }
 }
 
-// The lanes whose flag is set. Few are, as a rule: groups of 16 lanes that are side by side in vectors tell where.
+// The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in vectors
+// tell where.
 template <typename Flag>
 static int list_lanes(const Flag* flags, int n, int* listed) {
     constexpr int groups = 16;
-    alignas(64) Flag any[groups] = {};
-    for (int i = 0; i + groups <= n; i += groups)
-        for (int k = 0; k < groups; ++k) any[k] |= flags[i + k];
-    int whole = n - n % groups, count = 0;
+    alignas(64) Flag any[groups] = {}, any_zero[groups] = {};
+    const int whole = n - n % groups;
+    for (int i = 0; i < whole; i += groups) {
+        for (int k = 0; k < groups; ++k) {
+            any[k] |= flags[i + k];
+            any_zero[k] |= flags[i + k] == 0 ? 1 : 0;
+        }
+    }
+    int count = 0;
     const auto list = [&](int i) {
         listed[count] = i;
         count += flags[i] != 0;
     };
-    for (int k = 0; k < groups; ++k) {
-        if (any[k] == 0) continue;
-        for (int i = k; i < whole; i += groups) list(i);
+    Flag not_all = 0;
+    for (int k = 0; k < groups; ++k) not_all |= any_zero[k];
+    if (not_all == 0) {
+        for (int i = 0; i < whole; ++i) listed[i] = i;  // vector loop
+        count = whole;
+    } else {
+        for (int k = 0; k < groups; ++k) {
+            if (any[k] == 0) continue;
+            for (int i = k; i < whole; i += groups) list(i);
+        }
     }
     for (int i = whole; i < n; ++i) list(i);
     return count;

@@ -99,11 +99,11 @@ struct PairLogarithms {
 };
 
 // The pair phase: the interval's ends on the target's grid.
-template <typename X, typename Y>
+template <bool may_be_subnormal, typename X, typename Y>
 static void pair_phase(const X* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
     PairLogarithms t;
     const auto nothing = [] {};
-    t.fill<true>(x, y, n, nothing);
+    t.fill<may_be_subnormal>(x, y, n, nothing);
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = limited(t.high[i], target.most_t);
         t.low[i] = limited(t.low[i], 0x1p-40);
@@ -118,29 +118,43 @@ static void pair_phase(const X* x, Y y, const PairTarget& target, double* least,
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
-static void resolve(const float* x, Y y, Storage<type>* out, const int* listed, int count) {
+static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n, const int* listed,
+                    int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
-    int left[tile_size], left_count = 0;
-    for (int j = 0; j < count; ++j) {
-        x_some[j] = x[listed[j]];
-        y_some[j] = y.high(listed[j]);
-    }
-    pair_phase(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), least, greatest, count);
-    for (int j = 0; j < count; ++j) {
-        int i = listed[j];
-        if (is_special(x[i], y.kinds(i))) continue;
-        auto magnitude = static_cast<Storage<type>>(round_once<type>(least[j]));
-        if (least[j] != greatest[j]) {
-            if (!has_ties(y_some[j])) {
-                left[left_count++] = i;
-                continue;
-            }
-            // Of a tie's neighbours, the even one.
-            if (magnitude & 1) magnitude = static_cast<Storage<type>>(round_once<type>(greatest[j]));
+    alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
+    int undecided[tile_size + 1], left[tile_size], left_count = 0;
+    if (count == n) {  // which are listed in order
+        for (int j = 0; j < count; ++j) {  // vector loop
+            x_some[j] = x[j];
+            y_some[j] = y.high(j);
         }
-        out[i] = magnitude;
-        if (x[i] < 0)
-            out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
+    } else {
+        for (int j = 0; j < count; ++j) {
+            x_some[j] = x[listed[j]];
+            y_some[j] = y.high(listed[j]);
+        }
+    }
+    pair_phase<false>(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), least, greatest, count);
+    uint32_t any_open = 0;
+    for (int j = 0; j < count; ++j) {  // vector loop: avx512(most) avx2(most) neon(most)
+        magnitudes[j] = round_once<type>(least[j]);
+        open[j] = least[j] != greatest[j] ? 1 : 0;
+        any_open |= open[j];
+    }
+    for (int k = 0, open_count = any_open != 0 ? list_lanes(open, count, undecided) : 0; k < open_count; ++k) {
+        const int j = undecided[k];
+        if (!has_ties(y_some[j])) left[left_count++] = listed[j];
+        else if (magnitudes[j] & 1) magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
+    }
+    if (count == n && !contents.special && !contents.negative) {
+        for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop
+    } else {
+        for (int j = 0; j < count; ++j) {
+            const int i = listed[j];
+            if (contents.special && is_special(x[i], y.kinds(i))) continue;
+            out[i] = static_cast<Storage<type>>(
+                x[i] < 0 ? with_sign<type, uint64_t>(magnitudes[j], bits_of(x[i]), y.parity(i)) : magnitudes[j]);
+        }
     }
     resolve_exactly<type>(x, y, out, left, left_count);
 }
@@ -168,7 +182,7 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
-    if (count > 0) resolve<type>(x, Exponents<Y>{y}, out, listed, count);
+    if (count > 0) resolve<type>(contents, x, Exponents<Y>{y}, out, n, listed, count);
 }
 
 // Some lanes of operands of float64, one after the other.
@@ -195,7 +209,7 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
         flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
     };
     if (any_subnormal) {
-        pair_phase(x, y, target, least, greatest, n);
+        pair_phase<true>(x, y, target, least, greatest, n);
         for (int i = 0; i < n; ++i) put(i, {least[i], greatest[i]});
         return true;
     }
@@ -217,7 +231,7 @@ static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnor
         far.put(count, x, y, i);
         count += is_far(i) != 0;  // no branch, which no processor could foresee
     }
-    pair_phase(far.x, far.y(), target, least, greatest, count);
+    pair_phase<false>(far.x, far.y(), target, least, greatest, count);
     for (int j = 0; j < count; ++j) put(far.lane[j], {least[j], greatest[j]});
     return true;
 }
