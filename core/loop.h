@@ -16,7 +16,7 @@ inline constexpr int max_tile_axes = 4;
 struct View {
     char* data = nullptr;
     int item_size = 0;
-    bool swapped = false;              // not in the machine's byte order
+    bool swapped = false;         // not in the machine's byte order
     ptrdiff_t strides[max_dims];  // in bytes, 0 where broadcast; those of the shape's axes count
 };
 

@@ -123,7 +123,7 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
     int undecided[tile_size + 1], left[tile_size], left_count = 0;
-    if (count == n) {  // which are listed in order
+    if (count == n) {                      // which are listed in order
         for (int j = 0; j < count; ++j) {  // vector loop
             x_some[j] = x[j];
             y_some[j] = y.high(j);
@@ -144,7 +144,8 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
     for (int k = 0, open_count = any_open != 0 ? list_lanes(open, count, undecided) : 0; k < open_count; ++k) {
         const int j = undecided[k];
         if (!has_ties(y_some[j])) left[left_count++] = listed[j];
-        else if (magnitudes[j] & 1) magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
+        else if (magnitudes[j] & 1)
+            magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
     }
     if (count == n && !contents.special && !contents.negative) {
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop
