@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "dispatch.h"
 #include "fp_environment.h"
@@ -169,24 +170,27 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
-    PowerTable table;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
     Pace pace = kernel == Kernel::prelu ? Pace::memory : Pace::arithmetic;
     if (kernel != Kernel::prelu && !options.scale_bias && kernels.bound_by_memory(type, y_type, one_y))
         pace = Pace::mostly_memory;
+    PowerTable<uint8_t> powers_of_bytes;
+    PowerTable<uint16_t> powers_of_halves;
+    const auto looks_up_in = [&](auto& table) {
+        using Table = std::remove_reference_t<decltype(table)>;
+        if (row(type).size != Table::element_size || PyArray_SIZE(target) < Table::worthwhile) return false;
+        FpEnvironment default_environment;
+        table.fill(kernels, options, type, y_type, one_y);
+        pace = Pace::memory;
+        tile = [&table](const void* a, const void*, bool, void* to, int n) { table.look_up(a, to, n); };
+        return true;
+    };
     if (kernel == Kernel::prelu) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             kernels.prelu(type, a, b, one_b, to, n);
         };
-    } else if (one_y != nullptr && row(type).is_float && row(type).size == 2 && pace == Pace::arithmetic &&
-               PyArray_SIZE(target) >= PowerTable::worthwhile) {
-        FpEnvironment default_environment;
-        table.fill(kernels, options, type, y_type, one_y);
-        pace = Pace::memory;
-        tile = [&](const void* a, const void*, bool, void* to, int n) {
-            table.look_up(static_cast<const uint16_t*>(a), static_cast<uint16_t*>(to), n);
-        };
-    } else {
+    } else if (one_y == nullptr || !row(type).is_float || pace != Pace::arithmetic ||
+               !(looks_up_in(powers_of_bytes) || looks_up_in(powers_of_halves))) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             PowOptions of_tile = options;
             of_tile.constant_exponent = one_b;

@@ -165,9 +165,12 @@ template <Element type>
             // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
+    // Shorter types take their exponents as doubles only: half the code, for a tenth of the time.
+    constexpr bool takes_floats = row(type).bits >= 16;
     const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, ahead); };
     if (y != out) {  // which the later phases read again
-        if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
+        if constexpr (takes_floats)
+            if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
         if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
 #ifdef __AVX512DQ__  // which makes doubles of integers where the logarithms are multiplied
         if constexpr (type == Element::float32 || type == Element::float16 || type == Element::bfloat16) {
@@ -177,8 +180,10 @@ template <Element type>
         }
 #endif
     }
-    alignas(64) float exponents[tile_size];
-    if (decode_exponents(y_type, y, exponents, n)) return pow_by(exponents);
+    if constexpr (takes_floats) {
+        alignas(64) float exponents[tile_size];
+        if (decode_exponents(y_type, y, exponents, n)) return pow_by(exponents);
+    }
     alignas(64) double wide_exponents[tile_size];
     decode_exponents(y_type, y, wide_exponents, n);
     pow_by(wide_exponents);

@@ -171,7 +171,9 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;
     else power.lanes = lanes;
-    with_shortcut(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, [&](auto shortcut) {
+    // Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
+    constexpr bool has_shortcuts = row(type).bits >= 16;
+    with_shortcut<has_shortcuts>(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, [&](auto shortcut) {
         if constexpr (shortcut == Shortcut::none)
             power.fill_by_fast_phase(x, y, options.constant_exponent, contents, n, ahead);
         else power.template fill_by<shortcut>(x, contents, n, ahead);

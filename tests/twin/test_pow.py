@@ -107,3 +107,16 @@ def test_every_base_of_16_bits(x_name, exponent):
         pieces = [hu.pow(x[i : i + size], y) for i in range(0, x.size, size)]
         assert np.array_equal(bits(np.concatenate(pieces)), expected)
     assert np.array_equal(bits(hu.pow(np.tile(x, 5), y)), np.tile(expected, 5))
+
+
+@pytest.mark.parametrize("exponent", [2, 0.5, 2.5, -3])
+@pytest.mark.parametrize(
+    "x_name", [name for name, row in TYPES.items() if row.kind == "float" and row.bits <= 8]
+)
+def test_every_base_of_8_bits_or_fewer(x_name, exponent):
+    """Looked up, as large arrays are, and in the twin."""
+    row = TYPES[x_name]
+    x = np.arange(1 << row.bits).astype(np.uint8).view(row.dtype)
+    expected = reference.pow(x, np.full(x.shape, exponent))
+    repeats = 4096 // x.size + 1
+    assert np.array_equal(bits(hu.pow(np.tile(x, repeats), exponent)), np.tile(bits(expected), repeats))
