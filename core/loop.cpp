@@ -131,8 +131,9 @@ struct Square {
 template <typename Word>
 bool gather_transposed(const Box& box, const char* data, void* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
+    if (box.axes != 2 || box.stride[0] != size) return false;
     const ptrdiff_t columns = box.extent[0], rows = box.extent[1], stride = box.stride[1];
-    if (box.axes != 2 || box.stride[0] != size || columns % side != 0 || rows % side != 0) return false;
+    if (columns % side != 0 || rows % side != 0) return false;
     char* packed = static_cast<char*>(packed_words);
     for (ptrdiff_t j = 0; j < rows; j += side) {
         const char* from = data + j * stride;
