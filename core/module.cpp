@@ -174,8 +174,8 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     Pace pace = kernel == Kernel::prelu ? Pace::memory : Pace::arithmetic;
     if (kernel != Kernel::prelu && !options.scale_bias && kernels.bound_by_memory(type, y_type, one_y))
         pace = Pace::mostly_memory;
-    PowerTable<uint8_t> powers_of_bytes;
-    PowerTable<uint16_t> powers_of_halves;
+    PowerTable<uint8_t> powers_of_8_bits;
+    PowerTable<uint16_t> powers_of_16_bits;
     const auto looks_up_in = [&](auto& table) {
         using Table = std::remove_reference_t<decltype(table)>;
         if (row(type).size != Table::element_size || PyArray_SIZE(target) < Table::worthwhile) return false;
@@ -190,7 +190,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
             kernels.prelu(type, a, b, one_b, to, n);
         };
     } else if (one_y == nullptr || !row(type).is_float || pace != Pace::arithmetic ||
-               !(looks_up_in(powers_of_bytes) || looks_up_in(powers_of_halves))) {
+               !(looks_up_in(powers_of_8_bits) || looks_up_in(powers_of_16_bits))) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
             PowOptions of_tile = options;
             of_tile.constant_exponent = one_b;

@@ -165,22 +165,21 @@ template <Element type>
             // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
-    // Shorter types take their exponents as doubles only: half the code, for a tenth of the time.
-    constexpr bool takes_floats = row(type).bits >= 16;
+    // Shorter types take all exponents as doubles: half their code, for 5 to 30 % more time.
+    constexpr bool takes_other_numbers = row(type).bits >= 16;
     const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, ahead); };
     if (y != out) {  // which the later phases read again
-        if constexpr (takes_floats)
-            if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
         if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
+        if constexpr (takes_other_numbers) {
+            if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
 #ifdef __AVX512DQ__  // which makes doubles of integers where the logarithms are multiplied
-        if constexpr (type == Element::float32 || type == Element::float16 || type == Element::bfloat16) {
             if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
             if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
             if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));
-        }
 #endif
+        }
     }
-    if constexpr (takes_floats) {
+    if constexpr (takes_other_numbers) {
         alignas(64) float exponents[tile_size];
         if (decode_exponents(y_type, y, exponents, n)) return pow_by(exponents);
     }

@@ -43,22 +43,20 @@ static inline Shortcut shortcut_of(double y) {
     return Shortcut::none;
 }
 
-// Calls f with a shortcut as a constant, or with none where there `are` none.
-template <bool are = true, typename F>
+// Calls f with a shortcut as a constant.
+template <typename F>
 HALFULP_INLINE auto with_shortcut(Shortcut shortcut, F f) {
     using enum Shortcut;
-    if constexpr (are) {
-        switch (shortcut) {
-            case square: return f(std::integral_constant<Shortcut, square>{});
-            case root: return f(std::integral_constant<Shortcut, root>{});
-            case reciprocal: return f(std::integral_constant<Shortcut, reciprocal>{});
-            case cube: return f(std::integral_constant<Shortcut, cube>{});
-            case fourth: return f(std::integral_constant<Shortcut, fourth>{});
-            case reciprocal_square: return f(std::integral_constant<Shortcut, reciprocal_square>{});
-            case reciprocal_root: return f(std::integral_constant<Shortcut, reciprocal_root>{});
-            case root_cube: return f(std::integral_constant<Shortcut, root_cube>{});
-            case none: break;
-        }
+    switch (shortcut) {
+        case square: return f(std::integral_constant<Shortcut, square>{});
+        case root: return f(std::integral_constant<Shortcut, root>{});
+        case reciprocal: return f(std::integral_constant<Shortcut, reciprocal>{});
+        case cube: return f(std::integral_constant<Shortcut, cube>{});
+        case fourth: return f(std::integral_constant<Shortcut, fourth>{});
+        case reciprocal_square: return f(std::integral_constant<Shortcut, reciprocal_square>{});
+        case reciprocal_root: return f(std::integral_constant<Shortcut, reciprocal_root>{});
+        case root_cube: return f(std::integral_constant<Shortcut, root_cube>{});
+        case none: break;
     }
     return f(std::integral_constant<Shortcut, none>{});
 }

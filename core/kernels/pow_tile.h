@@ -123,7 +123,8 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
     int undecided[tile_size + 1], left[tile_size], left_count = 0;
-    if (count == n) {                      // which are listed in order
+    const bool all = count == n;  // listed in order
+    if (all) {
         for (int j = 0; j < count; ++j) {  // vector loop
             x_some[j] = x[j];
             y_some[j] = y.high(j);
@@ -147,7 +148,7 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
         else if (magnitudes[j] & 1)
             magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
     }
-    if (count == n && !contents.special && !contents.negative) {
+    if (all && !contents.special && !contents.negative) {
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop
     } else {
         for (int j = 0; j < count; ++j) {
@@ -171,13 +172,15 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;
     else power.lanes = lanes;
-    // Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
-    constexpr bool has_shortcuts = row(type).bits >= 16;
-    with_shortcut<has_shortcuts>(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, [&](auto shortcut) {
+    const auto fill = [&](auto shortcut) {
         if constexpr (shortcut == Shortcut::none)
             power.fill_by_fast_phase(x, y, options.constant_exponent, contents, n, ahead);
         else power.template fill_by<shortcut>(x, contents, n, ahead);
-    });
+    };
+    // Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
+    if constexpr (row(type).bits >= 16)
+        with_shortcut(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, fill);
+    else fill(std::integral_constant<Shortcut, Shortcut::none>{});
     if constexpr (type != Element::float32)
         if (!power.round(out, contents.negative || contents.special, n)) return;
     int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;

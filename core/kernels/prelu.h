@@ -62,10 +62,10 @@ HALFULP_INLINE uint32_t product_in_upper_half(uint32_t x, uint32_t slope) {
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-// For whole vectors of bases: two at a time, each in half of a 32-bit lane.
+// Two at a time, each in half of a 32-bit lane.
 template <bool one_slope>
-static void prelu_bfloat16_pairs(const uint16_t* __restrict x, const uint16_t* __restrict slope,
-                                 uint16_t* __restrict out, int n) {
+static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
+                           int n) {
     constexpr uint32_t upper = 0xffff0000;
     for (int i = 0; i < n / 2; ++i) {  // vector loop
         uint32_t bases, slopes = slope[0] * uint32_t{0x10001};
@@ -75,18 +75,8 @@ static void prelu_bfloat16_pairs(const uint16_t* __restrict x, const uint16_t* _
                             product_in_upper_half(bases << 16, slopes << 16) >> 16;
         std::memcpy(out + 2 * i, &products, sizeof(products));
     }
-    take_products<Element::bfloat16>(x, out, n);
-}
-
-template <bool one_slope>
-static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
-                           int n) {
-    constexpr int step = 32;
-    const int whole = n - n % step, last = n - step;
-    if (whole > 0) prelu_bfloat16_pairs<one_slope>(x, slope, out, whole);
-    if (whole == n) return;
-    if (whole > 0) return prelu_bfloat16_pairs<one_slope>(x + last, slope + (one_slope ? 0 : last), out + last, step);
-    for (int i = 0; i < n; ++i) out[i] = prelu<Element::bfloat16>(x[i], slope[one_slope ? 0 : i]);
+    take_products<Element::bfloat16>(x, out, n / 2 * 2);
+    if (n % 2 != 0) out[n - 1] = prelu<Element::bfloat16>(x[n - 1], slope[one_slope ? 0 : n - 1]);
 }
 
 // The product of two float16 is a float, exactly. (half.h says why these are intrinsics.)
