@@ -76,6 +76,17 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
+// a * b + c as a pair, to within 2^-105 of it. Needs |c| >= 2 |a * b| or c = 0.
+HALFULP_INLINE DoubleDouble multiply_add_pair(double a, double b, double c) {
+#ifdef HALFULP_FUSED
+    double sum = __builtin_fma(a, b, c);
+    return {sum, __builtin_fma(a, b, c - sum)};  // the difference is exact: sum is between c / 2 and 2 c
+#else
+    DoubleDouble product = two_product(a, b), sum = fast_two_sum(c, product.high);
+    return {sum.high, sum.low + product.low};
+#endif
+}
+
 // a - q * b, exactly where q is a / b to within some ulps.
 HALFULP_INLINE double remainder_of(double a, double q, double b) {
 #ifdef HALFULP_FUSED

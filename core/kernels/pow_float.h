@@ -70,10 +70,8 @@ HALFULP_INLINE double polynomial(const double (&c)[count], double x) {
 template <int from, int to, int pairs>
 HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, double x) {
     if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    DoubleDouble product = two_product(rest.high, x);
-    product.low = multiply_add(rest.low, x, product.low);
-    DoubleDouble sum = fast_two_sum(c[from].high, product.high);
-    return {sum.high, sum.low + (c[from].low + product.low)};
+    DoubleDouble sum = multiply_add_pair(rest.high, x, c[from].high);
+    return {sum.high, sum.low + multiply_add(rest.low, x, c[from].low)};
 }
 
 // m in [sqrt(1/2), sqrt 2) and e of x = m * 2^e.
@@ -189,10 +187,8 @@ HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, doub
         z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
     sum.low = multiply_add(z.low, slope, sum.low);
 
-    DoubleDouble logarithm = two_product(s.high, sum.high);
-    logarithm.low += multiply_add(s.high, sum.low, s.low * sum.high);
-    DoubleDouble whole = fast_two_sum(x.e, logarithm.high);  // e = 0 or |e| > |log2 m|
-    whole.low += logarithm.low;
+    DoubleDouble whole = multiply_add_pair(s.high, sum.high, x.e);  // e = 0 or |e| >= 2 |log2 m|
+    whole.low += multiply_add(s.high, sum.low, s.low * sum.high);
 
     DoubleDouble t = two_product(y_high, whole.high);
     return {t.high, t.low + multiply_add(y_high, whole.low, y_low * whole.high)};
