@@ -9,10 +9,13 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise.
-struct DoubleDouble {
-    double high, low;
+// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise. Real is double, or a
+// vector of them.
+template <typename Real>
+struct Pair {
+    Real high, low;
 };
+using DoubleDouble = Pair<double>;
 
 // An unevaluated sum of three, each at most about an ulp of the one before.
 struct Triple {
@@ -77,10 +80,11 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 }
 
 // a * b + c as a pair, to within 2^-105 of it. Needs |c| >= 2 |a * b| or c = 0.
-HALFULP_INLINE DoubleDouble multiply_add_pair(double a, double b, double c) {
+template <typename Real>
+HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #ifdef HALFULP_FUSED
-    double sum = __builtin_fma(a, b, c);
-    return {sum, __builtin_fma(a, b, c - sum)};  // the difference is exact: sum is between c / 2 and 2 c
+    Real sum = multiply_add(a, b, c);
+    return {sum, multiply_add(a, b, c - sum)};  // the difference is exact: sum is between c / 2 and 2 c
 #else
     DoubleDouble product = two_product(a, b), sum = fast_two_sum(c, product.high);
     return {sum.high, sum.low + product.low};

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import gmpy2  # type: ignore[import-untyped]
@@ -22,6 +23,8 @@ TARGET = Path(__file__).parents[1] / "core" / "kernels" / "constants.h"
 WIDE_LIMBS = 17
 FAST_ERROR = 1.25 * 2.0**-38
 LOG2_PARTS = 16
+PAIR_PARTS = 32
+EXP2_PARTS = 16
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
@@ -65,6 +68,11 @@ def log2_series(z: mpfr) -> mpfr:
 def log2_of_one_and(f: mpfr) -> mpfr:
     """log2(1+f) / f."""
     return (gmpy2.log1p(f) / f if f != 0 else 1) / gmpy2.const_log2()
+
+
+def exp2_less_one(r: mpfr) -> mpfr:
+    """(2^r - 1) / r."""
+    return gmpy2.expm1(r * gmpy2.const_log2()) / r if r != 0 else gmpy2.const_log2()
 
 
 def lowered_exp2(r: mpfr) -> mpfr:
@@ -117,16 +125,94 @@ def polynomial(
     return "\n".join(lines)
 
 
+def table(name: str, values: list[float]) -> list[str]:
+    lines = [f"inline constexpr double {name}[{len(values)}] = {{"]
+    lines += [f"    {(value + 0.0).hex()}," for value in values]
+    return [*lines, "};"]
+
+
 def log2_table() -> str:
     """About 1/m for each part of [1, 2), which is 1 for the first and 1/2 for the last, and minus its logarithm."""
     middles = [1 + (mpfr(i) + 0.5) / LOG2_PARTS for i in range(LOG2_PARTS)]
     reciprocals = [1.0, *(float(1 / middle) for middle in middles[1:-1]), 0.5]
     logarithms = [float(-gmpy2.log2(mpfr(r))) for r in reciprocals]
     lines = ["// About 1/m for m in [1 + i/16, 1 + (i+1)/16), and minus its log2, rounded."]
-    for name, values in (("log2_reciprocals", reciprocals), ("log2_parts", logarithms)):
-        lines.append(f"inline constexpr double {name}[{LOG2_PARTS}] = {{")
-        lines += [f"    {(value + 0.0).hex()}," for value in values]
-        lines.append("};")
+    return "\n".join([*lines, *table("log2_reciprocals", reciprocals), *table("log2_parts", logarithms)])
+
+
+@dataclass(frozen=True)
+class PairPart:
+    """A part of the numbers m about [1, 2), with r so that f = m r - 1 is small and exact."""
+
+    r: mpfr
+    least: mpfr
+    greatest: mpfr
+    error: mpfr  # the greatest |f^4 / log2 x| of x = m and m/2
+
+
+def pair_part(i: int) -> PairPart:
+    """Part i: about 1 + i/32. r has 6 bits, or 7 where |f| is so small that f has no more than 53."""
+    begin, end = 1 + mpfr(2 * i - 1) / 64, 1 + mpfr(2 * i + 1) / 64
+    if i == 0:
+        begin = 1 - mpfr(1) / 128  # below 1 lies the next power of two's last half part
+    best = None
+    for numerator in range(64, 129) if i else [128]:
+        r = mpfr(numerator) / 128
+        ends = [(m, m * r - 1) for m in (begin, end)]
+        if max(abs(f) for _, f in ends) > mpfr(1) / (64 if numerator % 2 else 32):
+            continue
+        logarithms = [(abs(f), abs(gmpy2.log2(m) + e)) for m, f in ends for e in (0, -1)]
+        error = max(f**4 / log2 for f, log2 in logarithms)
+        # Then a sum of -log2 r and log2(1 + f) < 1.5 f can be taken from the first exactly: it is less than twice the
+        # power of two at or below the sum.
+        exact = r == 1 or all(1.5 * f < 2 ** (gmpy2.floor(gmpy2.log2(log2)) + 1) for f, log2 in logarithms)
+        if not exact:
+            continue
+        if best is None or error < best.error:
+            best = PairPart(r, ends[0][1], ends[1][1], error)
+    assert best is not None
+    return best
+
+
+def pair_tables() -> str:
+    """What the pair phase looks up: reciprocals, their logarithms, and the powers of two."""
+    parts = [pair_part(i) for i in range(PAIR_PARTS)]
+    least, greatest = min(part.least for part in parts), max(part.greatest for part in parts)
+    error = gmpy2.log2(max(part.error for part in parts))
+    logarithms = [-gmpy2.log2(part.r) for part in parts]
+    highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
+    lows = [float(log2 - high) for log2, high in zip(logarithms, highs, strict=True)]
+    lines = [
+        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest.",
+        f"// f = m r - 1 lies in [{least:.4f}, {greatest:.4f}]; |f^4 / log2(x)| is at most 2^{error:.1f}.",
+        *table("pair_reciprocals", [float(part.r) for part in parts]),
+        *table("pair_logarithms", [float(high) for high in highs]),
+        *table("pair_logarithms_low", lows),
+        polynomial(
+            "log2_pair_by_table",
+            f"log2(1+f)/f, {least:.4f} <= f <= {greatest:.4f}",
+            log2_of_one_and,
+            least,
+            greatest,
+            11,
+            3,
+        ),
+    ]
+    powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
+    lines += [
+        f"// 2^(i/{EXP2_PARTS}), rounded, and what is lost as a part of it.",
+        *table("pair_powers", [float(power) for power in powers]),
+        *table("pair_powers_lost", [float(power / mpfr(float(power)) - 1) for power in powers]),
+        polynomial(
+            "exp2_pair_by_table",
+            f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
+            exp2_less_one,
+            mpfr(-1) / (2 * EXP2_PARTS),
+            mpfr(1) / (2 * EXP2_PARTS),
+            8,
+            2,
+        ),
+    ]
     return "\n".join(lines)
 
 
@@ -182,6 +268,7 @@ def generate() -> str:
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
             polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
             polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 6),
+            pair_tables(),
             polynomial("log2_triple", "The same as log2_fast", log2_series, mpfr(0), z_max, 17, 9, 2),
             polynomial("exp2_triple", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 22, 11, 4),
         ]

@@ -136,20 +136,21 @@ float scale_to_float(double x, float scale, float bias) { return static_cast<flo
 
 void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n,
                     const MemoryAhead& ahead) {
-    static constexpr double zeros[tile_size] = {};
-    alignas(64) double bases[tile_size], exponents[tile_size], lows[tile_size];
+    alignas(64) double bases[tile_size], highs[tile_size], lows[tile_size];
     const double* x_values = static_cast<const double*>(x);
     if (x == out) {  // which the later phases read again
         std::memcpy(bases, x, sizeof(double) * static_cast<size_t>(n));
         x_values = bases;
     }
-    if (y_type == Element::float64 && y != out)
-        return pow_tile(options, x_values, {static_cast<const double*>(y), zeros}, out, n, ahead);
-    if (y_type == Element::int64) split_exponents(as<Element::int64>(y), exponents, lows, n);
-    else if (y_type == Element::uint64) split_exponents(as<Element::uint64>(y), exponents, lows, n);
-    else decode_exponents(y_type, y, exponents, n);
-    bool has_lows = y_type == Element::int64 || y_type == Element::uint64;
-    pow_tile(options, x_values, {exponents, has_lows ? lows : zeros}, out, n, ahead);
+    const auto pow_by = [&](auto exponents) { pow_tile(options, x_values, exponents, out, n, ahead); };
+    if (y_type == Element::float64 && y != out) return pow_by(Exponents<double>{static_cast<const double*>(y)});
+    if (y_type == Element::int64 || y_type == Element::uint64) {
+        if (y_type == Element::int64) split_exponents(as<Element::int64>(y), highs, lows, n);
+        else split_exponents(as<Element::uint64>(y), highs, lows, n);
+        return pow_by(PairExponents{highs, lows});
+    }
+    decode_exponents(y_type, y, highs, n);
+    pow_by(Exponents<double>{highs});
 }
 
 template <Element type>

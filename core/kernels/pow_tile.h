@@ -1,4 +1,4 @@
-// Powers of a floating type, a tile at a time: the phases of pow_float.h in loops, signs and special values, and the later
+// Powers of a floating type, a tile at a time: the phases in loops, signs and special values, and the later
 // phases for the lanes that stay undecided.
 #pragma once
 
@@ -7,6 +7,9 @@
 #include "pow_exact.h"
 #include "pow_float.h"
 #include "pow_lanes.h"
+#include "pow_pair.h"
+#include "pow_pair_quotient.h"
+#include "pow_pair_table.h"
 #include "pow_triple.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -16,16 +19,18 @@ namespace halfulp::HALFULP_ISA {
 // or is one of their fixed points.)
 template <typename Number>
 struct Exponents {
-    const Number* values;
+    static constexpr bool has_lows = false;
+    const Number* highs;
 
-    double high(int i) const { return static_cast<double>(values[i]); }
+    double high(int i) const { return static_cast<double>(highs[i]); }
     double low(int) const { return 0; }
-    Word<Number> parity(int i) const { return parity_of(values[i]); }
-    Word<Number> kinds(int i) const { return kinds_of(values[i]); }
+    Word<Number> parity(int i) const { return parity_of(highs[i]); }
+    Word<Number> kinds(int i) const { return kinds_of(highs[i]); }
     Dyadic dyadic(int i) const { return dyadic_of(high(i)); }
 };
 
 struct PairExponents {
+    static constexpr bool has_lows = true;
     const double* highs;
     const double* lows;
 
@@ -60,47 +65,9 @@ static inline bool has_ties(double y) {
     return false;
 }
 
-// y * log2(x) of a tile, as pairs.
-struct PairLogarithms {
-    alignas(64) double high[tile_size];
-    alignas(64) double low[tile_size];
-
-    // Between its loops it calls `between`.
-    template <bool may_be_subnormal, typename X, typename Y, typename Between>
-    void fill(const X* x, Y y, int n, Between between) {
-        alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
-        for (int i = 0; i < n; ++i) {  // vector loop
-            PairQuotient quotient = quotient_pair<may_be_subnormal>(absolute(x[i]));
-            s[i] = quotient.s.high;
-            s_low[i] = quotient.s.low;
-            e[i] = quotient.e;
-        }
-        between();
-        for (int i = 0; i < n; ++i) {  // vector loop
-            DoubleDouble t = log2_pair({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
-            high[i] = t.high;
-            low[i] = t.low;
-        }
-    }
-
-    // finish(i, power) for each 2^t.
-    template <typename F, typename Between>
-    void raise(int n, F finish, Between between) const {
-        alignas(64) double start_high[tile_size], start_low[tile_size];
-        for (int i = 0; i < n; ++i) {  // vector loop
-            DoubleDouble start = exp2_pair_start(high[i]);
-            start_high[i] = start.high;
-            start_low[i] = start.low;
-        }
-        between();
-        // vector loop: avx512 avx2 neon
-        for (int i = 0; i < n; ++i) finish(i, exp2_pair({high[i], low[i]}, {start_high[i], start_low[i]}));
-    }
-};
-
 // The pair phase: the interval's ends on the target's grid.
-template <bool may_be_subnormal, typename X, typename Y>
-static void pair_phase(const X* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
+template <bool may_be_subnormal, typename Y>
+static void pair_phase(const double* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
     PairLogarithms t;
     const auto nothing = [] {};
     t.fill<may_be_subnormal>(x, y, n, nothing);
@@ -196,7 +163,8 @@ struct SomeLanes {
     alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[tile_size + 1];
     int lane[tile_size + 1];
 
-    void put(int k, const double* all_x, PairExponents y, int i) {
+    template <typename Y>
+    void put(int k, const double* all_x, Y y, int i) {
         x[k] = all_x[i];
         y_high[k] = y.high(i);
         y_low[k] = y.low(i);
@@ -205,42 +173,69 @@ struct SomeLanes {
     PairExponents y() const { return {y_high, y_low}; }
 };
 
-// float64, by the pair phase. Returns whether any lane is flagged as undecided.
-static bool fill_by_pair_phase(const double* x, PairExponents y, bool any_subnormal, uint64_t* out, uint64_t* flags,
-                               int n, const MemoryAhead& ahead) {
-    constexpr PairTarget target = PairTarget::of(row(Element::float64));
-    alignas(64) double least[tile_size], greatest[tile_size];
-    const auto put = [&](int i, const Rounding& rounding) {
+// Powers of float64 in the making: encodings, and a flag for each that is undecided.
+struct DoubleLanes {
+    uint64_t* out;
+    alignas(64) uint64_t flags[tile_size];
+
+    void put(int i, const Rounding& rounding) {
         out[i] = bits_of(rounding.least);
         flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
-    };
-    if (any_subnormal) {
+    }
+
+    // By the pair phase. Returns whether any lane may be flagged.
+    template <typename Y>
+    bool fill(const double* x, Y y, Contents& contents, int n, const MemoryAhead& ahead) {
+        PairLogarithms t;
+        ahead.ask(0);
+        const bool all_normal = t.fill<false>(x, y, n, [&] { ahead.ask(1); });
+        if (!all_normal) contents = scan(x, y.highs, n);
+        if (contents.subnormal) return fill_slowly(x, y, n);
+        ahead.ask(2);
+        uint64_t any = 0, any_far = 0;
+        const auto finish = [&](int i, const PairPower& power) {
+            const NormalRounding rounding = round_normal(power);
+            out[i] = rounding.encoding;
+            flags[i] = rounding.open;
+            any |= rounding.open;
+            any_far |= beyond(t.high[i]);
+        };
+        t.raise(n, finish, [&] { ahead.ask(3); });
+        if (any_far >> 63 == 0) return any != 0;
+        contents = scan(x, y.highs, n);  // not all exponents need be finite
+        fill_far(x, y, t.high, n);
+        return true;
+    }
+
+private:
+    // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
+    static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(absolute(t)); }
+
+    // With subnormal bases.
+    template <typename Y>
+    bool fill_slowly(const double* x, Y y, int n) {
+        alignas(64) double least[tile_size], greatest[tile_size];
         pair_phase<true>(x, y, target, least, greatest, n);
         for (int i = 0; i < n; ++i) put(i, {least[i], greatest[i]});
         return true;
     }
-    PairLogarithms t;
-    ahead.ask(0);
-    t.fill<false>(x, y, n, [&] { ahead.ask(1); });
-    ahead.ask(2);
-    t.raise(n, [&](int i, const PairPower& power) { put(i, round_normal(power)); }, [&] { ahead.ask(3); });
-    uint64_t any = 0, any_far = 0;
-    const auto is_far = [&](int i) -> uint64_t { return absolute(t.high[i]) < 1020 ? 0 : 1; };
-    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-        any |= flags[i];
-        any_far |= is_far(i);
+
+    // The lanes whose powers may overflow or be subnormal.
+    template <typename Y>
+    void fill_far(const double* x, Y y, const double* t, int n) {
+        alignas(64) double least[tile_size], greatest[tile_size];
+        SomeLanes far;
+        int count = 0;
+        for (int i = 0; i < n; ++i) {
+            far.put(count, x, y, i);
+            count += static_cast<int>(beyond(t[i]) >> 63);  // no branch, which no processor could foresee
+        }
+        pair_phase<false>(far.x, far.y(), target, least, greatest, count);
+        for (int j = 0; j < count; ++j) put(far.lane[j], {least[j], greatest[j]});
     }
-    if (!any_far) return any != 0;
-    SomeLanes far;
-    int count = 0;
-    for (int i = 0; i < n; ++i) {
-        far.put(count, x, y, i);
-        count += is_far(i) != 0;  // no branch, which no processor could foresee
-    }
-    pair_phase<false>(far.x, far.y(), target, least, greatest, count);
-    for (int j = 0; j < count; ++j) put(far.lane[j], {least[j], greatest[j]});
-    return true;
-}
+
+    static constexpr PairTarget target = PairTarget::of(row(Element::float64));
+};
 
 // Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
 // The exponent's odd part is then at most 1100; and a base with an exponent of 5/4 or more has at most 44 bits.
@@ -250,7 +245,8 @@ static inline bool may_be_tie(double x, double y_high, double y_low) {
 }
 
 // The later phases for the lanes listed. Ties are found first: no phase decides them.
-static void resolve(const double* x, PairExponents y, bool any_special, uint64_t* out, const int* listed, int count) {
+template <typename Y>
+static void resolve(const double* x, Y y, bool any_special, uint64_t* out, const int* listed, int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
     constexpr ElementRow type = row(Element::float64);
     SomeLanes some;
@@ -274,20 +270,22 @@ static void resolve(const double* x, PairExponents y, bool any_special, uint64_t
     resolve_exactly<Element::float64>(x, y, out, left, left_count);
 }
 
-static void pow_tile(const PowOptions& options, const double* x, PairExponents y, uint64_t* out, int n,
-                     const MemoryAhead& ahead) {
-    alignas(64) uint64_t flags[tile_size];
-    Contents contents = scan(x, y.highs, n);
-    const Shortcut shortcut = options.constant_exponent && y.lows[0] == 0 ? shortcut_of(y.highs[0]) : Shortcut::none;
+template <typename Y>
+static void pow_tile(const PowOptions& options, const double* x, Y y, uint64_t* out, int n, const MemoryAhead& ahead) {
+    DoubleLanes power;
+    power.out = out;
+    Contents contents{};
+    const Shortcut shortcut = options.constant_exponent && y.low(0) == 0 ? shortcut_of(y.high(0)) : Shortcut::none;
     const bool any = with_shortcut(shortcut, [&](auto known) {
-        if constexpr (!is_exact(known)) return fill_by_pair_phase(x, y, contents.subnormal, out, flags, n, ahead);
+        if constexpr (!is_exact(known)) return power.fill(x, y, contents, n, ahead);
+        contents = scan(x, y.highs, n);
         for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<known>(absolute(x[i])));  // vector loop
         return false;
     });
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
     int listed[tile_size + 1];
-    resolve(x, y, contents.special, out, listed, list_lanes(flags, n, listed));
+    resolve(x, y, contents.special, out, listed, list_lanes(power.flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -1,5 +1,5 @@
 // x^y of float64 by triples of doubles, for the lanes that the pair phase leaves undecided: the same formula as
-// pow_float.h's, in short loops.
+// pow_pair_quotient.h's, in short loops.
 //
 //   domain      x a positive finite double, y finite; lanes with |t| > 1080 stay undecided
 //   guarantee   the exact value lies within triple_error (1 + |t|) of the scaled value. A result is taken only where the
@@ -13,7 +13,7 @@
 #pragma once
 
 #include "kernels.h"
-#include "pow_float.h"
+#include "pow_pair.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {

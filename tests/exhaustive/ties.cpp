@@ -8,6 +8,7 @@
 //
 // Only the first two functions have to do with core/.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -17,10 +18,11 @@
 
 extern "C" {
 
-// The pair phase's error bound for float32, relative to a value in [sqrt(1/2), sqrt 2].
+// The pair phase's error bound for float32, of a value of at least sqrt(1/2): the greater one of its two formulas.
 double pair_phase_error() {
     using namespace halfulp;
-    return scalar::pair_error + scalar::PairTarget::of(row(Element::float32)).most_t * scalar::pair_error_of_t;
+    const double most_t = scalar::PairTarget::of(row(Element::float32)).most_t;
+    return std::max(scalar::quotient_error.at(most_t), scalar::table_error.at(most_t));
 }
 
 // Whether the core takes an undecided power with this exponent for a tie.

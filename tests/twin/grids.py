@@ -31,6 +31,7 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         outer("specials", specials(x_name), specials(y_name)),
         Part("edges of the range", *edges(x_name, y_name, rng, 2000)),
         Part("bases near 1", *near_one(x_name, y_name, rng, 1000)),
+        Part("bases about 1", *about_one(x_name, y_name, rng, 3000 if x_name == "float64" else 500)),
         Part("exact cases and ties", *exact_pairs(x_name, y_name, rng, 1500)),
         Part("worst cases", *worst_cases(x_name, y_name)),
         Part("random bits", random_bits(x_name, rng, 1500), random_bits(y_name, rng, 1500)),
@@ -148,6 +149,14 @@ def near_one(x_name: str, y_name: str, rng: np.random.Generator, count: int) -> 
         codes |= np.where(rng.random(count) < 0.2, row.storage.type(row.sign_bit), row.storage.type(0))
     x = codes.view(TYPES[x_name].dtype)
     return x, exponents_for(x, result_logs(row, rng, count), y_name, rng)
+
+
+def about_one(
+    x_name: str, y_name: str, rng: np.random.Generator, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bases within a twentieth of 1, where logarithms are small and exponents great, and results all over the range."""
+    x = cast(rng.uniform(0.95, 1.05, count), x_name)
+    return x, exponents_for(x, result_logs(format_of(TYPES[x_name].dtype), rng, count), y_name, rng)
 
 
 def random_results(
