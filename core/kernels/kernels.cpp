@@ -113,21 +113,20 @@ void decode_exponents(Element type, const void* y, double* values, int n) {
     });
 }
 
-// A 64-bit integer as its nearest double and what is left of it.
+// A 64-bit integer as its nearest double and what is left of it. Returns whether anything is.
 template <typename Integer>
-void split_exponents(const Integer* stored, double* high, double* low, int n) {
+bool split_exponents(const Integer* stored, double* high, double* low, int n) {
     if (all_within(stored, 31, n)) {
-        for (int i = 0; i < n; ++i) {
-            high[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
-            low[i] = 0;
-        }
-        return;
+        // vector loop
+        for (int i = 0; i < n; ++i) high[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
+        return false;
     }
     for (int i = 0; i < n; ++i) {
         high[i] = static_cast<double>(stored[i]);
         low[i] = static_cast<double>(
             static_cast<int64_t>(static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
     }
+    return true;
 }
 
 // x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
@@ -144,13 +143,12 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
     }
     const auto pow_by = [&](auto exponents) { pow_tile(options, x_values, exponents, out, n, ahead); };
     if (y_type == Element::float64 && y != out) return pow_by(Exponents<double>{static_cast<const double*>(y)});
-    if (y_type == Element::int64 || y_type == Element::uint64) {
-        if (y_type == Element::int64) split_exponents(as<Element::int64>(y), highs, lows, n);
-        else split_exponents(as<Element::uint64>(y), highs, lows, n);
-        return pow_by(PairExponents{highs, lows});
-    }
-    decode_exponents(y_type, y, highs, n);
-    pow_by(Exponents<double>{highs});
+    bool has_lows = false;
+    if (y_type == Element::int64) has_lows = split_exponents(as<Element::int64>(y), highs, lows, n);
+    else if (y_type == Element::uint64) has_lows = split_exponents(as<Element::uint64>(y), highs, lows, n);
+    else decode_exponents(y_type, y, highs, n);
+    if (has_lows) pow_by(PairExponents{highs, lows});
+    else pow_by(Exponents<double>{highs});
 }
 
 template <Element type>
@@ -200,11 +198,10 @@ Shortcut shortcut_in_floats(Element type, Element y_type, const void* y) {
     return is_exact(shortcut) || (type == Element::float32 && has_pairs_of_floats) ? shortcut : Shortcut::none;
 }
 
-// Measured: with results stored past the caches, powers of float64 and those by pairs of floats take longer, and single
-// operations less time.
+// Whether results are better stored past the caches. Measured: not those by pairs of floats, and of others with one
+// exponent only single operations' gain.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
-    if (y == nullptr || !row(type).is_float) return row(type).size <= 4 && row(y_type).size <= 4;
-    return is_exact(shortcut_in_floats(type, y_type, y));
+    return y == nullptr || !row(type).is_float || is_exact(shortcut_in_floats(type, y_type, y));
 }
 
 // A block of powers by a formula. Returns whether they are right; else they mean nothing.
