@@ -239,28 +239,63 @@ private:
 
 // Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
 // The exponent's odd part is then at most 1100; and a base with an exponent of 5/4 or more has at most 44 bits.
-static inline bool may_be_tie(double x, double y_high, double y_low) {
+HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
-    return (bits_of(y_high) & of_y) == 0 && y_low == 0 && ((bits_of(x) & of_x) == 0 || (y_high > 0 && y_high < 1.25));
+    uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;
+    uint64_t root = y_high > 0 && y_high < 1.25 ? 1 : 0;
+    return of_few_bits & (root | ((bits_of(x) & of_x) == 0 ? 1 : 0));
 }
 
-// The later phases for the lanes listed. Ties are found first: no phase decides them.
+// A power by an operation of the processor, which rounds it right, whatever its size.
+HALFULP_INLINE uint64_t is_one_operation(double y_high, double y_low) {
+    uint64_t is_one = (y_high == 2 ? 1 : 0) | (y_high == 0.5 ? 1 : 0) | (y_high == -1 ? 1 : 0);
+    return y_low == 0 ? is_one : 0;
+}
+
+static inline double by_one_operation(double x, double y) {
+    using enum Shortcut;
+    return y == 2 ? exact_power_of<square>(x) : y == 0.5 ? exact_power_of<root>(x) : exact_power_of<reciprocal>(x);
+}
+
+// The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
 template <typename Y>
 static void resolve(const double* x, Y y, bool any_special, uint64_t* out, const int* listed, int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
+    alignas(64) uint64_t is_early[tile_size];
     constexpr ElementRow type = row(Element::float64);
     SomeLanes some;
     int some_count = 0, left[tile_size], left_count = 0;
+    for (int j = 0; j < count; ++j) {
+        some.put(some_count, x, y, listed[j]);
+        some_count += !any_special || !is_special(x[listed[j]], y.kinds(listed[j]));
+    }
     const auto settle = [&](int i, uint64_t magnitude) {
         out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
-    for (int j = 0; j < count; ++j) {
-        int i = listed[j];
-        if (any_special && is_special(x[i], y.kinds(i))) continue;
-        Magnitude exact;
-        if (may_be_tie(x[i], y.high(i), y.low(i)) && exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact))
+    uint64_t any_early = 0;
+    for (int j = 0; j < some_count; ++j) {  // vector loop: avx512 avx2
+        is_early[j] =
+            is_one_operation(some.y_high[j], some.y_low[j]) | may_be_tie(some.x[j], some.y_high[j], some.y_low[j]);
+        any_early |= is_early[j];
+    }
+    if (any_early) {
+        const auto settle_early = [&](int i) {
+            if (is_one_operation(y.high(i), y.low(i))) {
+                settle(i, bits_of(by_one_operation(absolute(x[i]), y.high(i))));
+                return true;
+            }
+            Magnitude exact;
+            if (!exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) return false;
             settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
-        else some.put(some_count++, x, y, i);
+            return true;
+        };
+        int kept = 0;
+        for (int j = 0; j < some_count; ++j) {
+            const int i = some.lane[j];
+            some.put(kept, x, y, i);
+            kept += !(is_early[j] && settle_early(i));
+        }
+        some_count = kept;
     }
     triple_phase(some.x, some.y(), least, greatest, some_count);
     for (int j = 0; j < some_count; ++j) {

@@ -55,10 +55,8 @@ HALFULP_INLINE Triple multiply_add(const Triple& x, const Triple& y, const Tripl
 template <int from, int to, int pairs>
 HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, DoubleDouble x) {
     if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    DoubleDouble product = two_product(rest.high, x.high);
-    product.low += multiply_add(rest.high, x.low, rest.low * x.high);
-    DoubleDouble sum = fast_two_sum(c[from].high, product.high);
-    return {sum.high, sum.low + (c[from].low + product.low)};
+    DoubleDouble sum = multiply_add_pair(rest.high, x.high, c[from].high);
+    return {sum.high, sum.low + multiply_add(rest.high, x.low, multiply_add(rest.low, x.high, c[from].low))};
 }
 
 template <int from, int to, int triples>
@@ -89,12 +87,13 @@ HALFULP_INLINE TripleQuotient quotient_triple(double x) {
     bool subnormal = x < 0x1p-1022;
     Split<double> parts = split(subnormal ? x * 0x1p54 : x);
     double numerator = parts.m - 1, denominator = 1 + parts.m, denominator_low = parts.m - (denominator - 1);
-    double s0 = numerator / denominator;
+    double reciprocal = 1 / denominator;
+    double s0 = numerator / denominator;  // not by the reciprocal: the remainder is exact of a rounded quotient only
     DoubleDouble low = two_product(s0, denominator_low);
     DoubleDouble rest = two_sum(remainder_of(numerator, s0, denominator), -low.high);
-    double s1 = rest.high / denominator;
+    double s1 = rest.high * reciprocal;
     double last = remainder_of(rest.high, s1, denominator) + (rest.low - low.low - s1 * denominator_low);
-    return {normalized(s0, s1, last / denominator), subnormal ? parts.e - 54 : parts.e};
+    return {normalized(s0, s1, last * reciprocal), subnormal ? parts.e - 54 : parts.e};
 }
 
 // A triple plus an error, rounded to the grid that `big` sets (see round_to).
