@@ -198,10 +198,11 @@ Shortcut shortcut_in_floats(Element type, Element y_type, const void* y) {
     return is_exact(shortcut) || (type == Element::float32 && has_pairs_of_floats) ? shortcut : Shortcut::none;
 }
 
-// Whether results are better stored past the caches. Measured: not those by pairs of floats, and of others with one
-// exponent only single operations' gain.
+// Whether results are better stored past the caches. Measured: where they are at least as many bytes as the exponents; of
+// those with one exponent not the ones by pairs of floats, and of others only single operations gain.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
-    return y == nullptr || !row(type).is_float || is_exact(shortcut_in_floats(type, y_type, y));
+    if (y == nullptr) return row(type).size >= row(y_type).size;
+    return !row(type).is_float || is_exact(shortcut_in_floats(type, y_type, y));
 }
 
 // A block of powers by a formula. Returns whether they are right; else they mean nothing.
