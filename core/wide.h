@@ -79,12 +79,13 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
-// a * b + c as a pair, to within 2^-105 of it. Needs |c| >= 2 |a * b| or c = 0.
+// a * b + c as a pair, to within 2^-105 of it. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c less the rounded
+// sum is exact.
 template <typename Real>
 HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #ifdef HALFULP_FUSED
     Real sum = multiply_add(a, b, c);
-    return {sum, multiply_add(a, b, c - sum)};  // the difference is exact: sum is between c / 2 and 2 c
+    return {sum, multiply_add(a, b, c - sum)};  // with |c| >= 2 |a * b|, sum is between c / 2 and 2 c
 #else
     DoubleDouble product = two_product(a, b), sum = fast_two_sum(c, product.high);
     return {sum.high, sum.low + product.low};

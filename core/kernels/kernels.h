@@ -19,7 +19,7 @@ struct PowOptions {
 struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
-    // Whether powers take about as long as the memory of large operands. y is the exponent, if there is one for all, or null.
+    // Whether large results are better stored past the caches. y is the exponent, if there is one for all, or null.
     bool (*bound_by_memory)(Element type, Element y_type, const void* y);
     void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n);
     void (*stream)(char* to, const char* from, size_t bytes);  // stream.h

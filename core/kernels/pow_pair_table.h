@@ -73,7 +73,7 @@ struct PairLogarithms {
     template <bool may_be_subnormal, typename Y, typename Between>
     bool fill(const double* x, Y y, int n, Between between) {
         alignas(64) double f[tile_size], whole[tile_size], whole_low[tile_size], tail[tile_size];
-        const bool all_normal = look_up_logarithms<may_be_subnormal>(x, f, whole, whole_low, tail, n);
+        const bool all_normal = begin_logarithms<may_be_subnormal>(x, f, whole, whole_low, tail, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
             DoubleDouble sum = horner<0, 3>(constants::log2_pair_by_table_pairs, DoubleDouble{tail[i], 0}, f[i]);
@@ -94,7 +94,7 @@ struct PairLogarithms {
     template <typename F, typename Between>
     void raise(int n, F finish, Between between) const {
         alignas(64) double sum_high[tile_size], sum_low[tile_size], power[tile_size], lost[tile_size];
-        look_up_powers(sum_high, sum_low, power, lost, n);
+        begin_powers(sum_high, sum_low, power, lost, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
             double shifted = high[i] + magic, s = high[i] - (shifted - magic);
@@ -122,8 +122,9 @@ private:
         if (i < n) f(i, static_cast<__mmask8>((1 << (n - i)) - 1));
     }
 
+    // What is looked up, f, and the plain tail of P(f). Returns whether all bases are positive normal numbers.
     template <bool may_be_subnormal>
-    static bool look_up_logarithms(const double* x, double* f, double* whole, double* whole_low, double* tail, int n) {
+    static bool begin_logarithms(const double* x, double* f, double* whole, double* whole_low, double* tail, int n) {
         const RegisterTable<32> reciprocals(constants::pair_reciprocals), logarithms(constants::pair_logarithms);
         const RegisterTable<32> lows(constants::pair_logarithms_low);
         const __m512i exponent = _mm512_set1_epi64(-(int64_t{1} << 52)),
@@ -154,7 +155,8 @@ private:
         return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(int64_t{0x7fe} << 52)) == 0;
     }
 
-    void look_up_powers(double* sum_high, double* sum_low, double* power, double* lost, int n) const {
+    // What is looked up, and Q(s).
+    void begin_powers(double* sum_high, double* sum_low, double* power, double* lost, int n) const {
         const RegisterTable<16> powers(constants::pair_powers), what_they_lost(constants::pair_powers_lost);
         for (int i = 0; i < n; i += lanes) {
             Doubles t = _mm512_load_pd(high + i), shifted = t + magic, s = t - (shifted - magic);

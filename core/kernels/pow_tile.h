@@ -202,7 +202,7 @@ struct DoubleLanes {
         };
         t.raise(n, finish, [&] { ahead.ask(3); });
         if (any_far >> 63 == 0) return any != 0;
-        contents = scan(x, y.highs, n);  // not all exponents need be finite
+        if (all_normal) contents = scan(x, y.highs, n);  // not all exponents need be finite
         fill_far(x, y, t.high, n);
         return true;
     }
