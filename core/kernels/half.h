@@ -25,25 +25,36 @@ static void decode_half(const uint16_t* stored, float* values, int n) {
     for (; i < n; ++i) values[i] = decode_float<Element::float16>(stored[i]);  // vector loop: scalar neon
 }
 
-// f(x) to the nearest, for an f of floats or vectors of them that is not NaN.
-template <typename F>
-static void map_half(const uint16_t* __restrict x, uint16_t* __restrict out, int n, F f) {
+// f(x) to the nearest of float16 or bfloat16, for an f of floats or vectors of them that is not NaN.
+template <Element type, typename F>
+static void map_short(const uint16_t* __restrict x, uint16_t* __restrict out, int n, F f) {
     int i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= n; i += 16) {
-        __m512 value = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm512_cvtps_ph(f(value), _MM_FROUND_TO_NEAREST_INT));
+        const __m256i stored = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
+        __m256i rounded;
+        if constexpr (type == Element::float16) {
+            rounded = _mm512_cvtps_ph(f(_mm512_cvtph_ps(stored)), _MM_FROUND_TO_NEAREST_INT);
+        } else {
+            const __m512 value = f(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(stored), 16)));
+            const __m512i bits = _mm512_castps_si512(value), one = _mm512_set1_epi32(1);
+            const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
+            const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+            rounded = _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
+        }
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), rounded);
     }
 #elif defined(__F16C__)
-    for (; i + 8 <= n; i += 8) {
+    for (; type == Element::float16 && i + 8 <= n; i += 8) {
         __m256 value = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i)));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(f(value), _MM_FROUND_TO_NEAREST_INT));
     }
 #endif
-    for (; i < n; ++i) {  // vector loop: scalar neon
-        float value = f(decode_float<Element::float16>(x[i]));
-        uint32_t sign = word_of(value) >> 31 << 15;
-        out[i] = static_cast<uint16_t>(round_to_float16(absolute(value)).encoding | sign);
+    for (; i < n; ++i) {  // vector loop: scalar neon avx2(most)
+        const float value = f(decode_float<type>(x[i]));
+        if constexpr (type == Element::float16)
+            out[i] = static_cast<uint16_t>(round_to_float16(absolute(value)).encoding | word_of(value) >> 31 << 15);
+        else out[i] = static_cast<uint16_t>(round_to_bfloat16(value).encoding);
     }
 }
 

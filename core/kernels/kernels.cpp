@@ -7,6 +7,7 @@
 
 #include "half.h"
 #include "memory_ahead.h"
+#include "pow_halves.h"
 #include "pow_int.h"
 #include "pow_shortcut.h"
 #include "pow_tile.h"
@@ -187,36 +188,42 @@ template <Element type>
     pow_by(wide_exponents);
 }
 
-// The formula that powers of a type have in 32-bit lanes, if the exponent has one.
-Shortcut shortcut_in_floats(Element type, Element y_type, const void* y) {
-    if (type != Element::float32 && type != Element::float16 && type != Element::bfloat16) return Shortcut::none;
+double exponent_as_double(Element y_type, const void* y) {
     alignas(8) char stored[8];
     std::memcpy(stored, y, static_cast<size_t>(row(y_type).size));
     double exponent;
     decode_exponents(y_type, stored, &exponent, 1);
-    const Shortcut shortcut = shortcut_of(exponent);
-    return is_exact(shortcut) || (type == Element::float32 && has_pairs_of_floats) ? shortcut : Shortcut::none;
+    return exponent;
 }
 
+constexpr bool is_in_floats(Shortcut shortcut) { return is_exact(shortcut) || has_pairs_of_floats; }
+
 // Whether results are better stored past the caches. Measured: where they are at least as many bytes as the exponents; of
-// those with one exponent not the ones by pairs of floats, and of others only single operations gain.
+// those with one exponent not the ones by pairs of floats, and of others only what the formulas compute.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (y == nullptr) return row(type).size >= row(y_type).size;
-    return !row(type).is_float || is_exact(shortcut_in_floats(type, y_type, y));
+    if (!row(type).is_float) return true;
+    const double exponent = exponent_as_double(y_type, y);
+    if (type == Element::float32) return is_exact(shortcut_of(exponent));
+    const bool has_halves = type == Element::float16 || type == Element::bfloat16;
+    return has_halves && with_halves(exponent, [](auto) { return true; });
 }
 
 // A block of powers by a formula. Returns whether they are right; else they mean nothing.
-bool pow_by_shortcut(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
-    return with_shortcut(shortcut_in_floats(type, y_type, y), [&](auto shortcut) {
-        if constexpr (is_exact(shortcut)) {
-            const uint16_t* bases = static_cast<const uint16_t*>(x);
-            uint16_t* powers = static_cast<uint16_t*>(out);
-            if (type == Element::float16) return fill_short_by_shortcut<shortcut, Element::float16>(bases, powers, n);
-            if (type == Element::bfloat16) return fill_short_by_shortcut<shortcut, Element::bfloat16>(bases, powers, n);
-        }
-        if constexpr (shortcut != Shortcut::none && (is_exact(shortcut) || has_pairs_of_floats))
-            return fill_by_shortcut<shortcut>(static_cast<const float*>(x), static_cast<float*>(out), n);
-        return false;
+bool pow_by_formula(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
+    if (type == Element::float32) {
+        return with_shortcut(shortcut_of(exponent_as_double(y_type, y)), [&](auto shortcut) {
+            if constexpr (shortcut != Shortcut::none && is_in_floats(shortcut))
+                return fill_by_shortcut<shortcut>(static_cast<const float*>(x), static_cast<float*>(out), n);
+            return false;
+        });
+    }
+    if (type != Element::float16 && type != Element::bfloat16) return false;
+    return with_halves(exponent_as_double(y_type, y), [&](auto halves) {
+        const uint16_t* bases = static_cast<const uint16_t*>(x);
+        uint16_t* powers = static_cast<uint16_t*>(out);
+        if (type == Element::float16) return fill_by_halves<halves, Element::float16>(bases, powers, n);
+        return fill_by_halves<halves, Element::bfloat16>(bases, powers, n);
     });
 }
 
@@ -309,7 +316,7 @@ void for_each_tile(const void* x, const void* y, void* out, int size, int y_size
 }
 
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
-    if (options.constant_exponent && !options.scale_bias && x != out && pow_by_shortcut(type, y_type, x, y, out, n))
+    if (options.constant_exponent && !options.scale_bias && x != out && pow_by_formula(type, y_type, x, y, out, n))
         return;
     alignas(64) char exponents[8 * tile_size];
     int y_size = row(y_type).size;

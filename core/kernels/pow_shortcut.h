@@ -192,24 +192,4 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
     }
 }
 
-// The same of float16 or bfloat16, by a single operation on floats.
-template <Shortcut shortcut, Element type>
-static bool fill_short_by_shortcut(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
-    uint16_t greatest = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop
-        const uint16_t base = magnitude_of<shortcut>(x[i]);
-        greatest = greatest > base ? greatest : base;
-    }
-    if (greatest > row(type).overflow) return false;
-    const auto power = [](auto base) { return exact_power_of<shortcut>(base); };
-    if constexpr (type == Element::float16) {
-        map_half(x, powers, n, power);
-    } else {
-        // vector loop
-        for (int i = 0; i < n; ++i)
-            powers[i] = static_cast<uint16_t>(round_to_bfloat16(power(decode_float<type>(x[i]))).encoding);
-    }
-    return true;
-}
-
 }  // namespace halfulp::HALFULP_ISA

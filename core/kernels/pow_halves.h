@@ -1,0 +1,68 @@
+// Powers of float16 and bfloat16 with a constant exponent that is half of a small integer.
+//
+//   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then rounded to
+//               the type
+//   guarantee   the right power of every base that is not NaN, and not below zero or -0 where n is odd: of 65536 bases none
+//               has a power so near to a boundary that these roundings reach it. That is no theorem but a fact, for these
+//               n and in this order, which tests/twin/test_pow.py shows for every base; x^(7/2) for one fails
+#pragma once
+
+#include <utility>
+
+#include "half.h"
+#include "pow_shortcut.h"
+
+namespace halfulp::HALFULP_ISA {
+
+HALFULP_INLINE float reciprocal_root(float x) { return 1 / __builtin_sqrtf(x); }
+#if defined(__AVX512F__)
+// By the processor's first 14 bits and a step of Newton's rule: within 2^-23, and no power is nearer than 2^-22 to a
+// boundary. (A root and a quotient take twice as long as all the rest.) Of zero and infinity that step would make NaN.
+HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
+    const __m512 first = _mm512_rsqrt14_ps(x), half = _mm512_mul_ps(first, _mm512_set1_ps(0.5f));
+    const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, first), first, _mm512_set1_ps(1));
+    constexpr int zero = 0x02 | 0x04, infinity = 0x08;
+    const __mmask16 finite = static_cast<__mmask16>(~_mm512_fpclass_ps_mask(x, zero | infinity));
+    return _mm512_mask3_fmadd_ps(half, rest, first, finite);
+}
+#elif defined(__F16C__)
+HALFULP_INLINE __m256 reciprocal_root(__m256 x) { return 1 / _mm256_sqrt_ps(x); }
+#endif
+
+// x^(halves/2), of a float or of each of a vector of them. The reciprocal first where the power of x would overflow.
+template <int halves, typename Real>
+HALFULP_INLINE Real power_of_halves(Real x) {
+    constexpr int lowest_bit = halves & -halves;
+    if constexpr (halves == -1) return reciprocal_root(x);
+    else if constexpr (halves < 0) return power_of_halves<-halves>(1 / x);
+    else if constexpr (halves == 1) return square_root(x);
+    else if constexpr (halves == 2) return x;
+    else if constexpr (halves == lowest_bit) return power_of_halves<halves / 2>(x) * power_of_halves<halves / 2>(x);
+    else return power_of_halves<lowest_bit>(x) * power_of_halves<halves - lowest_bit>(x);
+}
+
+// Calls f with twice the exponent as a constant, and returns what that returns; false where it has no formula.
+template <typename F>
+HALFULP_INLINE bool with_halves(double y, F f) {
+    const auto one_of = [&]<int... halves>(std::integer_sequence<int, halves...>) {
+        return ((2 * y == halves && f(std::integral_constant<int, halves>{})) || ...);
+    };
+    return one_of(std::integer_sequence<int, -8, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 8>{});
+}
+
+// Returns whether all are right: not NaN, nor below zero or -0 before a root.
+template <int halves, Element type>
+static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
+    constexpr uint16_t of_size = halves % 2 != 0 ? 0xffff : 0x7fff;
+    uint16_t greatest = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        const uint16_t base = x[i] & of_size;
+        greatest = greatest > base ? greatest : base;
+    }
+    if (greatest > row(type).overflow) return false;
+    const auto power = [](auto base) { return power_of_halves<halves>(base); };
+    map_short<type>(x, powers, n, power);
+    return true;
+}
+
+}  // namespace halfulp::HALFULP_ISA
