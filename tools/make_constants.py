@@ -175,19 +175,21 @@ def pair_part(i: int) -> PairPart:
 
 
 def pair_tables() -> str:
-    """What the pair phase looks up: reciprocals, their logarithms, and the powers of two."""
+    """What pairs and triples look up: reciprocals, their logarithms, and the powers of two."""
     parts = [pair_part(i) for i in range(PAIR_PARTS)]
     least, greatest = min(part.least for part in parts), max(part.greatest for part in parts)
     error = gmpy2.log2(max(part.error for part in parts))
     logarithms = [-gmpy2.log2(part.r) for part in parts]
     highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
-    lows = [float(log2 - high) for log2, high in zip(logarithms, highs, strict=True)]
+    lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
     lines = [
-        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest.",
+        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;"
+        "\n// for triples, that with more bits.",
         f"// f = m r - 1 lies in [{least:.4f}, {greatest:.4f}]; |f^4 / log2(x)| is at most 2^{error:.1f}.",
         *table("pair_reciprocals", [float(part.r) for part in parts]),
         *table("pair_logarithms", [float(high) for high in highs]),
-        *table("pair_logarithms_low", lows),
+        *table("pair_logarithms_low", [low[0] for low in lows]),
+        *table("triple_logarithms_last", [low[1] for low in lows]),
         polynomial(
             "log2_pair_by_table",
             f"log2(1+f)/f, {least:.4f} <= f <= {greatest:.4f}",
@@ -197,21 +199,26 @@ def pair_tables() -> str:
             11,
             3,
         ),
+        polynomial("log2_triple", "The same", log2_of_one_and, least, greatest, 16, 9, 1),
     ]
+    greatest_rest = mpfr(1) / (2 * EXP2_PARTS)
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
+    lost = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
     lines += [
         f"// 2^(i/{EXP2_PARTS}), rounded, and what is lost as a part of it.",
         *table("pair_powers", [float(power) for power in powers]),
-        *table("pair_powers_lost", [float(power / mpfr(float(power)) - 1) for power in powers]),
+        *table("pair_powers_lost", [part[0] for part in lost]),
+        *table("triple_powers_lost_last", [part[1] for part in lost]),
         polynomial(
             "exp2_pair_by_table",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
             exp2_less_one,
-            mpfr(-1) / (2 * EXP2_PARTS),
-            mpfr(1) / (2 * EXP2_PARTS),
+            -greatest_rest,
+            greatest_rest,
             8,
             2,
         ),
+        polynomial("exp2_triple", "The same", exp2_less_one, -greatest_rest, greatest_rest, 12, 7),
     ]
     return "\n".join(lines)
 
@@ -269,8 +276,6 @@ def generate() -> str:
             polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
             polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 6),
             pair_tables(),
-            polynomial("log2_triple", "The same as log2_fast", log2_series, mpfr(0), z_max, 17, 9, 2),
-            polynomial("exp2_triple", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 22, 11, 4),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

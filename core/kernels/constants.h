@@ -116,7 +116,8 @@ inline constexpr double exp2_pair[] = {
     0x1.31e5fe7f49c58p-44,
     0x1.c43ad1fd73875p-49,
 };
-// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest.
+// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;
+// for triples, that with more bits.
 // f = m r - 1 lies in [-0.0198, 0.0168]; |f^4 / log2(x)| is at most 2^-18.3.
 inline constexpr double pair_reciprocals[32] = {
     0x1.0000000000000p+0,
@@ -220,6 +221,40 @@ inline constexpr double pair_logarithms_low[32] = {
     0x1.3c6764fc87b4ap-48,
     0x1.6eb3ac8ec0ef7p-45,
 };
+inline constexpr double triple_logarithms_last[32] = {
+    0x0.0p+0,
+    0x1.0e3aeafe4f839p-102,
+    0x1.5a727dbaad60bp-103,
+    -0x1.b4d5660336e29p-99,
+    -0x1.06a19b5bedec4p-100,
+    0x1.cfaef0356f6e7p-98,
+    0x1.8b9ed19224898p-101,
+    0x1.7679e5a1e4a0ep-99,
+    -0x1.2b8c2253bd119p-98,
+    -0x1.b5fb699b2d8acp-98,
+    -0x1.3e5a84738c6a5p-99,
+    -0x1.3bb22fff386b6p-105,
+    -0x1.29611295daec4p-103,
+    -0x1.eb47cb2aadd95p-99,
+    0x1.dd99950bae451p-99,
+    0x1.99e7587ea99e6p-99,
+    0x1.3a4e0233ff8acp-102,
+    -0x1.a7156185dba8cp-100,
+    0x1.1f87779b03b7dp-99,
+    -0x1.b5fb699b2d8acp-99,
+    -0x1.fb9186e41376fp-100,
+    -0x1.a4e9fc19dce6cp-98,
+    -0x1.3bcd7c933d5bbp-101,
+    -0x1.83634b52082bfp-99,
+    -0x1.d4ab87beb65dap-102,
+    -0x1.a2eb74493cf9bp-101,
+    -0x1.3a5d326ca9f89p-98,
+    -0x1.97ab879641c51p-100,
+    -0x1.115d6b0f2941fp-98,
+    0x1.9b7a3e651babcp-98,
+    0x1.07dedbe726437p-102,
+    0x1.fbd41ae7d5a24p-100,
+};
 // log2(1+f)/f, -0.0198 <= f <= 0.0168: relative error at most 2^-73.8.
 inline constexpr DoubleDouble log2_pair_by_table_pairs[] = {
     {0x1.71547652b82fep+0, 0x1.777d075d1c474p-56},
@@ -235,6 +270,29 @@ inline constexpr double log2_pair_by_table[] = {
     0x1.484a51853b10ep-3,
     -0x1.27a98c12abf22p-3,
     0x1.10d11877b5cf3p-3,
+};
+// The same: relative error at most 2^-111.2.
+inline constexpr Triple log2_triple_triples[] = {
+    {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, -0x1.88e0d08f10afdp-110},
+};
+inline constexpr DoubleDouble log2_triple_pairs[] = {
+    {-0x1.71547652b82fep-1, -0x1.777d0ffda0c3dp-57},
+    {0x1.ec709dc3a03fdp-2, 0x1.d27f05548ea74p-56},
+    {-0x1.71547652b82fep-2, -0x1.777d103597b0dp-58},
+    {0x1.2776c50ef9bfep-2, 0x1.e4b298f3da9d2p-56},
+    {-0x1.ec709dc3a03fdp-3, -0x1.d26f5dc95d4e6p-57},
+    {0x1.a61762a7aded9p-3, 0x1.00c4e65ef0516p-57},
+    {-0x1.71547652b82ffp-3, -0x1.d12277d347f35p-60},
+    {0x1.484b13d7c027dp-3, 0x1.e8fe763a47b62p-57},
+    {-0x1.2776c50ef7cabp-3, -0x1.729c456636cfap-58},
+};
+inline constexpr double log2_triple[] = {
+    0x1.0c9a849992457p-3,
+    -0x1.ec709e07ebaaap-4,
+    0x1.c68f4bad22d12p-4,
+    -0x1.a615001633affp-4,
+    0x1.8a54255dd2360p-4,
+    -0x1.7a0677d5a385bp-4,
 };
 // 2^(i/16), rounded, and what is lost as a part of it.
 inline constexpr double pair_powers[16] = {
@@ -273,6 +331,24 @@ inline constexpr double pair_powers_lost[16] = {
     0x1.4a385a63d07a7p-56,
     -0x1.ff7128fd391f0p-55,
 };
+inline constexpr double triple_powers_lost_last[16] = {
+    0x0.0p+0,
+    -0x1.594dfeef9b094p-108,
+    0x1.7ca91ba6ab110p-109,
+    -0x1.73ce42e5addf9p-109,
+    -0x1.17adbe862e719p-112,
+    -0x1.78e17b6b693c4p-109,
+    0x1.9c294119c9a68p-110,
+    0x1.680601784ab98p-108,
+    -0x1.b9b1e8aad39e1p-108,
+    0x1.8d9b80f69cb44p-110,
+    0x1.d2b74a6ead83dp-109,
+    0x1.d2b69cd832d47p-110,
+    -0x1.11391bf5631fep-110,
+    0x1.dfdf3962eaf5bp-111,
+    0x1.ce5d0a1c6b509p-110,
+    -0x1.e6b4f781f7888p-109,
+};
 // (2^r - 1)/r, |r| <= 1/32: relative error at most 2^-69.3.
 inline constexpr DoubleDouble exp2_pair_by_table_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc6796734c5fp-56},
@@ -286,58 +362,22 @@ inline constexpr double exp2_pair_by_table[] = {
     0x1.ffcdb17e704bap-17,
     0x1.62c114a252d34p-20,
 };
-// The same as log2_fast: relative error at most 2^-114.0.
-inline constexpr Triple log2_triple_triples[] = {
-    {0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55, -0x1.60b6afc799fd8p-109},
-    {0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55, -0x1.e9d5c0b157cf7p-109},
-};
-inline constexpr DoubleDouble log2_triple_pairs[] = {
-    {0x1.2776c50ef9bfep-1, 0x1.e4b29ccc53a75p-55},
-    {0x1.a61762a7aded9p-2, 0x1.fb22e48b18ae2p-57},
-    {0x1.484b13d7c02a9p-2, -0x1.e55f4b5c52de7p-60},
-    {0x1.0c9a84994022dp-2, 0x1.42a039456d374p-57},
-    {0x1.c68f568d31760p-3, 0x1.1bda3f3a19fb2p-58},
-    {0x1.89f3b1694cff9p-3, 0x1.a868c090175f1p-59},
-    {0x1.5b9ac9b7441a0p-3, 0x1.e92c7b15f8ddep-57},
-    {0x1.3703c1f4c0f5ap-3, 0x1.0256ccfdc580bp-57},
-    {0x1.1964ec746e74dp-3, -0x1.a0774949a3ab5p-57},
-};
-inline constexpr double log2_triple[] = {
-    0x1.00ecd6df61e65p-3,
-    0x1.d8be5aaf5d24ap-4,
-    0x1.b5afbccdf39fap-4,
-    0x1.9857f0efd57f7p-4,
-    0x1.71c39f940ecabp-4,
-    0x1.c69b7599939ddp-4,
-};
-// 2^r, |r| <= 1/2: relative error at most 2^-118.3.
-inline constexpr Triple exp2_triple_triples[] = {
-    {0x1.0000000000000p+0, 0x1.5b39fe1a001f2p-125, -0x1.3d97807200fa6p-179},
-    {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, 0x1.7b57ca540ea0cp-111},
-    {0x1.ebfbdff82c58fp-3, -0x1.5e43a53e44da3p-57, -0x1.69725096d1fefp-112},
-    {0x1.c6b08d704a0c0p-5, -0x1.d331627513351p-59, 0x1.2b75972971cffp-113},
-};
+// The same: relative error at most 2^-107.2.
 inline constexpr DoubleDouble exp2_triple_pairs[] = {
-    {0x1.3b2ab6fba4e77p-7, 0x1.4e65df05a9fdcp-62},
-    {0x1.5d87fe78a6731p-10, 0x1.0717f69a514f0p-66},
-    {0x1.430912f86c787p-13, 0x1.bd2c2a25e8c7cp-67},
-    {0x1.ffcbfc588b0c7p-17, -0x1.e53ab8cdf8b86p-71},
-    {0x1.62c0223a5c824p-20, -0x1.38006bc75672ep-79},
-    {0x1.b5253d395e7c4p-24, -0x1.2dac75cf5b944p-79},
-    {0x1.e4cf5158b8ecap-28, -0x1.221e75bea1ba8p-85},
-    {0x1.e8cac7351bb25p-32, -0x1.f88c7421c0eccp-87},
-    {0x1.c3bd650fc2987p-36, -0x1.ce5c7bc3fe16bp-90},
-    {0x1.816193166d0fap-40, -0x1.2eb0ea3ac8fe0p-94},
-    {0x1.314964d5873b5p-44, 0x1.a3c2533fd56e8p-98},
+    {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56},
+    {0x1.ebfbdff82c58fp-3, -0x1.5e43a53e44da3p-57},
+    {0x1.c6b08d704a0c0p-5, -0x1.d3316274f81c2p-59},
+    {0x1.3b2ab6fba4e77p-7, 0x1.4e65df05b4b2fp-62},
+    {0x1.5d87fe78a6731p-10, 0x1.07157e552e2dep-66},
+    {0x1.430912f86c787p-13, 0x1.bd2beb8a763aap-67},
+    {0x1.ffcbfc588b0c8p-17, -0x1.40c6278ff820ep-72},
 };
 inline constexpr double exp2_triple[] = {
-    0x1.c36e843b03b5bp-49,
-    0x1.38e89aea98520p-53,
-    0x1.98444b449ff87p-58,
-    0x1.f717486e9e501p-63,
-    0x1.25a7dba3b8fdcp-67,
-    0x1.462410db96eb6p-72,
-    0x1.586f622ee25c3p-77,
+    0x1.62c0223a5c825p-20,
+    0x1.b5253d390d319p-24,
+    0x1.e4cf515878871p-28,
+    0x1.e8cbe83e995dap-32,
+    0x1.c3be4a0705397p-36,
 };
 // ln 2, rounded down.
 inline constexpr uint64_t ln2[17] = {

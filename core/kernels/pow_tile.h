@@ -65,12 +65,8 @@ static inline bool has_ties(double y) {
     return false;
 }
 
-// The pair phase: the interval's ends on the target's grid.
-template <bool may_be_subnormal, typename Y>
-static void pair_phase(const double* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
-    PairLogarithms t;
-    const auto nothing = [] {};
-    t.fill<may_be_subnormal>(x, y, n, nothing);
+// 2^t as the interval's ends on the target's grid.
+static void raise_to(const PairTarget& target, PairLogarithms& t, double* least, double* greatest, int n) {
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = limited(t.high[i], target.most_t);
         t.low[i] = limited(t.low[i], 0x1p-40);
@@ -80,7 +76,15 @@ static void pair_phase(const double* x, Y y, const PairTarget& target, double* l
         least[i] = rounding.least;
         greatest[i] = rounding.greatest;
     };
-    t.raise(n, finish, nothing);
+    t.raise(n, finish, [] {});
+}
+
+// The pair phase.
+template <bool may_be_subnormal, typename Y>
+static void pair_phase(const double* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
+    PairLogarithms t;
+    t.fill<may_be_subnormal>(x, y, n, [] {});
+    raise_to(target, t, least, greatest, n);
 }
 
 // The later phases for the lanes listed that the fast phase left undecided.
@@ -89,7 +93,7 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
                     int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
-    int undecided[tile_size + 1], left[tile_size], left_count = 0;
+    int undecided[listed_size], left[tile_size], left_count = 0;
     const bool all = count == n;  // listed in order
     if (all) {
         for (int j = 0; j < count; ++j) {  // vector loop
@@ -150,7 +154,7 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
     else fill(std::integral_constant<Shortcut, Shortcut::none>{});
     if constexpr (type != Element::float32)
         if (!power.round(out, contents.negative || contents.special, n)) return;
-    int listed[tile_size + 1], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
+    int listed[listed_size], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
     if (count > 0) count = power.settle(x, y, !options.scale_bias, n, listed, count);
     finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
@@ -159,18 +163,21 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
 }
 
 // Some lanes of operands of float64, one after the other.
+template <typename Y>
 struct SomeLanes {
-    alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[tile_size + 1];
+    alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[Y::has_lows ? tile_size + 1 : 1];
     int lane[tile_size + 1];
 
-    template <typename Y>
-    void put(int k, const double* all_x, Y y, int i) {
+    void put(int k, const double* all_x, Y all_y, int i) {
         x[k] = all_x[i];
-        y_high[k] = y.high(i);
-        y_low[k] = y.low(i);
+        y_high[k] = all_y.high(i);
+        if constexpr (Y::has_lows) y_low[k] = all_y.low(i);
         lane[k] = i;
     }
-    PairExponents y() const { return {y_high, y_low}; }
+    Y y() const {
+        if constexpr (Y::has_lows) return {y_high, y_low};
+        else return {y_high};
+    }
 };
 
 // Powers of float64 in the making: encodings, and a flag for each that is undecided.
@@ -203,7 +210,7 @@ struct DoubleLanes {
         t.raise(n, finish, [&] { ahead.ask(3); });
         if (any_far >> 63 == 0) return any != 0;
         if (all_normal) contents = scan(x, y.highs, n);  // not all exponents need be finite
-        fill_far(x, y, t.high, n);
+        fill_far(t, n);
         return true;
     }
 
@@ -221,17 +228,19 @@ private:
     }
 
     // The lanes whose powers may overflow or be subnormal.
-    template <typename Y>
-    void fill_far(const double* x, Y y, const double* t, int n) {
+    void fill_far(const PairLogarithms& t, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];
-        SomeLanes far;
-        int count = 0;
-        for (int i = 0; i < n; ++i) {
-            far.put(count, x, y, i);
-            count += static_cast<int>(beyond(t[i]) >> 63);  // no branch, which no processor could foresee
+        alignas(64) uint64_t is_far[tile_size];
+        int listed[listed_size];
+        PairLogarithms far;
+        for (int i = 0; i < n; ++i) is_far[i] = beyond(t.high[i]) >> 63;  // vector loop
+        const int count = list_lanes(is_far, n, listed);
+        for (int j = 0; j < count; ++j) {
+            far.high[j] = t.high[listed[j]];
+            far.low[j] = t.low[listed[j]];
         }
-        pair_phase<false>(far.x, far.y(), target, least, greatest, count);
-        for (int j = 0; j < count; ++j) put(far.lane[j], {least[j], greatest[j]});
+        raise_to(target, far, least, greatest, count);
+        for (int j = 0; j < count; ++j) put(listed[j], {least[j], greatest[j]});
     }
 
     static constexpr PairTarget target = PairTarget::of(row(Element::float64));
@@ -259,43 +268,32 @@ static inline double by_one_operation(double x, double y) {
 
 // The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
 template <typename Y>
-static void resolve(const double* x, Y y, bool any_special, uint64_t* out, const int* listed, int count) {
+static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed, int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
     alignas(64) uint64_t is_early[tile_size];
     constexpr ElementRow type = row(Element::float64);
-    SomeLanes some;
+    SomeLanes<Y> some;
     int some_count = 0, left[tile_size], left_count = 0;
-    for (int j = 0; j < count; ++j) {
-        some.put(some_count, x, y, listed[j]);
-        some_count += !any_special || !is_special(x[listed[j]], y.kinds(listed[j]));
-    }
     const auto settle = [&](int i, uint64_t magnitude) {
         out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
-    uint64_t any_early = 0;
-    for (int j = 0; j < some_count; ++j) {  // vector loop: avx512 avx2
-        is_early[j] =
-            is_one_operation(some.y_high[j], some.y_low[j]) | may_be_tie(some.x[j], some.y_high[j], some.y_low[j]);
-        any_early |= is_early[j];
-    }
-    if (any_early) {
-        const auto settle_early = [&](int i) {
-            if (is_one_operation(y.high(i), y.low(i))) {
-                settle(i, bits_of(by_one_operation(absolute(x[i]), y.high(i))));
-                return true;
-            }
-            Magnitude exact;
-            if (!exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) return false;
-            settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
+    const auto settle_early = [&](int i) {
+        if (is_one_operation(y.high(i), y.low(i))) {
+            settle(i, bits_of(by_one_operation(absolute(x[i]), y.high(i))));
             return true;
-        };
-        int kept = 0;
-        for (int j = 0; j < some_count; ++j) {
-            const int i = some.lane[j];
-            some.put(kept, x, y, i);
-            kept += !(is_early[j] && settle_early(i));
         }
-        some_count = kept;
+        Magnitude exact;
+        if (!exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) return false;
+        settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
+        return true;
+    };
+    for (int i = 0; i < n; ++i)  // vector loop: avx512 avx2
+        is_early[i] = is_one_operation(y.high(i), y.low(i)) | may_be_tie(x[i], y.high(i), y.low(i));
+    for (int j = 0; j < count; ++j) {
+        const int i = listed[j];
+        some.put(some_count, x, y, i);
+        const bool special = any_special && is_special(x[i], y.kinds(i));
+        some_count += !special && !(is_early[i] && settle_early(i));
     }
     triple_phase(some.x, some.y(), least, greatest, some_count);
     for (int j = 0; j < some_count; ++j) {
@@ -319,8 +317,8 @@ static void pow_tile(const PowOptions& options, const double* x, Y y, uint64_t* 
     });
     finish<Element::float64>(options, contents, x, y, out, n);
     if (!any) return;
-    int listed[tile_size + 1];
-    resolve(x, y, contents.special, out, listed, list_lanes(power.flags, n, listed));
+    int listed[listed_size];
+    resolve(x, y, contents.special, out, n, listed, list_lanes(power.flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA

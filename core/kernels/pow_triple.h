@@ -1,15 +1,19 @@
-// x^y of float64 by triples of doubles, for the lanes that the pair phase leaves undecided: the same formula as
-// pow_pair_quotient.h's, in short loops.
+// x^y of float64 by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of
+// pow_pair_table.h, in short loops. Look-ups are loops of their own, which no compiler need make vectors of.
 //
+//   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
+//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
 //   domain      x a positive finite double, y finite; lanes with |t| > 1080 stay undecided
-//   guarantee   the exact value lies within triple_error (1 + |t|) of the scaled value. A result is taken only where the
-//               whole interval rounds to one double; otherwise pow_exact.h decides
+//   guarantee   the exact value lies within triple_error of the scaled value. A result is taken only where the whole
+//               interval rounds to one double; otherwise pow_exact.h decides
 //
 // Error, relative to the exact value:
-//   s, z: 2^-150. P: the polynomial's own 2^-114; its plain tail, z^11 c11.., is 2^-60 of the sum with at most 4 units of
-//   2^-53: 2^-111; its pairs, z^2 c2.., are 2^-12.5 of it with steps of 2^-102: 2^-114. log2 within 2^-110.7, times
-//   ln 2 and a value of at most sqrt 2: |t| 2^-110.7. Q: the plain tail, r^15 c15.., is 2^-63 with at most 4 units of
-//   2^-53: 2^-114; its pairs, r^4 c4.., are 2^-10.7 with steps of 2^-102: 2^-112.5; its own 2^-118.3: 2^-112.
+//   f and e - log2 r are exact, but for 2^-148. P: its own 2^-111.2; the plain tail f^10 c10.., whose part of log2 x is at
+//   most 2^-62, with 2 units of 2^-53: 2^-114; the pairs, each step within 2^-104.6, times f^2 c1 of at most 2^-6.9 of
+//   log2 x: 2^-111.5. log2 within 2^-110.3, times ln 2: |t| 2^-110.8. Q: its own 2^-107.2 of |s Q| <= 2^-5.5; the plain
+//   tail s^8 c7.. of at most 2^-59.5, with 2 units of 2^-53: 2^-111.5; the pairs' last step, 2^-104.6 of s c0: 2^-110.1;
+//   s Q's low part, below 2^-57, is rounded four times, by 2^-112 to 2^-111, and its product with what the table lost,
+//   2^-111, left out: 2^-109.3. Together 2^-108.2. Both of a value below 2: below triple_error.
 #pragma once
 
 #include "kernels.h"
@@ -18,7 +22,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr double triple_error = 0x1p-110, greatest_triple_t = 1080;
+static constexpr PairError triple_error{0x1p-107, 0x1.4p-110};
+static constexpr double greatest_triple_t = 1080;
 
 // a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
 // last place of low.high, and so more than low.low.
@@ -27,42 +32,25 @@ HALFULP_INLINE Triple normalized(double a, double b, double c) {
     return {high.high, rest.high, rest.low};
 }
 
-// For x = 0 or |x| > |y|.
-HALFULP_INLINE Triple sum(double x, const Triple& y) {
-    DoubleDouble first = fast_two_sum(x, y.a), carry = two_sum(first.low, y.b);
-    return normalized(first.high, carry.high, carry.low + y.c);
+// c + f x, for c = 0 or |c| > |f x|.
+HALFULP_INLINE Triple multiply_add(double f, const Triple& x, const Triple& c) {
+    DoubleDouble first = two_product(f, x.a), second = two_product(f, x.b), top = fast_two_sum(c.a, first.high);
+    DoubleDouble with_c = two_sum(top.low, c.b), with_first = two_sum(with_c.high, first.low);
+    DoubleDouble with_second = two_sum(with_first.high, second.high);
+    double third = multiply_add(f, x.c, c.c) + (with_c.low + with_first.low) + (with_second.low + second.low);
+    return normalized(top.high, with_second.high, third);
 }
 
-HALFULP_INLINE Triple product(const Triple& x, const Triple& y) {
-    DoubleDouble first = two_product(x.a, y.a), ab = two_product(x.a, y.b), ba = two_product(x.b, y.a);
+HALFULP_INLINE Triple product(const Triple& x, DoubleDouble y) {
+    DoubleDouble first = two_product(x.a, y.high), ab = two_product(x.a, y.low), ba = two_product(x.b, y.high);
     DoubleDouble second = two_sum(ab.high, ba.high), carry = two_sum(first.low, second.high);
-    double third = multiply_add(x.a, y.c, multiply_add(x.c, y.a, x.b * y.b));
+    double third = multiply_add(x.c, y.high, x.b * y.low);
     return normalized(first.high, carry.high, carry.low + (second.low + (ab.low + ba.low + third)));
 }
 
-// c + x y, for |c| > |x y|.
-HALFULP_INLINE Triple multiply_add(const Triple& x, const Triple& y, const Triple& c) {
-    DoubleDouble first = two_product(x.a, y.a), ab = two_product(x.a, y.b), ba = two_product(x.b, y.a);
-    DoubleDouble top = fast_two_sum(c.a, first.high), second = two_sum(ab.high, ba.high);
-    DoubleDouble with_first = two_sum(first.low, second.high), with_c = two_sum(c.b, with_first.high);
-    DoubleDouble with_top = two_sum(top.low, with_c.high);
-    double third = multiply_add(x.a, y.c, multiply_add(x.c, y.a, multiply_add(x.b, y.b, c.c)));
-    third += (ab.low + ba.low) + (second.low + with_first.low) + (with_c.low + with_top.low);
-    return normalized(top.high, with_top.high, third);
-}
-
-// By Horner's rule, for a pair x.
-template <int from, int to, int pairs>
-HALFULP_INLINE DoubleDouble horner(const DoubleDouble (&c)[pairs], DoubleDouble rest, DoubleDouble x) {
-    if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    DoubleDouble sum = multiply_add_pair(rest.high, x.high, c[from].high);
-    return {sum.high, sum.low + multiply_add(rest.high, x.low, multiply_add(rest.low, x.high, c[from].low))};
-}
-
-template <int from, int to, int triples>
-HALFULP_INLINE Triple horner(const Triple (&c)[triples], Triple rest, const Triple& x) {
-    if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    return multiply_add(rest, x, c[from]);
+HALFULP_INLINE Triple product(const Triple& x, double y) {
+    DoubleDouble first = two_product(x.a, y), second = two_product(x.b, y), carry = two_sum(first.low, second.high);
+    return normalized(first.high, carry.high, carry.low + multiply_add(x.c, y, second.low));
 }
 
 // Triples of a tile.
@@ -77,23 +65,49 @@ struct Triples {
     }
 };
 
-// x = m * 2^e and s = (m - 1)/(m + 1), one digit of 53 bits after the other.
-struct TripleQuotient {
-    Triple s;
-    double e;
+// What begins a logarithm: f, and e - log2 r.
+struct TripleLogarithm {
+    double f;
+    Triple whole;
 };
 
-HALFULP_INLINE TripleQuotient quotient_triple(double x) {
-    bool subnormal = x < 0x1p-1022;
-    Split<double> parts = split(subnormal ? x * 0x1p54 : x);
-    double numerator = parts.m - 1, denominator = 1 + parts.m, denominator_low = parts.m - (denominator - 1);
-    double reciprocal = 1 / denominator;
-    double s0 = numerator / denominator;  // not by the reciprocal: the remainder is exact of a rounded quotient only
-    DoubleDouble low = two_product(s0, denominator_low);
-    DoubleDouble rest = two_sum(remainder_of(numerator, s0, denominator), -low.high);
-    double s1 = rest.high * reciprocal;
-    double last = remainder_of(rest.high, s1, denominator) + (rest.low - low.low - s1 * denominator_low);
-    return {normalized(s0, s1, last * reciprocal), subnormal ? parts.e - 54 : parts.e};
+HALFULP_INLINE TripleLogarithm begin_logarithm(double x) {
+    constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
+    const bool subnormal = x < 0x1p-1022;
+    const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
+    const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
+    const double e = static_cast<double>(static_cast<int64_t>(scale) >> 52) - (subnormal ? 54 : 0);
+    return {-remainder_of(1, double_of(bits - scale), constants::pair_reciprocals[index]),
+            {e + constants::pair_logarithms[index], constants::pair_logarithms_low[index],
+             constants::triple_logarithms_last[index]}};
+}
+
+// What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
+struct TriplePower {
+    double s, lost_of_s, power;
+    DoubleDouble lost;
+};
+
+static constexpr double sixteenths_magic = round_magic / 16;
+
+HALFULP_INLINE TriplePower begin_power(const Triple& t) {
+    const double shifted = t.a + sixteenths_magic;
+    const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
+    const uint64_t index = bits_of(shifted) & 15;
+    return {s.high,
+            s.low + t.c,
+            constants::pair_powers[index],
+            {constants::pair_powers_lost[index], constants::triple_powers_lost_last[index]}};
+}
+
+// power (1 + lost) (1 + s q) 2^lost_of_s.
+HALFULP_INLINE Triple end_power(const TriplePower& begun, DoubleDouble q) {
+    DoubleDouble more = two_product(begun.s, q.high);
+    const double factor = begun.lost_of_s * constants::exp2_pair_pairs[1].high;  // less 1
+    more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
+    const DoubleDouble lost = two_sum(begun.lost.high, more.low);
+    const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
+    return multiply_add(begun.power, {more.high, lost.high, last}, {begun.power, 0, 0});
 }
 
 // A triple plus an error, rounded to the grid that `big` sets (see round_to).
@@ -115,69 +129,58 @@ HALFULP_INLINE Rounding round_to_double(const Triple& value, uint64_t k, double 
 // The interval's ends, rounded.
 template <typename Y>
 static void triple_phase(const double* x, Y y, double* least, double* greatest, int n) {
-    Triples s, z, t, r;
-    alignas(64) double e[tile_size], high[tile_size], low[tile_size];
-    for (int i = 0; i < n; ++i) {  // vector loop
-        TripleQuotient quotient = quotient_triple(absolute(x[i]));
-        s.store(i, quotient.s);
-        e[i] = quotient.e;
+    Triples whole, t, power;
+    alignas(64) double f[tile_size], high[tile_size], low[tile_size];
+    alignas(64) double s[tile_size], lost_of_s[tile_size], lost[tile_size], lost_last[tile_size];
+    for (int i = 0; i < n; ++i) {
+        const TripleLogarithm begun = begin_logarithm(absolute(x[i]));
+        f[i] = begun.f;
+        whole.store(i, begun.whole);
     }
-    for (int i = 0; i < n; ++i) z.store(i, product(s[i], s[i]));  // vector loop
-    for (int i = 0; i < n; ++i) {                                 // vector loop
-        DoubleDouble tail = {polynomial(constants::log2_triple, z.a[i]), 0};
-        DoubleDouble rest = horner<4, 9>(constants::log2_triple_pairs, tail, {z.a[i], z.b[i]});
+    for (int i = 0; i < n; ++i) {  // vector loop
+        DoubleDouble tail = {polynomial(constants::log2_triple, f[i]), 0};
+        DoubleDouble rest = horner<4, 9>(constants::log2_triple_pairs, tail, f[i]);
         high[i] = rest.high;
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        DoubleDouble rest = horner<0, 4>(constants::log2_triple_pairs, {high[i], low[i]}, {z.a[i], z.b[i]});
+        DoubleDouble rest = horner<0, 4>(constants::log2_triple_pairs, DoubleDouble{high[i], low[i]}, f[i]);
         high[i] = rest.high;
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        t.store(i, horner<1, 2>(constants::log2_triple_triples, normalized(high[i], low[i], 0), z[i]));
+        t.store(i, multiply_add(f[i], {high[i], low[i], 0}, constants::log2_triple_triples[0]));
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<0, 1>(constants::log2_triple_triples, t[i], z[i]));
+        t.store(i, multiply_add(f[i], t[i], whole[i]));
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        t.store(i, sum(e[i], product(s[i], z[i])));
+        if constexpr (Y::has_lows) t.store(i, product(t[i], {y.high(i), y.low(i)}));
+        else t.store(i, product(t[i], y.high(i)));
+    }
+    for (int i = 0; i < n; ++i) {
+        const TriplePower begun = begin_power(t[i]);
+        s[i] = begun.s;
+        lost_of_s[i] = begun.lost_of_s;
+        power.a[i] = begun.power;
+        lost[i] = begun.lost.high;
+        lost_last[i] = begun.lost.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        t.store(i, product(t[i], {y.high(i), y.low(i), 0}));
-    }
-    for (int i = 0; i < n; ++i) {  // vector loop
-        double k = (t.a[i] + round_magic) - round_magic;
-        Triple fraction = normalized(t.a[i] - k, t.b[i], t.c[i]);
-        DoubleDouble tail = {polynomial(constants::exp2_triple, fraction.a), 0};
-        DoubleDouble rest = horner<6, 11>(constants::exp2_triple_pairs, tail, {fraction.a, fraction.b});
-        r.store(i, fraction);
+        DoubleDouble tail = {polynomial(constants::exp2_triple, s[i]), 0};
+        DoubleDouble rest = horner<0, 7>(constants::exp2_triple_pairs, tail, s[i]);
         high[i] = rest.high;
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        DoubleDouble rest = horner<0, 6>(constants::exp2_triple_pairs, {high[i], low[i]}, {r.a[i], r.b[i]});
-        high[i] = rest.high;
-        low[i] = rest.low;
-    }
-    for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<3, 4>(constants::exp2_triple_triples, normalized(high[i], low[i], 0), r[i]));
-    }
-    for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<2, 3>(constants::exp2_triple_triples, z[i], r[i]));
-    }
-    for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<1, 2>(constants::exp2_triple_triples, z[i], r[i]));
-    }
-    for (int i = 0; i < n; ++i) {  // vector loop
-        z.store(i, horner<0, 1>(constants::exp2_triple_triples, z[i], r[i]));
+        const TriplePower begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
+        power.store(i, end_power(begun, {high[i], low[i]}));
     }
     for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-        double size = absolute(t.a[i]);
-        uint64_t k = bits_of(t.a[i] + round_magic) - bits_of(round_magic);
-        Rounding rounding = round_to_double(z[i], k, multiply_add(size, triple_error, triple_error));
+        const uint64_t k = (bits_of(t.a[i] + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
+        const Rounding rounding = round_to_double(power[i], k, triple_error.at(t.a[i]));
         least[i] = rounding.least;
-        greatest[i] = size <= greatest_triple_t ? rounding.greatest : -1;
+        greatest[i] = absolute(t.a[i]) <= greatest_triple_t ? rounding.greatest : -1;
     }
 }
 
