@@ -272,6 +272,12 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
     if constexpr (!row(y_type).is_float) {
         using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
         using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
+        if constexpr (sizeof(Storage<type>) == sizeof(Word) && sizeof(Storage<y_type>) == sizeof(Unsigned)) {
+            auto* results = reinterpret_cast<Word*>(out);
+            const bool apart = x != out && y != out;
+            if (apart && pow_wrap_below_16(static_cast<const Word*>(x), static_cast<const Unsigned*>(y), results, n))
+                return;
+        }
         alignas(64) Word squares[tile_size], powers[tile_size];
         alignas(64) Unsigned exponents[tile_size];
         Unsigned signs = 0;

@@ -44,6 +44,21 @@ static void pow_wrap(Word* x, const Exponent* y, Word* out, int n) {
     }
 }
 
+// The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from beyond
+// the caches it takes half the time that passes over copies do).
+template <typename Word, typename Exponent>
+static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y, Word* __restrict out, int n) {
+    Exponent all = 0;
+    for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
+    if (all >= 16) return false;              // as one below zero is, which has its top bit set
+    if (all < 4) {
+        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);  // vector loop: avx512 avx2
+    } else {
+        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);  // vector loop: avx512 avx2
+    }
+    return true;
+}
+
 // An integer type's bounds, as 64-bit patterns and magnitudes.
 struct IntegerRange {
     bool is_signed;

@@ -247,7 +247,8 @@ private:
 };
 
 // Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
-// The exponent's odd part is then at most 1100; and a base with an exponent of 5/4 or more has at most 44 bits.
+// The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at most 44 bits. The
+// last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
 HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
     uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;

@@ -13,7 +13,8 @@
 //   log2 x: 2^-111.5. log2 within 2^-110.3, times ln 2: |t| 2^-110.8. Q: its own 2^-107.2 of |s Q| <= 2^-5.5; the plain
 //   tail s^8 c7.. of at most 2^-59.5, with 2 units of 2^-53: 2^-111.5; the pairs' last step, 2^-104.6 of s c0: 2^-110.1;
 //   s Q's low part, below 2^-57, is rounded four times, by 2^-112 to 2^-111, and its product with what the table lost,
-//   2^-111, left out: 2^-109.3. Together 2^-108.2. Both of a value below 2: below triple_error.
+//   2^-111, left out: 2^-109.3; the third parts, below 2^-59, by 2^-111. Together 2^-108.1. Both of a value below 2: below
+//   triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of the error.
 #pragma once
 
 #include "kernels.h"
