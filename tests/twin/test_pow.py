@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.twin.compare import assert_same_bits, bits, generator
-from tests.twin.grids import Part, bases, pow_grid, specials, worst_cases
+from tests.twin.grids import Part, bases, pow_grid, random_bits, specials, worst_cases
 
 import halfulp as hu
 from halfulp import reference
@@ -68,6 +68,26 @@ def test_one_operand_for_all(x_name, y_name, seed):
     for index in range(0, 300, 60):
         assert np.array_equal(bits(hu.pow(x, y[index])), bits(np.ascontiguousarray(table[:, index])))
         assert np.array_equal(bits(hu.pow(x[index], y)), bits(table[index]))
+
+
+INTEGERS = [name for name, row in TYPES.items() if row.kind != "float" and row.bits >= 32]
+
+
+@pytest.mark.parametrize("most", [3, 15, 16])
+@pytest.mark.parametrize("y_name", INTEGERS)
+@pytest.mark.parametrize("x_name", INTEGERS)
+def test_small_integral_exponents(x_name, y_name, most, seed):
+    """Tiles of nothing else have a way of their own, unless they are computed in place."""
+    rng = generator(seed, x_name, y_name)
+    y = rng.integers(0, most, 600, endpoint=True).astype(TYPES[y_name].dtype)
+    parts = [Part(f"exponents up to {most}", random_bits(x_name, rng, 600), y)]
+    assert_same_bits(parts, hu.pow, reference.pow, seed)
+
+    def in_place(x, y):
+        x = x.copy()
+        return hu.pow(x, y, out=x)
+
+    assert_same_bits(parts, in_place, reference.pow, seed)
 
 
 # Those that the kernels have a formula for.
