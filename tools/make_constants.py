@@ -183,8 +183,8 @@ def pair_tables() -> str:
     highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
     lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
     lines = [
-        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;"
-        "\n// for triples, that with more bits.",
+        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;",
+        "// for triples, that with more bits.",
         f"// f = m r - 1 lies in [{least:.4f}, {greatest:.4f}]; |f^4 / log2(x)| is at most 2^{error:.1f}.",
         *table("pair_reciprocals", [float(part.r) for part in parts]),
         *table("pair_logarithms", [float(high) for high in highs]),
