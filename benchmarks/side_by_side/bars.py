@@ -70,7 +70,7 @@ _F32, _F64 = _ARRAYS[:1], _ARRAYS[1:2]
 _OUT, _IN, _NOWHERE = (OUT_OF_CACHE,), (IN_CACHE,), ("",)
 _AVX2 = Setting(1, "avx2")
 _ALL_CONSTANTS = ("2", "3", "4", "0.5", "-0.5", "-1", "-2", "1.5", "1/3", "2.5")
-_16_BIT = _constants("2", "0.5", "-0.5", "2.5", of=_FLOAT[2:])
+_16_BIT = _constants("2", "0.5", "-0.5", "2.5", "1/3", of=_FLOAT[2:])
 
 BARS = (
     Bar("float32 arrays", "arrays", _F32, "numpy", 1.5, 1.0),

@@ -118,9 +118,9 @@ def _constants(place: str, size: int) -> Iterator[Row]:
 
 def _constants_16_bit(place: str, size: int) -> Iterator[Row]:
     for name in ("float16", "bfloat16"):
-        for exponent in (2, 0.5, -0.5, 2.5):
+        for exponent in (2, 0.5, -0.5, 2.5, 1 / 3):
             make = partial(constant_power, name, exponent, size)
-            yield Row("constants", f"{name} ** {exponent:g}", place, make, memory=True)
+            yield Row("constants", f"{name} ** {CONSTANTS[exponent]}", place, make, memory=True)
 
 
 def _integers(place: str, size: int) -> Iterator[Row]:
