@@ -50,18 +50,22 @@ HALFULP_INLINE bool with_halves(double y, F f) {
     return one_of(std::integer_sequence<int, -8, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 8>{});
 }
 
-// Returns whether all are right: not NaN, nor below zero or -0 before a root.
-template <int halves, Element type>
-static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
-    constexpr uint16_t of_size = halves % 2 != 0 ? 0xffff : 0x7fff;
+// The greatest of the bases' encodings, as integers; `bits` are those that count.
+static uint16_t greatest_encoding(const uint16_t* x, uint16_t bits, int n) {
     uint16_t greatest = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
-        const uint16_t base = x[i] & of_size;
+        const uint16_t base = x[i] & bits;
         greatest = greatest > base ? greatest : base;
     }
-    if (greatest > row(type).overflow) return false;
-    const auto power = [](auto base) { return power_of_halves<halves>(base); };
-    map_short<type>(x, powers, n, power);
+    return greatest;
+}
+
+// Returns whether all are right: not NaN, nor below zero or -0 before a root, which as integers are beyond infinity.
+template <int halves, Element type>
+static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
+    constexpr uint16_t sign_and_size = 0xffff, size = 0x7fff;
+    if (greatest_encoding(x, halves % 2 != 0 ? sign_and_size : size, n) > row(type).overflow) return false;
+    map_short<type>(x, powers, n, [](auto base) { return power_of_halves<halves>(base); });
     return true;
 }
 
