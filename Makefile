@@ -32,7 +32,7 @@ run: $(VENV)/installed
 	$(BIN)/halfulp run build/models/transformer_block.onnx
 
 test: $(VENV)/test
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 $(ARGS)
 
 # -s: these runs report their progress.
 exhaustive: $(VENV)/test

@@ -19,11 +19,6 @@ collect_ignore_glob = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that compile the core, the longest, so that at the end no process waits for another's."""
-    items.sort(key=lambda item: "tests/house/" not in item.nodeid)
-
-
 @pytest.fixture(autouse=True)
 def default_floating_point_environment() -> Iterator[None]:
     """Runtimes that a test loads may leave the thread flushing subnormals to zero; the next test must not."""

@@ -196,7 +196,8 @@ double exponent_as_double(Element y_type, const void* y) {
     return exponent;
 }
 
-constexpr bool is_in_floats(Shortcut shortcut) { return is_exact(shortcut) || has_pairs_of_floats; }
+// Which types pow_halves.h is for.
+constexpr bool takes_halves(Element type) { return type == Element::float16 || type == Element::bfloat16; }
 
 // Whether results are better stored past the caches. Measured: where they are at least as many bytes as the exponents; of
 // those with one exponent not the ones by pairs of floats, and of others only what the formulas compute.
@@ -205,20 +206,19 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (!row(type).is_float) return true;
     const double exponent = exponent_as_double(y_type, y);
     if (type == Element::float32) return is_exact(shortcut_of(exponent));
-    const bool has_halves = type == Element::float16 || type == Element::bfloat16;
-    return has_halves && with_halves(exponent, [](auto) { return true; });
+    return takes_halves(type) && with_halves(exponent, [](auto) { return true; });
 }
 
 // A block of powers by a formula. Returns whether they are right; else they mean nothing.
 bool pow_by_formula(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
     if (type == Element::float32) {
         return with_shortcut(shortcut_of(exponent_as_double(y_type, y)), [&](auto shortcut) {
-            if constexpr (shortcut != Shortcut::none && is_in_floats(shortcut))
+            if constexpr (is_exact(shortcut) || (has_pairs_of_floats && shortcut != Shortcut::none))
                 return fill_by_shortcut<shortcut>(static_cast<const float*>(x), static_cast<float*>(out), n);
             return false;
         });
     }
-    if (type != Element::float16 && type != Element::bfloat16) return false;
+    if (!takes_halves(type)) return false;
     return with_halves(exponent_as_double(y_type, y), [&](auto halves) {
         const uint16_t* bases = static_cast<const uint16_t*>(x);
         uint16_t* powers = static_cast<uint16_t*>(out);

@@ -14,8 +14,10 @@
 
 namespace halfulp::HALFULP_ISA {
 
-HALFULP_INLINE float reciprocal_root(float x) { return 1 / __builtin_sqrtf(x); }
+HALFULP_INLINE float reciprocal_root(float x) { return 1 / square_root(x); }
 #if defined(__AVX512F__)
+HALFULP_INLINE __m512 square_root(__m512 x) { return _mm512_sqrt_ps(x); }
+
 // By the processor's first 14 bits and a step of Newton's rule: within 2^-23, and no power is nearer than 2^-22 to a
 // boundary. (A root and a quotient take twice as long as all the rest.) Of zero and infinity that step would make NaN.
 HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
@@ -26,7 +28,8 @@ HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
     return _mm512_mask3_fmadd_ps(half, rest, first, finite);
 }
 #elif defined(__F16C__)
-HALFULP_INLINE __m256 reciprocal_root(__m256 x) { return 1 / _mm256_sqrt_ps(x); }
+HALFULP_INLINE __m256 square_root(__m256 x) { return _mm256_sqrt_ps(x); }
+HALFULP_INLINE __m256 reciprocal_root(__m256 x) { return 1 / square_root(x); }
 #endif
 
 // x^(halves/2), of a float or of each of a vector of them. The reciprocal first where the power of x would overflow.

@@ -18,6 +18,9 @@ struct PairError {
 };
 static constexpr PairError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.8p-72, 0x1.1p-72};
 
+// Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
+static constexpr double sixteenths_magic = round_magic / 16;
+
 // c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts
 // are not normalised between steps: the chain of additions through `high` is what the loop waits for.
 template <int from, int to, int pairs, typename Real>

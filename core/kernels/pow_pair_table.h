@@ -97,7 +97,7 @@ struct PairLogarithms {
         begin_powers(sum_high, sum_low, power, lost, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
-            double shifted = high[i] + magic, s = high[i] - (shifted - magic);
+            double shifted = high[i] + sixteenths_magic, s = high[i] - (shifted - sixteenths_magic);
             DoubleDouble more = two_product(s, sum_high[i]);
             more.low = multiply_add(s, sum_low[i], more.low);
             // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is at most 2^-43.
@@ -105,13 +105,12 @@ struct PairLogarithms {
             more.low = multiply_add(rest, more.high, more.low + rest);
             DoubleDouble value = multiply_add_pair(power[i], more.high, power[i]);
             value.low = multiply_add(power[i], more.low, value.low);
-            int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(magic));
+            int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));
             finish(i, PairPower{value, table_error.at(high[i]), static_cast<uint64_t>(sixteenths >> 4)});
         }
     }
 
 private:
-    static constexpr double magic = round_magic / 16;
     static constexpr int lanes = 8;
 
     // f(i, the lanes in use) for each vector of a tile.
@@ -159,7 +158,7 @@ private:
     void begin_powers(double* sum_high, double* sum_low, double* power, double* lost, int n) const {
         const RegisterTable<16> powers(constants::pair_powers), what_they_lost(constants::pair_powers_lost);
         for (int i = 0; i < n; i += lanes) {
-            Doubles t = _mm512_load_pd(high + i), shifted = t + magic, s = t - (shifted - magic);
+            Doubles t = _mm512_load_pd(high + i), shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
             Pair<Doubles> tail = {polynomial(constants::exp2_pair_by_table, s), 0};
             Pair<Doubles> sum = horner<0, 2>(constants::exp2_pair_by_table_pairs, tail, s);
             __m512i index = _mm512_castpd_si512(shifted.values);

@@ -23,7 +23,6 @@
 // at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or more.
 #pragma once
 
-#include "half.h"
 #include "pow_float.h"
 #include "pow_signs.h"
 
@@ -67,13 +66,7 @@ static constexpr bool is_exact(Shortcut shortcut) {
 
 HALFULP_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
 HALFULP_INLINE double square_root(double x) { return __builtin_sqrt(x); }
-#if defined(__AVX512F__)
-HALFULP_INLINE __m512 square_root(__m512 x) { return _mm512_sqrt_ps(x); }
-#elif defined(__F16C__)
-HALFULP_INLINE __m256 square_root(__m256 x) { return _mm256_sqrt_ps(x); }
-#endif
 
-// Of a number, or of each of a vector.
 template <Shortcut shortcut, typename Real>
 HALFULP_INLINE Real exact_power_of(Real x) {
     if constexpr (shortcut == Shortcut::square) return x * x;
@@ -161,9 +154,9 @@ static constexpr bool takes_any_sign(Shortcut shortcut) {
 }
 
 // A base's size, as an integer: where the formula is not for bases below zero, these are beyond all others.
-template <Shortcut shortcut, typename Word>
-HALFULP_INLINE Word magnitude_of(Word x) {
-    return static_cast<Word>(takes_any_sign(shortcut) ? x & static_cast<Word>(-1) >> 1 : x);
+template <Shortcut shortcut>
+HALFULP_INLINE uint32_t magnitude_of(uint32_t x) {
+    return takes_any_sign(shortcut) ? x & 0x7fffffff : x;
 }
 
 // Powers of float32. Returns whether all are right: not NaN, whose encoding is ours to choose, no special value that the

@@ -165,8 +165,8 @@ static void pow_tile(const PowOptions& options, const float* x, const Y* y, Stor
 // Some lanes of operands of float64, one after the other.
 template <typename Y>
 struct SomeLanes {
-    alignas(64) double x[tile_size + 1], y_high[tile_size + 1], y_low[Y::has_lows ? tile_size + 1 : 1];
-    int lane[tile_size + 1];
+    alignas(64) double x[tile_size], y_high[tile_size], y_low[Y::has_lows ? tile_size : 1];
+    int lane[tile_size];
 
     void put(int k, const double* all_x, Y all_y, int i) {
         x[k] = all_x[i];

@@ -89,8 +89,6 @@ struct TriplePower {
     DoubleDouble lost;
 };
 
-static constexpr double sixteenths_magic = round_magic / 16;
-
 HALFULP_INLINE TriplePower begin_power(const Triple& t) {
     const double shifted = t.a + sixteenths_magic;
     const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
