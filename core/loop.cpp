@@ -4,8 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include "fp_environment.h"
-#include "streamed_output.h"
+#include "kernels/kernels.h"
 
 namespace halfulp {
 
@@ -14,7 +18,6 @@ namespace halfulp {
 static constexpr ptrdiff_t slow_share = 1 << 14, quick_share = 1 << 16;
 // Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
 static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 64 << 20;
-static constexpr ptrdiff_t cache_line = 64;
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
 // Elements. A call for less takes longer than to copy it together with more.
@@ -85,6 +88,13 @@ inline void copy_row(char* to, const char* from, size_t bytes) {
         case 16: std::memcpy(to, from, 16); break;
         default: std::memcpy(to, from, bytes);
     }
+}
+
+// No lock orders stores past the caches.
+inline void store_fence() {
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
 }
 
 // Asks for memory that will be needed soon. (That never faults.)
@@ -272,7 +282,7 @@ void Loop::choose_tile() {
         int axis = fastest_axis(view);
         if (axis >= 0 && axis != last && std::abs(view.strides[last]) >= 64) crossing = axis;
     }
-    ptrdiff_t room = this->room();
+    ptrdiff_t room = block_size;
     int axes[max_tile_axes], count = 0;
     const auto take = [&](int axis, ptrdiff_t extent) {
         tile_extent_[axis] = std::min({shape_.extent[axis], extent, room});
@@ -316,9 +326,13 @@ public:
     void run(ptrdiff_t first, ptrdiff_t end) {
         FpEnvironment default_environment;
         const ptrdiff_t elements = loop_.tile_elements_;
-        if (loop_.is_flat()) return run_flat(first * elements, std::min(end * elements, loop_.shape_.extent[0]));
-        seek(first);
-        for (ptrdiff_t left = end - first; left > 0; --left) run_tile();
+        if (loop_.is_flat()) {
+            run_flat(first * elements, std::min(end * elements, loop_.shape_.extent[0]));
+        } else {
+            seek(first);
+            for (ptrdiff_t left = end - first; left > 0; --left) run_tile();
+        }
+        if (loop_.stores_past_caches_) store_fence();
     }
 
 private:
@@ -339,15 +353,9 @@ private:
         for (ptrdiff_t from = std::max(first, past_line), to; from < last; from = to) {
             to = std::min((from / elements + 1) * elements, last);
             const ptrdiff_t i = from - past_line;
-            compute(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0],
-                    static_cast<int>(to - from));
+            f_(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0],
+               static_cast<int>(to - from), loop_.stores_past_caches_);
         }
-    }
-
-    void compute(const void* x, const void* y, bool one_y, char* target, int n) {
-        if (!loop_.streams_) return f_(x, y, one_y, target, n);
-        f_(x, y, one_y, streamed_.room(target), n);
-        streamed_.written(static_cast<size_t>(n * loop_.views_[role_out].item_size));
     }
 
     void seek(ptrdiff_t tile) {
@@ -392,9 +400,9 @@ private:
         const void* inputs[2];
         for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, data[k]);
         if (is_direct(role_out, data[role_out])) {
-            compute(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n);
+            f_(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n, loop_.stores_past_caches_);
         } else {
-            f_(inputs[role_x], inputs[role_y], tile_.one_y, buffer_[role_out], tile_.n);
+            f_(inputs[role_x], inputs[role_y], tile_.one_y, buffer_[role_out], tile_.n, false);
             copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], buffer_[role_out]);
         }
     }
@@ -449,7 +457,7 @@ private:
                 }
             }
             f_(first[role_x] + i * strides[role_x], first[role_y] + i * strides[role_y], tile_.one_y,
-               first[role_out] + i * strides[role_out], static_cast<int>((end - i) * length));
+               first[role_out] + i * strides[role_out], static_cast<int>((end - i) * length), false);
         }
         if (!in_rows[role_out])
             copy_box<false>(boxes[role_out], loop_.views_[role_out], data[role_out], first[role_out]);
@@ -487,7 +495,6 @@ private:
     ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};         // what the buffers hold, of an operand's tile as they are laid out
-    StreamedOutput streamed_;
     alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
 };
 
@@ -516,7 +523,9 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pa
     }
     const ptrdiff_t size = bytes();
     is_far_ = size >= near_caches_hold;
-    streams_ = pace != Pace::arithmetic && size >= far_more_than_caches_hold;
+    // In place the output's lines have just been read.
+    const bool in_place = views_[role_out].data == views_[role_x].data || views_[role_out].data == views_[role_y].data;
+    stores_past_caches_ = pace != Pace::arithmetic && size >= far_more_than_caches_hold && !in_place;
     choose_tile();
 }
 
@@ -531,9 +540,6 @@ ptrdiff_t Loop::bytes() const {
     }
     return sum;
 }
-
-// The elements of a tile that is no panel.
-ptrdiff_t Loop::room() const { return streams_ ? streamed_size / views_[role_out].item_size : block_size; }
 
 // Whether the operands are plain vectors, as after simplify most are: packed, aligned and in native order, or
 // constants.

@@ -27,8 +27,9 @@ struct Shape {
 
 enum Role { role_x, role_y, role_out, role_count };
 
-// Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out.
-using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n)>;
+// Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out, or
+// past the caches to it.
+using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n, bool past_caches)>;
 
 // What f spends an element's time on: arithmetic, up to a microsecond; memory, for most elements; memory, for all.
 enum class Pace { arithmetic, mostly_memory, memory };
@@ -51,7 +52,6 @@ private:
     void simplify();
     bool is_flat() const;
     ptrdiff_t bytes() const;
-    ptrdiff_t room() const;
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
     bool lies_in_rows_apart(int axis) const;
@@ -69,8 +69,8 @@ private:
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t elements_a_share_;
     ptrdiff_t tile_count_ = 1;
-    bool is_far_ = false;   // whether memory is worth asking for early
-    bool streams_ = false;  // whether the output is stored past the caches, where its tiles are packed
+    bool is_far_ = false;              // whether memory is worth asking for early
+    bool stores_past_caches_ = false;  // where the output's tiles are packed
 };
 
 }  // namespace halfulp

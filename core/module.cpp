@@ -182,19 +182,21 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         FpEnvironment default_environment;
         table.fill(kernels, options, type, y_type, one_y);
         pace = Pace::memory;
-        tile = [&table](const void* a, const void*, bool, void* to, int n) { table.look_up(a, to, n); };
+        tile = [&](const void* a, const void*, bool, void* to, int n, bool past_caches) {
+            kernels.look_up(type, table.powers(), a, to, n, past_caches);
+        };
         return true;
     };
     if (kernel == Kernel::prelu) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
-            kernels.prelu(type, a, b, one_b, to, n);
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool past_caches) {
+            kernels.prelu(type, a, b, one_b, to, n, past_caches);
         };
     } else if (one_y == nullptr || !row(type).is_float || pace != Pace::arithmetic ||
                !(looks_up_in(powers_of_8_bits) || looks_up_in(powers_of_16_bits))) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n) {
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool past_caches) {
             PowOptions of_tile = options;
             of_tile.constant_exponent = one_b;
-            kernels.pow(of_tile, type, y_type, a, b, to, n);
+            kernels.pow(of_tile, type, y_type, a, b, to, n, past_caches);
         };
     }
 

@@ -6,13 +6,14 @@
 #include <cstring>
 
 #include "half.h"
+#include "look_up.h"
 #include "memory_ahead.h"
+#include "past_caches.h"
 #include "pow_halves.h"
 #include "pow_int.h"
 #include "pow_shortcut.h"
 #include "pow_tile.h"
 #include "prelu.h"
-#include "stream.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -196,35 +197,40 @@ double exponent_as_double(Element y_type, const void* y) {
     return exponent;
 }
 
-// Which types pow_halves.h is for.
-constexpr bool takes_halves(Element type) { return type == Element::float16 || type == Element::bfloat16; }
+// Fills a block, past the caches or not. Returns whether all is right.
+bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size, bool past_caches) {
+    return past_caches ? fill_past_caches(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
+}
+
+// A function of typed operands as one of a block.
+template <typename Word, auto f>
+bool fill_by(const void* x, const void*, void* out, int n) {
+    return f(static_cast<const Word*>(x), static_cast<Word*>(out), n);
+}
+
+// What computes powers with one exponent by a formula, or null. If it returns false, they mean nothing.
+Fill formula_of(Element type, double exponent) {
+    Fill formula = nullptr;
+    if (type == Element::float32) {
+        with_shortcut(shortcut_of(exponent), [&](auto shortcut) {
+            if constexpr (is_exact(shortcut) || (has_pairs_of_floats && shortcut != Shortcut::none))
+                formula = fill_by<float, fill_by_shortcut<shortcut>>;
+        });
+    } else if (type == Element::float16 || type == Element::bfloat16) {
+        with_halves(exponent, [&](auto halves) {
+            formula = type == Element::float16 ? fill_by<uint16_t, fill_by_halves<halves, Element::float16>>
+                                               : fill_by<uint16_t, fill_by_halves<halves, Element::bfloat16>>;
+        });
+    }
+    return formula;
+}
 
 // Whether results are better stored past the caches. Measured: where they are at least as many bytes as the exponents; of
-// those with one exponent not the ones by pairs of floats, and of others only what the formulas compute.
+// those with one exponent only what the formulas compute.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (y == nullptr) return row(type).size >= row(y_type).size;
     if (!row(type).is_float) return true;
-    const double exponent = exponent_as_double(y_type, y);
-    if (type == Element::float32) return is_exact(shortcut_of(exponent));
-    return takes_halves(type) && with_halves(exponent, [](auto) { return true; });
-}
-
-// A block of powers by a formula. Returns whether they are right; else they mean nothing.
-bool pow_by_formula(Element type, Element y_type, const void* x, const void* y, void* out, int n) {
-    if (type == Element::float32) {
-        return with_shortcut(shortcut_of(exponent_as_double(y_type, y)), [&](auto shortcut) {
-            if constexpr (is_exact(shortcut) || (has_pairs_of_floats && shortcut != Shortcut::none))
-                return fill_by_shortcut<shortcut>(static_cast<const float*>(x), static_cast<float*>(out), n);
-            return false;
-        });
-    }
-    if (!takes_halves(type)) return false;
-    return with_halves(exponent_as_double(y_type, y), [&](auto halves) {
-        const uint16_t* bases = static_cast<const uint16_t*>(x);
-        uint16_t* powers = static_cast<uint16_t*>(out);
-        if (type == Element::float16) return fill_by_halves<halves, Element::float16>(bases, powers, n);
-        return fill_by_halves<halves, Element::bfloat16>(bases, powers, n);
-    });
+    return formula_of(type, exponent_as_double(y_type, y)) != nullptr;
 }
 
 template <Element type, Element y_type>
@@ -307,23 +313,39 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
     }
 }
 
-// Calls f(x, y, out, n, memory of later tiles) for each tile of a block.
-template <typename F>
-void for_each_tile(const void* x, const void* y, void* out, int size, int y_size, int n, F f) {
-    const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
-    char* out_bytes = static_cast<char*>(out);
-    for (int left = n; left > 0; left -= tile_size) {
-        const MemoryAhead ahead(x_bytes, y_bytes, out_bytes, tile_size * size, tile_size * y_size);
-        f(x_bytes, y_bytes, out_bytes, left < tile_size ? left : tile_size, ahead);
-        x_bytes += tile_size * size;
-        y_bytes += tile_size * y_size;
-        out_bytes += tile_size * size;
-    }
+// A tile of powers.
+using Tile = void (*)(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
+                      const MemoryAhead& ahead);
+
+template <Element type>
+void pow_tile_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
+                       const MemoryAhead& ahead) {
+    auto* results = static_cast<Storage<type>*>(out);
+    if constexpr (type == Element::float64) pow_of_float64(options, y_type, x, y, results, n, ahead);
+    else pow_of_float<type>(options, y_type, x, y, results, n, ahead);
 }
 
-void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n) {
-    if (options.constant_exponent && !options.scale_bias && x != out && pow_by_formula(type, y_type, x, y, out, n))
-        return;
+template <Element type, Element y_type>
+void pow_tile_of_int(const PowOptions& options, Element, const void* x, const void* y, void* out, int n,
+                     const MemoryAhead& ahead) {
+    pow_of_int<type, y_type>(options, x, y, static_cast<Storage<type>*>(out), n, ahead);
+}
+
+Tile tile_of(Element type, Element y_type) {
+    Tile tile = nullptr;
+    with_element(type, [&](auto element) {
+        if constexpr (row(element).is_float) tile = pow_tile_of_float<element>;
+        else with_element(y_type, [&](auto y_element) { tile = pow_tile_of_int<element, y_element>; });
+    });
+    return tile;
+}
+
+void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
+         bool past_caches) {
+    if (options.constant_exponent && !options.scale_bias && x != out) {
+        const Fill formula = formula_of(type, exponent_as_double(y_type, y));
+        if (formula != nullptr && fill_block(formula, x, y, true, out, n, row(type).size, past_caches)) return;
+    }
     alignas(64) char exponents[8 * tile_size];
     int y_size = row(y_type).size;
     if (options.constant_exponent) {
@@ -337,22 +359,22 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
         y = exponents;
         y_size = 0;
     }
-    with_element(type, [&](auto element) {
-        const auto tile = [&](const void* x_tile, const void* y_tile, void* out_tile, int count,
-                              const MemoryAhead& ahead) {
-            auto* results = static_cast<Storage<element>*>(out_tile);
-            if constexpr (element == Element::float64) {
-                pow_of_float64(options, y_type, x_tile, y_tile, results, count, ahead);
-            } else if constexpr (row(element).is_float) {
-                pow_of_float<element>(options, y_type, x_tile, y_tile, results, count, ahead);
-            } else {
-                with_element(y_type, [&](auto y_element) {
-                    pow_of_int<element, y_element>(options, x_tile, y_tile, results, count, ahead);
-                });
-            }
-        };
-        for_each_tile(x, y, out, row(element).size, y_size, n, tile);
-    });
+    const Tile tile = tile_of(type, y_type);
+    const int size = row(type).size;
+    alignas(cache_line) char results[8 * tile_size];
+    const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
+    char* out_bytes = static_cast<char*>(out);
+    for (int left = n; left > 0; left -= tile_size) {
+        const int count = left < tile_size ? left : tile_size;
+        char* to = past_caches ? results : out_bytes;  // (memory behind `results` is near)
+        const MemoryAhead ahead(x_bytes, y_bytes, to, tile_size * size, tile_size * y_size);
+        if (past_caches) expect_end(out_bytes + count * size);
+        tile(options, y_type, x_bytes, y_bytes, to, count, ahead);
+        if (past_caches) copy_past_caches(out_bytes, results, count * size);
+        x_bytes += tile_size * size;
+        y_bytes += tile_size * y_size;
+        out_bytes += tile_size * size;
+    }
 }
 
 template <Element type, bool one_slope>
@@ -369,17 +391,35 @@ void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict
     for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[one_slope ? 0 : i]);
 }
 
-void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n) {
-    with_element(type, [&](auto element) {
-        // Where `out` is an operand, the loop takes a copy: it knows its pointers apart.
-        alignas(64) Storage<element> copy[block_size];
-        if (x == out || slope == out) std::memcpy(copy, out, sizeof(copy[0]) * static_cast<size_t>(n));
-        const auto* bases = x == out ? copy : as<element>(x);
-        const auto* slopes = slope == out ? copy : as<element>(slope);
-        auto* results = static_cast<Storage<element>*>(out);
-        if (one_slope) prelu_of<element, true>(bases, slopes, results, n);
-        else prelu_of<element, false>(bases, slopes, results, n);
-    });
+template <Element type, bool one_slope>
+bool fill_by_prelu(const void* x, const void* slope, void* out, int n) {
+    prelu_of<type, one_slope>(as<type>(x), as<type>(slope), static_cast<Storage<type>*>(out), n);
+    return true;
+}
+
+void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool past_caches) {
+    Fill fill = nullptr;
+    with_element(type, [&](auto e) { fill = one_slope ? fill_by_prelu<e, true> : fill_by_prelu<e, false>; });
+    const int size = row(type).size;
+    // Where `out` is an operand, the loop takes a copy: it knows its pointers apart.
+    alignas(64) char copy[8 * block_size];
+    if (x == out || slope == out) {
+        std::memcpy(copy, out, static_cast<size_t>(n * size));
+        if (x == out) x = copy;
+        if (slope == out) slope = copy;
+    }
+    fill_block(fill, x, slope, one_slope, out, n, size, past_caches);
+}
+
+template <typename Code>
+bool fill_by_table(const void* x, const void* table, void* out, int n) {
+    look_up(static_cast<const Code*>(table), static_cast<const Code*>(x), static_cast<Code*>(out), n);
+    return true;
+}
+
+void look_up_block(Element type, const void* table, const void* x, void* out, int n, bool past_caches) {
+    const int size = row(type).size;
+    fill_block(size == 1 ? fill_by_table<uint8_t> : fill_by_table<uint16_t>, x, table, true, out, n, size, past_caches);
 }
 
 uint64_t count_undecided() { return undecided.load(std::memory_order_relaxed); }
@@ -391,6 +431,6 @@ constexpr const char* name_of_set(const char* name) { return name; }
 #define HALFULP_TEXT(name) #name
 #define HALFULP_TEXT_OF(name) HALFULP_TEXT(name)
 extern const Kernels kernels = {
-    name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, bound_by_memory, prelu_block, stream, count_undecided};
+    name_of_set(HALFULP_TEXT_OF(HALFULP_ISA)), pow, bound_by_memory, prelu_block, look_up_block, count_undecided};
 
 }  // namespace halfulp::HALFULP_ISA

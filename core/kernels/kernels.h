@@ -7,6 +7,7 @@ namespace halfulp {
 
 // The most elements that a kernel takes at a time, and how many of them it has in hand.
 inline constexpr int block_size = 2048, tile_size = 256;
+inline constexpr int cache_line = 64;
 
 struct PowOptions {
     bool domain_error = false;       // a base below zero with an exponent that is infinite or not integral: NaN
@@ -15,14 +16,17 @@ struct PowOptions {
     float scale = 1, bias = 0;
 };
 
-// Operands are contiguous, aligned and in the machine's byte order; `out` may be an operand.
+// Operands are contiguous, aligned and in the machine's byte order; `out` may be an operand, unless it is to be stored
+// past the caches (past_caches.h), which other threads see after a fence only.
 struct Kernels {
     const char* name;
-    void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n);
+    void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n,
+                bool past_caches);
     // Whether large results are better stored past the caches. y is the exponent, if there is one for all, or null.
     bool (*bound_by_memory)(Element type, Element y_type, const void* y);
-    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n);
-    void (*stream)(char* to, const char* from, size_t bytes);  // stream.h
+    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool past_caches);
+    // Results of a type of 8 or 16 bits from a table of all.
+    void (*look_up)(Element type, const void* table, const void* x, void* out, int n, bool past_caches);
     uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h
 };
 

@@ -2,6 +2,8 @@
 // and a tile's own do.
 #pragma once
 
+#include "kernels.h"
+
 namespace halfulp::HALFULP_ISA {
 
 class MemoryAhead {
@@ -25,7 +27,7 @@ public:
     }
 
 private:
-    static constexpr int parts = 4, cache_line = 64, distance = 2048;
+    static constexpr int parts = 4, distance = 2048;
 
     const char *x_, *y_, *out_;
     int bytes_, y_bytes_;

@@ -44,13 +44,13 @@ HALFULP_INLINE Real power_of_halves(Real x) {
     else return power_of_halves<lowest_bit>(x) * power_of_halves<halves - lowest_bit>(x);
 }
 
-// Calls f with twice the exponent as a constant, and returns what that returns; false where it has no formula.
+// Calls f with twice the exponent as a constant, if it has a formula.
 template <typename F>
-HALFULP_INLINE bool with_halves(double y, F f) {
+HALFULP_INLINE void with_halves(double y, F f) {
     const auto one_of = [&]<int... halves>(std::integer_sequence<int, halves...>) {
-        return ((2 * y == halves && f(std::integral_constant<int, halves>{})) || ...);
+        ((2 * y == halves ? f(std::integral_constant<int, halves>{}) : void()), ...);
     };
-    return one_of(std::integer_sequence<int, -8, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 8>{});
+    one_of(std::integer_sequence<int, -8, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 8>{});
 }
 
 // The greatest of the bases' encodings, as integers; `bits` are those that count.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.core.operands import assert_same
@@ -31,6 +32,43 @@ def test_any_alignment(offset: int, bases: np.ndarray) -> None:
     assert_same(out, in_parts(bases, 2))
     assert np.all(room[:offset] == 7)
     assert np.all(room[offset + ELEMENTS :] == 7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("exponent", [2, -0.5, 2.625])
+def test_16_bits(dtype, exponent: float) -> None:
+    """Squares and reciprocal roots by formulas, which some bases have not, others looked up."""
+    x = np.resize(np.arange(1 << 16, dtype=np.uint16), ELEMENTS).view(dtype)
+    out = np.empty(ELEMENTS + 1, dtype)[1:]
+    hu.pow(x, np.array(exponent, dtype), out=out)
+    once = hu.pow(x[: 1 << 16], np.array(exponent, dtype))
+    assert_same(out, np.resize(once, ELEMENTS))
+
+
+@pytest.mark.parametrize("exponent", [0.5, 3])
+def test_few_bases_without_a_formula(exponent: float, bases: np.ndarray) -> None:
+    x = np.abs(bases)
+    x[5::99999] = [np.nan, np.inf, -0.0, -3, 1e-42] * (len(x[5::99999]) // 5) + [7] * (len(x[5::99999]) % 5)
+    assert_same(hu.pow(x, np.float32(exponent)), in_parts(x, exponent))
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("length", [1000, 1024])
+def test_rows_of_16_bits(dtype, length: int, bases: np.ndarray) -> None:
+    """Rows that begin where no cache line does, with a slope for each row or column."""
+    rows = (1 << 24) // length + 1
+    x = np.resize(bases, (rows, length)).astype(dtype)
+    out = np.empty(x.size + 9, dtype)[9:].reshape(x.shape)
+    slopes = np.linspace(-1, 1, rows, dtype=np.float32).astype(dtype)
+    assert_same(
+        hu.prelu(x, slopes[:, None], out=out),
+        np.concatenate([hu.prelu(x[i : i + 500], slopes[i : i + 500, None]) for i in range(0, rows, 500)]),
+    )
+    columns = np.resize(slopes, length)
+    assert_same(
+        hu.prelu(x, columns, out=out),
+        np.concatenate([hu.prelu(x[i : i + 500], columns) for i in range(0, rows, 500)]),
+    )
 
 
 def test_in_place(bases: np.ndarray) -> None:
