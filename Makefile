@@ -64,8 +64,9 @@ clean:
 	rm -rf $(VENV) build
 
 # The package, editable: a change of a .py file needs no new install, a change of what is compiled or packaged does.
+# With the compiler's report on loops, which tests read: they need not compile all of it again.
 $(VENV)/installed: $(VENV)/build-tools $(VENV)/file-list pyproject.toml CMakeLists.txt $(CORE)
-	$(PIP) --no-build-isolation --editable .
+	$(PIP) --no-build-isolation --config-settings=cmake.define.HALFULP_VECTOR_REPORT=ON --editable .
 	touch $@
 
 # Built without isolation, so that the build folder stays valid and a second build compiles only what changed.
