@@ -14,29 +14,29 @@
 
 namespace halfulp::HALFULP_ISA {
 
-HALFULP_INLINE float reciprocal_root(float x) { return 1 / square_root(x); }
 #if defined(__AVX512F__)
 HALFULP_INLINE __m512 square_root(__m512 x) { return _mm512_sqrt_ps(x); }
-
-// By the processor's first 14 bits and a step of Newton's rule: within 2^-23, and no power is nearer than 2^-22 to a
-// boundary. (A root and a quotient take twice as long as all the rest.) Of zero and infinity that step would make NaN.
-HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
-    const __m512 first = _mm512_rsqrt14_ps(x), half = _mm512_mul_ps(first, _mm512_set1_ps(0.5f));
-    const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, first), first, _mm512_set1_ps(1));
-    constexpr int zero = 0x02 | 0x04, infinity = 0x08;
-    const __mmask16 finite = static_cast<__mmask16>(~_mm512_fpclass_ps_mask(x, zero | infinity));
-    return _mm512_mask3_fmadd_ps(half, rest, first, finite);
-}
 #elif defined(__F16C__)
 HALFULP_INLINE __m256 square_root(__m256 x) { return _mm256_sqrt_ps(x); }
-HALFULP_INLINE __m256 reciprocal_root(__m256 x) { return 1 / square_root(x); }
+#endif
+
+template <typename Real>
+HALFULP_INLINE Real any_reciprocal_root(Real x) {
+    return 1 / square_root(x);
+}
+#ifdef __AVX512F__
+// Within 2^-23, and no power is nearer than 2^-22 to a boundary.
+HALFULP_INLINE __m512 any_reciprocal_root(__m512 x) {
+    constexpr int zero = 0x02 | 0x04, infinity = 0x08;
+    return _mm512_mask_mov_ps(reciprocal_root(x), _mm512_fpclass_ps_mask(x, zero | infinity), _mm512_rsqrt14_ps(x));
+}
 #endif
 
 // x^(halves/2), of a float or of each of a vector of them. The reciprocal first where the power of x would overflow.
 template <int halves, typename Real>
 HALFULP_INLINE Real power_of_halves(Real x) {
     constexpr int lowest_bit = halves & -halves;
-    if constexpr (halves == -1) return reciprocal_root(x);
+    if constexpr (halves == -1) return any_reciprocal_root(x);
     else if constexpr (halves < 0) return power_of_halves<-halves>(1 / x);
     else if constexpr (halves == 1) return square_root(x);
     else if constexpr (halves == 2) return x;

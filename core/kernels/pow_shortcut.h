@@ -13,7 +13,8 @@
 //   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
 //   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
 //   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left out
-//   x^(-1/2):   p = 1/sqrt x within 2u, d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts,
+//   x^(-1/2):   p = 1/sqrt x within 2u, by a root and a quotient, or from f, the processor's first 14 bits: p = f + f e/2 with
+//               e = 1 - x f^2 within u, of which half counts; 3 e^2/8 < u/8 is left out; rounded by u. d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts,
 //               c = p d / 2, rounded by 2u^2; 3 p d^2 / 8 <= 6.4u^2 is left out
 //   x^(3/2):    s = sqrt x, d = x - s^2 exact, c = x d/(2s) + p' <= 2u, rounded by 2u^2; d/(2s) by 2u^2; the square of
 //               that, u^2/2, is left out
@@ -22,6 +23,10 @@
 // The rounding test takes c (1 - e) and c (1 + e), e = 4 error/u, which needs no addition: where |c| >= p u/4, its change is
 // at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or more.
 #pragma once
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #include "pow_float.h"
 #include "pow_signs.h"
@@ -110,41 +115,55 @@ static constexpr bool has_pairs_of_floats = false;
 #endif
 
 HALFULP_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+HALFULP_INLINE float reciprocal_root(float x) { return 1 / square_root(x); }
+
+#ifdef __AVX512F__
+HALFULP_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+
+// Of numbers: of zero and infinity this is NaN. (By a root and a quotient all of x^(-1/2) takes a quarter longer.)
+HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
+    const __m512 first = _mm512_rsqrt14_ps(x), rest = _mm512_fnmadd_ps(x * first, first, _mm512_set1_ps(1));
+    return fused(0.5f * first, rest, first);
+}
+#endif
 
 static constexpr float pair_error_of(Shortcut shortcut) {
     if (shortcut == Shortcut::cube) return 0x1p-46f;
     return shortcut == Shortcut::fourth || shortcut == Shortcut::root_cube ? 0x1p-45f : 0x1p-44f;
 }
 
+// Of floats, or of vectors of them.
+template <typename Real>
 struct PairOfFloats {
-    float high, low;
+    Real high, low;
 };
 
-HALFULP_INLINE PairOfFloats product_of_floats(float a, float b) {
-    float product = a * b;
+template <typename Real>
+HALFULP_INLINE PairOfFloats<Real> product_of_floats(Real a, Real b) {
+    Real product = a * b;
     return {product, fused(a, b, -product)};
 }
 
-template <Shortcut shortcut>
-HALFULP_INLINE PairOfFloats pair_power_of(float x) {
+template <Shortcut shortcut, typename Real>
+HALFULP_INLINE PairOfFloats<Real> pair_power_of(Real x) {
     if constexpr (shortcut == Shortcut::cube) {
-        PairOfFloats square = product_of_floats(x, x), power = product_of_floats(square.high, x);
+        auto square = product_of_floats(x, x), power = product_of_floats(square.high, x);
         return {power.high, fused(square.low, x, power.low)};
     } else if constexpr (shortcut == Shortcut::fourth) {
-        PairOfFloats square = product_of_floats(x, x), power = product_of_floats(square.high, square.high);
+        auto square = product_of_floats(x, x), power = product_of_floats(square.high, square.high);
         return {power.high, fused(square.high + square.high, square.low, power.low)};
     } else if constexpr (shortcut == Shortcut::reciprocal_square) {
-        PairOfFloats square = product_of_floats(x, x);
-        float power = 1 / square.high, d = fused(-power, square.low, fused(-power, square.high, 1));
+        auto square = product_of_floats(x, x);
+        Real power = 1 / square.high, d = fused(-power, square.low, fused(-power, square.high, 1));
         return {power, power * d};
     } else if constexpr (shortcut == Shortcut::reciprocal_root) {
-        float power = 1 / __builtin_sqrtf(x);
-        PairOfFloats product = product_of_floats(x, power);
-        float d = fused(-product.low, power, fused(-product.high, power, 1));
+        Real power = reciprocal_root(x), one = Real{} + 1;
+        auto product = product_of_floats(x, power);
+        Real d = fused(-product.low, power, fused(-product.high, power, one));
         return {power, 0.5f * power * d};
     } else {
-        float root = __builtin_sqrtf(x), rest = fused(-root, root, x);
-        PairOfFloats power = product_of_floats(x, root);
+        Real root = square_root(x), rest = fused(-root, root, x);
+        auto power = product_of_floats(x, root);
         return {power.high, fused(x, rest * (0.5f / root), power.low)};
     }
 }
@@ -174,8 +193,26 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
     } else {
         constexpr uint32_t from = word_of(0x1p-24f), to = word_of(0x1p24f);
         constexpr float change = pair_error_of(shortcut) * 0x1p26f;
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            PairOfFloats power = pair_power_of<shortcut>(x[i]);
+        int i = 0;
+#ifdef __AVX512F__
+        if constexpr (shortcut == Shortcut::reciprocal_root) {
+            __m512i any_open = _mm512_setzero_si512(), all_greatest = _mm512_setzero_si512();
+            for (; i + 16 <= n; i += 16) {
+                const __m512 base = _mm512_loadu_ps(x + i);
+                const auto power = pair_power_of<shortcut>(base);
+                const __m512 end = fused(power.low, _mm512_set1_ps(1 - change), power.high);
+                const __m512 other_end = fused(power.low, _mm512_set1_ps(1 + change), power.high);
+                any_open |= _mm512_castps_si512(end) ^ _mm512_castps_si512(other_end);
+                const __m512i past_from = _mm512_sub_epi32(_mm512_castps_si512(base), _mm512_set1_epi32(from));
+                all_greatest = _mm512_max_epu32(all_greatest, past_from);
+                _mm512_storeu_ps(powers + i, end);
+            }
+            open = static_cast<uint32_t>(_mm512_reduce_or_epi32(any_open));
+            greatest = _mm512_reduce_max_epu32(all_greatest);
+        }
+#endif
+        for (; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            const auto power = pair_power_of<shortcut>(x[i]);
             float end = fused(power.low, 1 - change, power.high);
             open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
             greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
