@@ -13,9 +13,10 @@
 //   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
 //   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
 //   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left out
-//   x^(-1/2):   p = 1/sqrt x within 2u, by a root and a quotient, or from f, the processor's first 14 bits: p = f + f e/2 with
-//               e = 1 - x f^2 within u, of which half counts; 3 e^2/8 < u/8 is left out; rounded by u. d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts,
-//               c = p d / 2, rounded by 2u^2; 3 p d^2 / 8 <= 6.4u^2 is left out
+//   x^(-1/2):   p = 1/sqrt x within 2u: by a root and a quotient, or as f + f e/2 from f, the processor's first 14 bits, with
+//               e = 1 - x f^2 within u, of which half counts; 3 e^2/8 < u/8 is left out, and it is rounded by u.
+//               d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts, c = p d/2, rounded by 2u^2;
+//               3 p d^2/8 <= 6.4u^2 is left out
 //   x^(3/2):    s = sqrt x, d = x - s^2 exact, c = x d/(2s) + p' <= 2u, rounded by 2u^2; d/(2s) by 2u^2; the square of
 //               that, u^2/2, is left out
 //   For bases from 2^-24 to 2^24 no operation leaves float's normal range but c's, which may lose 2^-149, 2^-53 of x^4:
