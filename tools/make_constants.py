@@ -5,13 +5,14 @@
 
 Each polynomial interpolates its function at Chebyshev nodes, which for these smooth functions is within
 a factor of two of the best approximation; coefficients are then rounded to one double or to a pair of
-doubles, or a triple, and the error of the *rounded* polynomial is measured on a fine grid and printed beside it.
+doubles, or a triple. What is printed beside them bounds the error of the *rounded* polynomial on the whole
+interval, and is rounded up (see error_bound).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,15 @@ def rounded(c: mpfr, doubles: int) -> list[float]:
     return parts
 
 
-def log2_series(z: mpfr) -> mpfr:
+@dataclass(frozen=True)
+class Function:
+    """A positive monotone function, and its power series at 0, in which no term's factor exceeds the one before."""
+
+    value: Callable[[mpfr], mpfr]
+    factor: Callable[[int], mpfr]
+
+
+def log2_of_quotient(z: mpfr) -> mpfr:
     """log2((1+s)/(1-s)) / s as a function of z = s*s."""
     if z == 0:
         return 2 / gmpy2.const_log2()
@@ -80,25 +89,62 @@ def lowered_exp2(r: mpfr) -> mpfr:
     return gmpy2.exp2(r) * (1 - mpfr(FAST_ERROR))
 
 
-def error_bits(
-    f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, coefficients: list[list[float]], relative: bool
-) -> float:
+def exp2_factor(k: int) -> mpfr:
+    return gmpy2.const_log2() ** k / gmpy2.factorial(k)
+
+
+LOG2_OF_QUOTIENT = Function(log2_of_quotient, lambda k: 2 / (gmpy2.const_log2() * (2 * k + 1)))
+LOG2_OF_ONE_AND = Function(log2_of_one_and, lambda k: (-1) ** k / (gmpy2.const_log2() * (k + 1)))
+EXP2 = Function(gmpy2.exp2, exp2_factor)
+EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
+LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
+
+
+def error_bound(f: Function, low: mpfr, high: mpfr, coefficients: list[mpfr]) -> mpfr:
+    """A bound of |polynomial / f - 1| on [low, high].
+
+    f is its power series, cut where the rest is below 2^-160: what is left to bound is a polynomial. On an
+    interval one of degree n is nowhere greater than 1 / cos(pi n / 2m) times its greatest value at m > n
+    Chebyshev nodes (Ehlich and Zeller, 1964). The interval is cut into pieces, on which f hardly varies.
+    """
+    reach, pieces, nodes_a_term = max(abs(low), abs(high)), 64, 24
+    terms = len(coefficients)
+    while (rest := abs(f.factor(terms)) * reach**terms / (1 - reach)) > mpfr(2) ** -160:
+        terms += 1
+    difference = [(coefficients[k] if k < len(coefficients) else 0) - f.factor(k) for k in range(terms)]
+    pi, m = gmpy2.const_pi(), nodes_a_term * terms
+    nodes = [gmpy2.cos(pi * (2 * i + 1) / (2 * m)) for i in range(m)]
+    between = 1 / gmpy2.cos(pi * (terms - 1) / (2 * m))
     worst = mpfr(0)
-    for i in range(4001):
-        x = low + (high - low) * i / 4000
-        value = mpfr(0)
-        for parts in reversed(coefficients):
-            value = value * x + sum((mpfr(p) for p in parts), mpfr(0))
-        exact = f(x)
-        error = abs((value - exact) / exact) if relative else abs(value - exact)
-        worst = max(worst, error)
-    return float(gmpy2.log2(worst))
+    for piece in range(pieces):
+        begin, end = (low + (high - low) * i / pieces for i in (piece, piece + 1))
+        middle, half = (begin + end) / 2, (end - begin) / 2
+        greatest = max(abs(horner(difference, middle + half * node)) for node in nodes)
+        worst = max(worst, (greatest * between + rest) / min(f.value(begin), f.value(end)))
+    return worst
+
+
+def horner(coefficients: Sequence[mpfr], x: mpfr) -> mpfr:
+    """The value of a polynomial."""
+    value = mpfr(0)
+    for c in reversed(coefficients):
+        value = value * x + c
+    return value
+
+
+def power_of_two(bound: mpfr) -> str:
+    """A positive bound as a power of two with two decimals, rounded up."""
+    return f"2^{rounded_up(gmpy2.log2(bound), 2)}"
+
+
+def rounded_up(value: mpfr, decimals: int) -> str:
+    return f"{float(gmpy2.ceil(10**decimals * value)) / 10**decimals:.{decimals}f}"
 
 
 def polynomial(
     name: str,
     comment: str,
-    f: Callable[[mpfr], mpfr],
+    f: Function,
     low: mpfr,
     high: mpfr,
     terms: int,
@@ -106,10 +152,10 @@ def polynomial(
     triples: int = 0,
 ) -> str:
     """C++ arrays of terms coefficients from the constant one up: some as triples, some as pairs, then doubles."""
-    exact = interpolate(f, low, high, terms)
+    exact = interpolate(f.value, low, high, terms)
     parts = [rounded(c, 3 if i < triples else 2 if i < triples + pairs else 1) for i, c in enumerate(exact)]
-    bits = error_bits(f, low, high, parts, relative=True)
-    lines = [f"// {comment}: relative error at most 2^{bits:.1f}."]
+    bound = error_bound(f, low, high, [sum(map(mpfr, p), mpfr(0)) for p in parts])
+    lines = [f"// {comment}: relative error at most {power_of_two(bound)}."]
     kinds = (
         ("Triple", f"{name}_triples", parts[:triples]),
         ("DoubleDouble", f"{name}_pairs", parts[triples : triples + pairs]),
@@ -147,7 +193,16 @@ class PairPart:
     r: mpfr
     least: mpfr
     greatest: mpfr
-    error: mpfr  # the greatest |f^4 / log2 x| of x = m and m/2
+
+    def of_logarithm(self, size: Callable[[mpfr], mpfr]) -> mpfr:
+        """The greatest size(f) / |log2 x| of x = m and m/2, for a size that grows faster with |f| than |log2 x| does."""
+        return max(
+            size(f) / abs(gmpy2.log2((1 + f) / self.r) + e) for f in (self.least, self.greatest) for e in (0, -1)
+        )
+
+
+def fourth_power(f: mpfr) -> mpfr:
+    return f**4
 
 
 def pair_part(i: int) -> PairPart:
@@ -158,18 +213,18 @@ def pair_part(i: int) -> PairPart:
     best = None
     for numerator in range(64, 129) if i else [128]:
         r = mpfr(numerator) / 128
-        ends = [(m, m * r - 1) for m in (begin, end)]
-        if max(abs(f) for _, f in ends) > mpfr(1) / (64 if numerator % 2 else 32):
+        ends = [m * r - 1 for m in (begin, end)]
+        if max(map(abs, ends)) > mpfr(1) / (64 if numerator % 2 else 32):
             continue
-        logarithms = [(abs(f), abs(gmpy2.log2(m) + e)) for m, f in ends for e in (0, -1)]
-        error = max(f**4 / log2 for f, log2 in logarithms)
+        logarithms = [(abs(f), abs(gmpy2.log2((1 + f) / r) + e)) for f in ends for e in (0, -1)]
         # Then a sum of -log2 r and log2(1 + f) < 1.5 f can be taken from the first exactly: it is less than twice the
         # power of two at or below the sum.
         exact = r == 1 or all(1.5 * f < 2 ** (gmpy2.floor(gmpy2.log2(log2)) + 1) for f, log2 in logarithms)
         if not exact:
             continue
-        if best is None or error < best.error:
-            best = PairPart(r, ends[0][1], ends[1][1], error)
+        part = PairPart(r, *ends)
+        if best is None or part.of_logarithm(fourth_power) < best.of_logarithm(fourth_power):
+            best = part
     assert best is not None
     return best
 
@@ -178,28 +233,31 @@ def pair_tables() -> str:
     """What pairs and triples look up: reciprocals, their logarithms, and the powers of two."""
     parts = [pair_part(i) for i in range(PAIR_PARTS)]
     least, greatest = min(part.least for part in parts), max(part.greatest for part in parts)
-    error = gmpy2.log2(max(part.error for part in parts))
+    sizes = (lambda f: abs(gmpy2.log2(1 + f)), lambda f: f**2, fourth_power, lambda f: abs(f) ** 11)
+    of_log2 = [power_of_two(max(part.of_logarithm(size) for part in parts)) for size in sizes]
+    reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     logarithms = [-gmpy2.log2(part.r) for part in parts]
     highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
     lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
     lines = [
         "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;",
         "// for triples, that with more bits.",
-        f"// f = m r - 1 lies in [{least:.4f}, {greatest:.4f}]; |f^4 / log2(x)| is at most 2^{error:.1f}.",
+        f"// f = m r - 1, {reach}. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| {of_log2[0]}, f^2 {of_log2[1]},",
+        f"// f^4 {of_log2[2]}, |f|^11 {of_log2[3]}.",
         *table("pair_reciprocals", [float(part.r) for part in parts]),
         *table("pair_logarithms", [float(high) for high in highs]),
         *table("pair_logarithms_low", [low[0] for low in lows]),
         *table("triple_logarithms_last", [low[1] for low in lows]),
         polynomial(
             "log2_pair_by_table",
-            f"log2(1+f)/f, {least:.4f} <= f <= {greatest:.4f}",
-            log2_of_one_and,
+            f"log2(1+f)/f, {reach}",
+            LOG2_OF_ONE_AND,
             least,
             greatest,
             11,
             3,
         ),
-        polynomial("log2_triple", "The same", log2_of_one_and, least, greatest, 16, 9, 1),
+        polynomial("log2_triple", "The same", LOG2_OF_ONE_AND, least, greatest, 16, 9, 1),
     ]
     greatest_rest = mpfr(1) / (2 * EXP2_PARTS)
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
@@ -212,13 +270,13 @@ def pair_tables() -> str:
         polynomial(
             "exp2_pair_by_table",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
-            exp2_less_one,
+            EXP2_LESS_ONE,
             -greatest_rest,
             greatest_rest,
             8,
             2,
         ),
-        polynomial("exp2_triple", "The same", exp2_less_one, -greatest_rest, greatest_rest, 12, 7),
+        polynomial("exp2_triple", "The same", EXP2_LESS_ONE, -greatest_rest, greatest_rest, 12, 7),
     ]
     return "\n".join(lines)
 
@@ -251,7 +309,7 @@ def generate() -> str:
             polynomial(
                 "log2_fast",
                 "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1)",
-                log2_series,
+                LOG2_OF_QUOTIENT,
                 mpfr(0),
                 z_max,
                 6,
@@ -261,7 +319,7 @@ def generate() -> str:
             polynomial(
                 "log2_by_table",
                 "log2(1+f)/f, -1/32 <= f <= 1/16",
-                log2_of_one_and,
+                LOG2_OF_ONE_AND,
                 mpfr(-1) / 32,
                 mpfr(1) / 16,
                 8,
@@ -272,9 +330,9 @@ def generate() -> str:
                 " phase."
             ),
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
-            polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", lowered_exp2, -half, half, 9, 0),
-            polynomial("log2_pair", "The same as log2_fast", log2_series, mpfr(0), z_max, 12, 4),
-            polynomial("exp2_pair", "2^r, |r| <= 1/2", gmpy2.exp2, -half, half, 16, 6),
+            polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
+            polynomial("log2_pair", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
+            polynomial("exp2_pair", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
             pair_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):

@@ -2,6 +2,8 @@
 // and a tile's own do.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -10,9 +12,9 @@ class MemoryAhead {
 public:
     // The tile at hand, its bytes, and those of y: none where one element serves all.
     MemoryAhead(const void* x, const void* y, const void* out, int size, int y_size)
-        : x_(static_cast<const char*>(x) + distance),
-          y_(static_cast<const char*>(y) + distance),
-          out_(static_cast<const char*>(out) + distance),
+        : x_(reinterpret_cast<uintptr_t>(x) + distance),
+          y_(reinterpret_cast<uintptr_t>(y) + distance),
+          out_(reinterpret_cast<uintptr_t>(out) + distance),
           bytes_(size / parts),
           y_bytes_(y_size / parts) {}
 
@@ -20,16 +22,19 @@ public:
     void ask(int part) const {
         const int from = part * bytes_, y_from = part * y_bytes_;
         for (int i = from; i < from + bytes_; i += cache_line) {
-            __builtin_prefetch(x_ + i);
-            __builtin_prefetch(out_ + i, 1);
+            __builtin_prefetch(at(x_ + static_cast<uintptr_t>(i)));
+            __builtin_prefetch(at(out_ + static_cast<uintptr_t>(i)), 1);
         }
-        for (int i = y_from; i < y_from + y_bytes_; i += cache_line) __builtin_prefetch(y_ + i);
+        for (int i = y_from; i < y_from + y_bytes_; i += cache_line)
+            __builtin_prefetch(at(y_ + static_cast<uintptr_t>(i)));
     }
 
 private:
     static constexpr int parts = 4, distance = 2048;
 
-    const char *x_, *y_, *out_;
+    static const void* at(uintptr_t address) { return reinterpret_cast<const void*>(address); }
+
+    uintptr_t x_, y_, out_;  // no pointers: they may be beyond what is allocated
     int bytes_, y_bytes_;
 };
 

@@ -9,12 +9,12 @@
 //               where the whole interval rounds to one element; otherwise the next phase decides, pow_pair.h
 //
 // Error, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one saves a rounding,
-// never adds one):
+// never adds one). The bounds marked * stand in constants.h, where tools/make_constants.py has computed them:
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
-//   P: its own 2^-45.1, and less than 5 units: s P within 2^-45.1 and 8 units; e + s P: |e + s P| >= |s P|, so no more:
-//   log2 within 2^-45, as log2_table.h's is, which serves in its place. Times y and ln 2: |t| 2^-45.5, where
-//   |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own 2^-39.8, and 2^-50 of
-//   rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.2 * 2^-38 < fast_error.
+//   P: its own 2^-45.07*, and less than 5 units: s P within 2^-45.07 and 8 units; e + s P: |e + s P| >= |s P|, so no more:
+//   log2 within 2^-45.02, and log2_table.h's, which serves in its place, within 2^-45.4. Times y and ln 2: |t| 2^-45.5,
+//   where |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own 2^-39.77*, and 2^-50
+//   of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 < fast_error.
 #pragma once
 
 #include "../codec.h"
@@ -22,7 +22,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.4p-40, fast_error_of_t = 0x1.8p-46;
+static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.5p-40, fast_error_of_t = 0x1.8p-46;
 
 // value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
 // sign, where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum

@@ -16,7 +16,7 @@ struct PairError {
 
     double at(double t) const { return multiply_add(double_of(bits_of(t) & ~double_sign), of_t, fixed); }
 };
-static constexpr PairError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.8p-72, 0x1.1p-72};
+static constexpr PairError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
 
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
@@ -32,7 +32,7 @@ HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> rest
 
 // 2^(t - k) for an integer k, and how far it may be from the exact value.
 struct PairPower {
-    DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-42
+    DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-40
     double error;
     uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
 };

@@ -2,12 +2,19 @@
 //
 //   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
 //
-// Error, relative to the exact value:
-//   s and z carry their rounding errors in a low part, to 2^-100. P: the plain tail z^4 c4.. is 2^-23.5 of the sum,
-//   with at most 6 units of 2^-53: 2^-73.9; z.low enters by a derivative good to 2^-20: 2^-53 * 2^-6.6 * 2^-20; the
-//   polynomial's own 2^-75.9; the pair steps' low parts round by 2^-104: log2 within 2^-73.5, times ln 2 and a value of
-//   at most sqrt 2: |t| 2^-73.5. Q: the plain tail r^6 c6.. is 2^-18.7 with at most 4 units of 2^-53: 2^-69.7; its own
-//   2^-71.4: 2^-69.3. Together below quotient_error.
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them. An operation that is
+// not fused rounds a product besides; what that adds is counted.
+//   s, z        carry their rounding errors in a low part: s.low is up to 3 * 2^-53 |s|, z.low up to 7 * 2^-53 z, and what is
+//               left out 2^-101 of them
+//   P           its own 2^-77.60* of log2 m. The plain tail c4 + c5 z + z^2 (..), about 0.33, ends in two operations that round
+//               by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <= 2^-5.08: 2^-75.8.
+//               z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 = 2^-75.1 of that sum:
+//               2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
+//   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below 2^-40
+//   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13, ends in two
+//               operations that round by 2^-66 each, and those before them, and products, 2^-5 of that: 2^-64.9 r^6 <= 2^-70.9.
+//               Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together: 2^-70.1
+//   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|, below quotient_error.
 #pragma once
 
 #ifndef __AVX512F__
@@ -68,7 +75,7 @@ HALFULP_INLINE DoubleDouble exp2_pair_start(double t) {
 HALFULP_INLINE PairPower exp2_pair(DoubleDouble t, DoubleDouble start) {
     double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
     DoubleDouble sum = horner<0, 4>(constants::exp2_pair_pairs, start, r);
-    // times 2^t.low = 1 + t.low ln 2: |t.low| is at most 2^-42.
+    // times 2^t.low = 1 + t.low ln 2: |t.low| is below 2^-40.
     sum.low = multiply_add(t.low * constants::exp2_pair_pairs[1].high, sum.high, sum.low);
     return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
 }

@@ -7,12 +7,21 @@
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
 //   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
 //
-// Error, relative to the exact value:
-//   f is exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6. e - log2 r is exact but for 2^-96: its high part is a
-//   multiple of 2^-42. P: its own 2^-73.8 of f P, which is at most 1.04 |log2 x|; the plain tail f^3 c3.. rounds by 2^-55
-//   and hardly more, and f times that is 2^-73.3 of log2 x, since |f^4 / log2 x| <= 2^-18.3; the pair steps' low parts
-//   round by 2^-104: log2 within 2^-72.5, times ln 2: |t| 2^-73. Q: the plain tail s^3 c3.. rounds by 2^-58: 2^-73; its
-//   own 2^-69.2 of |s Q| <= 2^-5.5; the low parts 2^-104: 2^-72.6. Together, of a value below 2, below table_error.
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
+//   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
+//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by up to
+//               2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
+//   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
+//               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
+//               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
+//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line: 2^-71.87
+//   t           y times that; its low part, below 2^-41, is rounded by 2^-93
+//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends in two
+//               operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72. Low parts:
+//               2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
+//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q, and by the
+//               logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
+//   Together below table_error. (docs/testing.md has the greatest error found.)
 #pragma once
 
 #ifdef __AVX512F__
@@ -100,7 +109,7 @@ struct PairLogarithms {
             double shifted = high[i] + sixteenths_magic, s = high[i] - (shifted - sixteenths_magic);
             DoubleDouble more = two_product(s, sum_high[i]);
             more.low = multiply_add(s, sum_low[i], more.low);
-            // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is at most 2^-43.
+            // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
             double rest = multiply_add(low[i], constants::exp2_pair_pairs[1].high, lost[i]);
             more.low = multiply_add(rest, more.high, more.low + rest);
             DoubleDouble value = multiply_add_pair(power[i], more.high, power[i]);
