@@ -169,8 +169,8 @@ struct Fixed {
         return result;
     }
 
-    Fixed operator/(uint64_t divisor) const {
-        Fixed quotient;
+    constexpr Fixed operator/(uint64_t divisor) const {
+        Fixed quotient{};
         uint64_t remainder = 0;
         for (int i = L - 1; i >= 0; --i) {
             if (remainder == 0 && limb[i] == 0) {

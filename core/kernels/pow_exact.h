@@ -8,15 +8,15 @@
 //   exact cases found first, by integer arithmetic (exact_power): every x^y that fits 66 bits. What is left is never on
 //               a rounding boundary (a number of the type, or the middle between two, has at most 65 bits), so that
 //               some precision separates it from the nearest one
-//   phases      fixed-point numbers of 128 or 192, 512 and 1024 bits of fraction; each ends with an interval that
-//               holds x^y, and decides where both its ends round to the same element. The rounding boundaries
-//               nearest to a binary64 power are 2^-113 away (Lauter and Lefevre), where 192 bits decide.
-//               If even the last one cannot decide, `undecided` counts it, which the tests read, and the nearer
-//               candidate of the 1024-bit value is taken
-//   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 2 units in the last
+//   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction; each ends with an interval
+//               that holds x^y, and decides where both its ends round to the same element. How near to a boundary a power
+//               can be that is not on it, is known for 16-bit types, by trying all, and not for longer ones (what Lauter
+//               and Lefevre proved of binary64, 2^-113, holds for a part of the exponents). If even 1024 bits cannot
+//               decide, `undecided` counts it, which the tests read, and the interval's upper end is taken
+//   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 4 units in the last
 //               place (ulp), the division and the products by less than 8 in all; so its relative error is below
-//               2^(log2 n + 3) ulp, times |t| < 2^13 in t. exp: n terms, 2 ulp each, doubled by each of `halvings`
-//               squarings. Together less than 2^26 ulp for n <= 2^8 and 9 halvings: error_bits has 6 to spare
+//               2^(log2 n + 4) ulp, times |t| < 2^13 in t. exp: n terms, 4 ulp each, doubled by each of `halvings`
+//               squarings. Together less than 2^27 ulp for n <= 2^8 and 9 halvings: error_bits has 5 to spare
 //   subnormals  the interval's ends are rounded by encode_exact at the place that their exponent demands
 #pragma once
 
@@ -116,12 +116,56 @@ struct Interval {
 
 static constexpr int far_exponent = 1 << 13;  // |log2| of a power beyond this: outside every type
 
-// x^y to about 64 * (L - 1) - 26 bits. Not for the cases that exact_power takes.
+// 1/d for the divisors d of the series, where they are short: a product takes a third of the time of a division.
 template <int L>
-static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
+struct Reciprocals {
+    static constexpr bool are_tabled = L <= 6;
+    static constexpr int count = are_tabled ? 2 * (Fixed<L>::fraction_bits / 5 + 4) : 1;
+    Fixed<L> of[count]{};
+
+    constexpr Reciprocals() {
+        for (int d = 1; d < count; ++d) of[d] = Fixed<L>::of(1) / static_cast<uint64_t>(d);
+    }
+};
+
+template <int L>
+HALFULP_INLINE Fixed<L> divided(const Fixed<L>& term, int divisor) {
+    static constexpr Reciprocals<L> reciprocals;
+    if constexpr (reciprocals.are_tabled) return term * reciprocals.of[divisor];
+    else return term / static_cast<uint64_t>(divisor);
+}
+
+// The quotient of two numbers below 2^67, the first one less than twice the second.
+template <int L>
+static Fixed<L> quotient(unsigned __int128 numerator, unsigned __int128 denominator) {
+    Fixed<L> q;
+    q.limb[L - 1] = static_cast<uint64_t>(numerator / denominator);
+    unsigned __int128 remainder = numerator % denominator;
+    for (int i = 2 * (L - 1) - 1; i >= 0; --i) {  // 32 bits at a time: the remainder has at most 66
+        remainder <<= 32;
+        uint64_t digit = static_cast<uint64_t>(remainder / denominator);
+        remainder %= denominator;
+        if (i & 1) q.limb[i / 2] = digit << 32;
+        else q.limb[i / 2] |= digit;
+    }
+    return q;
+}
+
+// y log2 x = k + f, f in [0, 1); or so great, or so small, that its sign is all that counts.
+template <int L>
+struct WideExponent {
+    enum Size { ordinary, far, near };
+
+    Size size;
+    bool negative;
+    int k;
+    Fixed<L> f;
+};
+
+template <int L>
+static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
     using Number = Fixed<L>;
-    constexpr int fraction_bits = Number::fraction_bits;
-    constexpr int error_bits = 32;
+    using Result = WideExponent<L>;
     const Number one = Number::of(1);
 
     // x = m * 2^e with m in [sqrt(1/2), sqrt 2), near enough: m = significand / 2^width.
@@ -144,21 +188,11 @@ static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     int a = 0;
     if (numerator != 0) {
         while (numerator << a < denominator) ++a;
-        numerator <<= a;
-        Number q;
-        q.limb[L - 1] = static_cast<uint64_t>(numerator / denominator);
-        unsigned __int128 remainder = numerator % denominator;
-        for (int i = 2 * (L - 1) - 1; i >= 0; --i) {  // 32 bits at a time: the remainder has at most 66
-            remainder <<= 32;
-            uint64_t digit = static_cast<uint64_t>(remainder / denominator);
-            remainder %= denominator;
-            if (i & 1) q.limb[i / 2] = digit << 32;
-            else q.limb[i / 2] |= digit;
-        }
+        const Number q = quotient<L>(numerator << a, denominator);
         Number z = (q * q) >> (2 * a);
         Number series = one, power = z;
-        for (uint64_t divisor = 3; !power.is_zero(); divisor += 2) {
-            series = series + power / divisor;
+        for (int divisor = 3; !power.is_zero(); divisor += 2) {
+            series = series + divided(power, divisor);
             power = power * z;
         }
         w = q * series * Number::leading(constants::two_over_ln2, 17);
@@ -185,49 +219,60 @@ static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     int shift = y.exponent - a;
     int t_exponent = product.exponent() + 64 + shift;  // product's units stand in limb[L - 1]
     bool t_negative = log_negative != y_negative;
-    if (t_exponent >= 13) {
-        Magnitude far = {uint64_t{1} << 63, t_negative ? -far_exponent : far_exponent, true};
-        return {far, far};
-    }
-    if (t_exponent < -100) {  // 1 and a little more, or a little less
-        Magnitude near = t_negative ? Magnitude{~uint64_t{0}, -1, true} : Magnitude{uint64_t{1} << 63, 0, true};
-        return {near, near};
-    }
+    if (t_exponent >= 13) return {Result::far, t_negative, 0, {}};
+    if (t_exponent < -100) return {Result::near, t_negative, 0, {}};
     product = shift >= 0 ? product << shift : product >> -shift;
-    Number t;
-    for (int i = 0; i < L; ++i) t.limb[i] = product.limb[i];
-
-    // k + f = t, f in [0, 1).
-    int k = static_cast<int>(t.limb[L - 1]);
-    t.limb[L - 1] = 0;
+    Result t{Result::ordinary, t_negative, static_cast<int>(product.limb[L - 1]), {}};
+    for (int i = 0; i < L - 1; ++i) t.f.limb[i] = product.limb[i];
     if (t_negative) {
-        k = -k;
-        if (!t.is_zero()) {
-            t = one - t;
-            --k;
+        t.k = -t.k;
+        if (!t.f.is_zero()) {
+            t.f = one - t.f;
+            --t.k;
         }
     }
-    constexpr int halvings = L <= 3 ? 7 : 9;
-    Number u = (t * Number::leading(constants::ln2, 17)) >> halvings;
-    Number exponential = one, term = u;
-    for (uint64_t divisor = 2; !term.is_zero(); ++divisor) {
+    return t;
+}
+
+// 2^f for f in [0, 1).
+template <int L>
+static Fixed<L> wide_exp2(const Fixed<L>& f) {
+    constexpr int halvings = L <= 4 ? 7 : 9;
+    Fixed<L> u = (f * Fixed<L>::leading(constants::ln2, 17)) >> halvings;
+    Fixed<L> exponential = Fixed<L>::of(1), term = u;
+    for (int divisor = 2; !term.is_zero(); ++divisor) {
         exponential = exponential + term;
-        term = term * u / divisor;
+        term = divided(term * u, divisor);
     }
     for (int i = 0; i < halvings; ++i) exponential = exponential * exponential;
+    return exponential;
+}
 
-    Number error{};
-    error.limb[0] = uint64_t{1} << error_bits;
-    Number ends[2] = {exponential - error, exponential + error};
-    Magnitude magnitudes[2];
-    for (int i = 0; i < 2; ++i) {
-        int top = ends[i].exponent();
-        Number aligned = top >= 0 ? ends[i] >> top : ends[i] << -top;  // in [1, 2)
-        uint64_t significand = aligned.limb[L - 1] << 63 | aligned.limb[L - 2] >> 1;
-        magnitudes[i] = {significand, k + top, true};
+// How far wide_exp2 may be from 2^f: by 2^error_bits units of its last place.
+static constexpr int error_bits = 32;
+
+// x^y to about 64 * (L - 1) - error_bits bits. Not for the cases that exact_power takes.
+template <int L>
+static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
+    static_assert(Fixed<L>::fraction_bits > 2 * error_bits);
+    const WideExponent<L> t = wide_exponent<L>(x, y_negative, y);
+    if (t.size == t.far) {
+        Magnitude far = {uint64_t{1} << 63, t.negative ? -far_exponent : far_exponent, true};
+        return {far, far};
     }
-    static_assert(fraction_bits > 2 * error_bits);
-    return {magnitudes[0], magnitudes[1]};
+    if (t.size == t.near) {  // 1 and a little more, or a little less
+        Magnitude near = t.negative ? Magnitude{~uint64_t{0}, -1, true} : Magnitude{uint64_t{1} << 63, 0, true};
+        return {near, near};
+    }
+    const Fixed<L> power = wide_exp2(t.f);
+    Fixed<L> error{};
+    error.limb[0] = uint64_t{1} << error_bits;
+    const auto end = [&](const Fixed<L>& value) {
+        const int top = value.exponent();
+        const Fixed<L> aligned = top >= 0 ? value >> top : value << -top;  // in [1, 2)
+        return Magnitude{aligned.limb[L - 1] << 63 | aligned.limb[L - 2] >> 1, t.k + top, true};
+    };
+    return {end(power - error), end(power + error)};
 }
 
 // Powers that not even 1024 bits decided; nothing is known that would count here.
@@ -239,6 +284,8 @@ static auto decided_power(Dyadic x, bool y_negative, Dyadic y, Round round) {
     Magnitude exact;
     if (exact_power(x, y_negative, y, exact)) return round(exact);
     Interval interval = power_interval<first_limbs>(x, y_negative, y);
+    if (round(interval.low) == round(interval.high)) return round(interval.low);
+    interval = power_interval<6>(x, y_negative, y);
     if (round(interval.low) == round(interval.high)) return round(interval.low);
     interval = power_interval<9>(x, y_negative, y);
     if (round(interval.low) == round(interval.high)) return round(interval.low);
@@ -252,8 +299,7 @@ static inline uint64_t pow_exact(const ElementRow& type, bool negative, Dyadic x
     const auto round = [&](const Magnitude& m) {
         return encode_exact(type, negative, m.significand, m.exponent, m.inexact);
     };
-    // float64's powers come here from a phase that has about as many bits as 3 limbs.
-    return type.precision > 24 ? decided_power<4>(x, y_negative, y, round) : decided_power<3>(x, y_negative, y, round);
+    return decided_power<4>(x, y_negative, y, round);  // from triples, which have about as many bits as 3 limbs
 }
 
 // floor(x^y), at most 2^64 - 1.

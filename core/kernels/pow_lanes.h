@@ -231,10 +231,16 @@ struct FloatLanes {
             };
             count = settle_by(from_double, n, listed, count);
         }
+        // Powers of two: exact ones, and ties at half the least subnormal number.
+        const auto from_power_of_two = [&](int i) __attribute__((always_inline)) {
+            const ExactPower power = power_of_power_of_two(absolute(x[i]), static_cast<double>(y[i]));
+            return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
+        };
+        if (has_power_of_two(x, n, listed, count)) count = settle_by(from_power_of_two, n, listed, count);
         // Powers with small integral exponents that doubles hold: ties, above all.
         alignas(64) double whole[tile_size];
         const auto from_product = [&](int i) __attribute__((always_inline)) {
-            const ProductPower power = power_by_products(absolute(x[i]), whole[i]);
+            const ExactPower power = power_by_products(absolute(x[i]), whole[i]);
             return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
         };
         return find_products(y, n, listed, count, whole) ? settle_by(from_product, n, listed, count) : count;
@@ -267,6 +273,18 @@ private:
             flags[i] ^= taken;
         }
         return list_lanes(flags, n, listed);
+    }
+
+    // Whether a flagged lane's base is a power of two.
+    bool has_power_of_two(const float* x, int n, const int* listed, int count) const {
+        const auto flag_of = [&](int i) { return mantissa_of(absolute(x[i])) == 0 ? flags[i] : 0; };
+        uint32_t any = 0;
+        if (are_few(count, n)) {
+            for (int j = 0; j < count; ++j) any |= flag_of(listed[j]);
+        } else {
+            for (int i = 0; i < n; ++i) any |= flag_of(i);  // vector loop: avx512 avx2 neon
+        }
+        return any != 0;
     }
 
     // The exponents that power_by_products takes. Returns whether one is a flagged lane's.

@@ -27,6 +27,7 @@ struct Exponents {
     Word<Number> parity(int i) const { return parity_of(highs[i]); }
     Word<Number> kinds(int i) const { return kinds_of(highs[i]); }
     Dyadic dyadic(int i) const { return dyadic_of(high(i)); }
+    Exponents from(int i) const { return {highs + i}; }
 };
 
 struct PairExponents {
@@ -43,6 +44,7 @@ struct PairExponents {
         __int128 sum = static_cast<__int128>(highs[i]) + static_cast<__int128>(lows[i]);
         return dyadic_of_integer(static_cast<uint64_t>(sum < 0 ? -sum : sum));
     }
+    PairExponents from(int i) const { return {highs + i, lows + i}; }
 };
 
 // The last phase for the lanes listed.
@@ -114,22 +116,35 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
         any_open |= open[j];
     }
     for (int k = 0, open_count = any_open != 0 ? list_lanes(open, count, undecided) : 0; k < open_count; ++k) {
-        const int j = undecided[k];
-        if (!has_ties(y_some[j])) left[left_count++] = listed[j];
-        else if (magnitudes[j] & 1)
+        const int j = undecided[k], i = listed[j];
+        const double exponent = y.high(i);
+        if (!has_ties(exponent)) {
+            x_some[left_count] = x[i];
+            y_some[left_count] = exponent;
+            left[left_count++] = i;
+        } else if (magnitudes[j] & 1) {
             magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
+        }
     }
+    const auto take = [&](int i, uint32_t magnitude) {
+        if (contents.special && is_special(x[i], y.kinds(i))) return;
+        out[i] = static_cast<Storage<type>>(
+            x[i] < 0 ? with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude);
+    };
     if (all && !contents.special && !contents.negative) {
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop
     } else {
-        for (int j = 0; j < count; ++j) {
-            const int i = listed[j];
-            if (contents.special && is_special(x[i], y.kinds(i))) continue;
-            out[i] = static_cast<Storage<type>>(
-                x[i] < 0 ? with_sign<type, uint64_t>(magnitudes[j], bits_of(x[i]), y.parity(i)) : magnitudes[j]);
-        }
+        for (int j = 0; j < count; ++j) take(listed[j], magnitudes[j]);
     }
-    resolve_exactly<type>(x, y, out, left, left_count);
+    if (left_count == 0) return;
+    triple_phase(x_some, Exponents<double>{y_some}, least, greatest, left_count, round_to_odd);
+    int undecided_count = 0;
+    for (int k = 0; k < left_count; ++k) {
+        const uint32_t magnitude = round_once<type>(least[k]);
+        if (greatest[k] > 0 && magnitude == round_once<type>(greatest[k])) take(left[k], magnitude);
+        else undecided[undecided_count++] = left[k];
+    }
+    resolve_exactly<type>(x, y, out, undecided, undecided_count);
 }
 
 // Every floating type but float64, whose values are floats.
@@ -296,7 +311,7 @@ static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n
         const bool special = any_special && is_special(x[i], y.kinds(i));
         some_count += !special && !(is_early[i] && settle_early(i));
     }
-    triple_phase(some.x, some.y(), least, greatest, some_count);
+    triple_phase(some.x, some.y(), least, greatest, some_count, round_to_double);
     for (int j = 0; j < some_count; ++j) {
         if (least[j] == greatest[j]) settle(some.lane[j], bits_of(least[j]));
         else left[left_count++] = some.lane[j];

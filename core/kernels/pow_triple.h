@@ -1,20 +1,28 @@
-// x^y of float64 by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of
-// pow_pair_table.h, in short loops. Look-ups are loops of their own, which no compiler need make vectors of.
+// x^y by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of pow_pair_table.h, in short
+// loops. Look-ups are loops of their own, which no compiler need make vectors of.
 //
 //   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
-//   domain      x a positive finite double, y finite; lanes with |t| > 1080 stay undecided
-//   guarantee   the exact value lies within triple_error of the scaled value. A result is taken only where the whole
-//               interval rounds to one double; otherwise pow_exact.h decides
+//   domain      x a positive finite double, y finite, |t| <= greatest_triple_t. Other lanes yield a value without meaning
+//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole interval
+//               rounds to one element; otherwise pow_exact.h decides
 //
-// Error, relative to the exact value:
-//   f and e - log2 r are exact, but for 2^-148. P: its own 2^-111.2; the plain tail f^10 c10.., whose part of log2 x is at
-//   most 2^-62, with 2 units of 2^-53: 2^-114; the pairs, each step within 2^-104.6, times f^2 c1 of at most 2^-6.9 of
-//   log2 x: 2^-111.5. log2 within 2^-110.3, times ln 2: |t| 2^-110.8. Q: its own 2^-107.2 of |s Q| <= 2^-5.5; the plain
-//   tail s^8 c7.. of at most 2^-59.5, with 2 units of 2^-53: 2^-111.5; the pairs' last step, 2^-104.6 of s c0: 2^-110.1;
-//   s Q's low part, below 2^-57, is rounded four times, by 2^-112 to 2^-111, and its product with what the table lost,
-//   2^-111, left out: 2^-109.3; the third parts, below 2^-59, by 2^-111. Together 2^-108.1. Both of a value below 2: below
-//   triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of the error.
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
+//   f           exact, and e - log2 r exact but for 2^-148
+//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..), about 0.13,
+//               ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x| (2^-59.35*). The last of
+//               the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before it 2^-5 of that:
+//               2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150. Together: 2^-110.4
+//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19, ends in two
+//               operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as P's: 2^-105.9 |s| <=
+//               2^-110.9
+//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor rounded by
+//               2^-112 in all; with what the table lost it is rounded by 2^-112 twice. What the table lost as a part times
+//               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
+//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
+//               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
+//   Together below triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
+//   the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as a factor.
 #pragma once
 
 #include "kernels.h"
@@ -23,8 +31,11 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr PairError triple_error{0x1p-107, 0x1.4p-110};
+static constexpr PairError triple_error{0x1.4p-107, 0x1.4p-110};
 static constexpr double greatest_triple_t = 1080;
+
+// So many at a time: with more, their arrays would not fit a small thread's stack.
+static constexpr int triple_tile = 64;
 
 // a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
 // last place of low.high, and so more than low.low.
@@ -56,7 +67,7 @@ HALFULP_INLINE Triple product(const Triple& x, double y) {
 
 // Triples of a tile.
 struct Triples {
-    alignas(64) double a[tile_size], b[tile_size], c[tile_size];
+    alignas(64) double a[triple_tile], b[triple_tile], c[triple_tile];
 
     Triple operator[](int i) const { return {a[i], b[i], c[i]}; }
     void store(int i, const Triple& value) {
@@ -84,12 +95,19 @@ HALFULP_INLINE TripleLogarithm begin_logarithm(double x) {
 }
 
 // What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
-struct TriplePower {
+struct TripleStart {
     double s, lost_of_s, power;
     DoubleDouble lost;
 };
 
-HALFULP_INLINE TriplePower begin_power(const Triple& t) {
+// 2^(t - k), and how far it may be from the exact value.
+struct TriplePower {
+    Triple value;
+    double error;
+    uint64_t k;  // modulo 2^64
+};
+
+HALFULP_INLINE TripleStart begin_power(const Triple& t) {
     const double shifted = t.a + sixteenths_magic;
     const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
     const uint64_t index = bits_of(shifted) & 15;
@@ -100,13 +118,19 @@ HALFULP_INLINE TriplePower begin_power(const Triple& t) {
 }
 
 // power (1 + lost) (1 + s q) 2^lost_of_s.
-HALFULP_INLINE Triple end_power(const TriplePower& begun, DoubleDouble q) {
+HALFULP_INLINE Triple end_power(const TripleStart& begun, DoubleDouble q) {
     DoubleDouble more = two_product(begun.s, q.high);
     const double factor = begun.lost_of_s * constants::exp2_pair_pairs[1].high;  // less 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
     const DoubleDouble lost = two_sum(begun.lost.high, more.low);
     const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
     return multiply_add(begun.power, {more.high, lost.high, last}, {begun.power, 0, 0});
+}
+
+// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own roundings.)
+HALFULP_INLINE double error_of(const TripleStart& begun, double t) {
+    const double of_s = begun.power == 1 ? 64 * absolute(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
+    return multiply_add(absolute(t), triple_error.of_t, fixed * triple_error.fixed);
 }
 
 // A triple plus an error, rounded to the grid that `big` sets (see round_to).
@@ -116,21 +140,31 @@ HALFULP_INLINE double round_triple(const Triple& value, double big, double error
     return rounded + sum_to_odd(low.high, low.low + (value.c + error));
 }
 
-HALFULP_INLINE Rounding round_to_double(const Triple& value, uint64_t k, double error) {
+HALFULP_INLINE Rounding round_to_double(const TriplePower& power) {
     // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
-    uint64_t binade = (bits_of(value.a) >> 52) - 1023 + k + 2048;
+    uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
     bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
-    double big = is_subnormal ? double_of((1023 - 1022 - k) << 52) : 0;
-    double least = round_triple(value, big, -error) - big, greatest = round_triple(value, big, error) - big;
-    return {scaled(least, k), scaled(greatest, k)};
+    double big = is_subnormal ? double_of((1023 - 1022 - power.k) << 52) : 0;
+    double least = round_triple(power.value, big, -power.error) - big;
+    double greatest = round_triple(power.value, big, power.error) - big;
+    return {scaled(least, power.k), scaled(greatest, power.k)};
 }
 
-// The interval's ends, rounded.
-template <typename Y>
-static void triple_phase(const double* x, Y y, double* least, double* greatest, int n) {
+// To odd: a rounding to at most 51 bits then gives what rounding once gives. For powers that are normal numbers.
+HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
+    const auto end = [&](double error) {
+        const double low = sum_to_odd(power.value.b, power.value.c + error);
+        return double_of(bits_of(sum_to_odd(power.value.a, low)) + (power.k << 52));
+    };
+    return {end(-power.error), end(power.error)};
+}
+
+// finish(i, power) for each of x^y, at most triple_tile.
+template <typename Y, typename F>
+static void raise_triples(const double* x, Y y, int n, F finish) {
     Triples whole, t, power;
-    alignas(64) double f[tile_size], high[tile_size], low[tile_size];
-    alignas(64) double s[tile_size], lost_of_s[tile_size], lost[tile_size], lost_last[tile_size];
+    alignas(64) double f[triple_tile], high[triple_tile], low[triple_tile], error[triple_tile];
+    alignas(64) double s[triple_tile], lost_of_s[triple_tile], lost[triple_tile], lost_last[triple_tile];
     for (int i = 0; i < n; ++i) {
         const TripleLogarithm begun = begin_logarithm(absolute(x[i]));
         f[i] = begun.f;
@@ -158,12 +192,13 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         else t.store(i, product(t[i], y.high(i)));
     }
     for (int i = 0; i < n; ++i) {
-        const TriplePower begun = begin_power(t[i]);
+        const TripleStart begun = begin_power(t[i]);
         s[i] = begun.s;
         lost_of_s[i] = begun.lost_of_s;
         power.a[i] = begun.power;
         lost[i] = begun.lost.high;
         lost_last[i] = begun.lost.low;
+        error[i] = error_of(begun, t.a[i]);
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         DoubleDouble tail = {polynomial(constants::exp2_triple, s[i]), 0};
@@ -172,14 +207,26 @@ static void triple_phase(const double* x, Y y, double* least, double* greatest, 
         low[i] = rest.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        const TriplePower begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
+        const TripleStart begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
         power.store(i, end_power(begun, {high[i], low[i]}));
     }
-    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+    // vector loop: avx512 avx2 neon
+    for (int i = 0; i < n; ++i) {
         const uint64_t k = (bits_of(t.a[i] + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
-        const Rounding rounding = round_to_double(power[i], k, triple_error.at(t.a[i]));
-        least[i] = rounding.least;
-        greatest[i] = absolute(t.a[i]) <= greatest_triple_t ? rounding.greatest : -1;
+        finish(i, absolute(t.a[i]), TriplePower{power[i], error[i], k});
+    }
+}
+
+// The ends of the intervals that hold x^y, rounded by `round`; -1 beside them where t is too great.
+template <typename Y, typename Round>
+static void triple_phase(const double* x, Y y, double* least, double* greatest, int n, Round round) {
+    for (int from = 0; from < n; from += triple_tile) {
+        const auto finish = [=](int i, double t, const TriplePower& power) {
+            const Rounding rounding = round(power);
+            least[from + i] = rounding.least;
+            greatest[from + i] = t <= greatest_triple_t ? rounding.greatest : -1;
+        };
+        raise_triples(x + from, y.from(from), n - from < triple_tile ? n - from : triple_tile, finish);
     }
 }
 

@@ -1,0 +1,174 @@
+// The values of one phase of a power, before they are rounded, for comparison with MPFR: see errors.py.
+//
+//   probe PHASE
+//
+// Reads Operands from standard input. For each it writes doubles: the parts of a value, k and a claim. The phase says that
+// x^y is within the claim of the parts' sum times 2^k.
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+#include "fp_environment.h"
+#include "kernels/pow_tile.h"
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::HALFULP_ISA;
+
+// The exponent is y + y_low, where the phase takes such.
+struct Operands {
+    double x, y, y_low;
+};
+
+// A tile, whose phases take operands in arrays; and what they write.
+struct Tile {
+    alignas(64) double x[tile_size], y[tile_size], y_low[tile_size];
+    alignas(64) float x_float[tile_size];
+    int n;
+    std::vector<double> written;
+
+    void write(std::initializer_list<double> parts, uint64_t k, double claim) {
+        written.insert(written.end(), parts);
+        written.insert(written.end(), {static_cast<double>(static_cast<int64_t>(k)), claim});
+    }
+};
+
+void fast(Tile& tile) {
+    FloatLanes<Element::float32> lanes;
+    alignas(64) uint32_t rounded[tile_size];
+    lanes.lanes = rounded;
+    Contents contents{};
+    const MemoryAhead nothing_ahead(tile.x, tile.y, rounded, 0, 0);
+    lanes.fill_by_fast_phase(tile.x_float, tile.y, false, contents, tile.n, nothing_ahead);
+    for (int i = 0; i < tile.n; ++i) {
+        const double power = lanes.powers[i], t = std::log2(tile.x[i]) * tile.y[i];
+        tile.write({power, power * fast_error}, 0,
+                   power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
+    }
+}
+
+template <typename Y>
+void pair_by(Tile& tile, Y y) {
+    PairLogarithms t;
+    t.fill<true>(tile.x, y, tile.n, [] {});
+    const auto finish = [&](int, const PairPower& power) {
+        tile.write({power.value.high, power.value.low}, power.k, power.error);
+    };
+    t.raise(tile.n, finish, [] {});
+}
+
+void pair(Tile& tile) { pair_by(tile, Exponents<double>{tile.y}); }
+void pair_integers(Tile& tile) { pair_by(tile, PairExponents{tile.y, tile.y_low}); }
+
+template <typename Y>
+void triple_by(Tile& tile, Y y) {
+    const auto finish = [&](int, double, const TriplePower& power) {
+        tile.write({power.value.a, power.value.b, power.value.c}, power.k, power.error);
+    };
+    for (int i = 0; i < tile.n; i += triple_tile)
+        raise_triples(tile.x + i, y.from(i), std::min(triple_tile, tile.n - i), finish);
+}
+
+void triple(Tile& tile) { triple_by(tile, Exponents<double>{tile.y}); }
+void triple_integers(Tile& tile) { triple_by(tile, PairExponents{tile.y, tile.y_low}); }
+
+// Limbs are written in halves, which doubles hold.
+template <int L>
+void exact(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        const auto t = wide_exponent<L>(dyadic_of(tile.x[i]), tile.y[i] < 0, dyadic_of(tile.y[i]));
+        const Fixed<L> power = wide_exp2(t.f);
+        for (int j = L - 1; j >= 0; --j) {
+            tile.written.push_back(std::ldexp(static_cast<double>(power.limb[j] >> 32), 64 * (j - L + 1) + 32));
+            tile.written.push_back(std::ldexp(static_cast<double>(power.limb[j] & 0xffffffff), 64 * (j - L + 1)));
+        }
+        tile.write({}, static_cast<uint64_t>(static_cast<int64_t>(t.k)), std::ldexp(1, error_bits - 64 * (L - 1)));
+    }
+}
+
+// f with the shortcut that an exponent has, as a constant.
+template <typename F>
+void with_inexact_shortcut(double y, F f) {
+    with_shortcut(shortcut_of(y), [&](auto shortcut) {
+        if constexpr (shortcut != Shortcut::none && !is_exact(shortcut)) f(shortcut);
+    });
+}
+
+void shortcut_in_doubles(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        with_inexact_shortcut(tile.y[i], [&](auto shortcut) {
+            const double power = power_of<shortcut>(tile.x_float[i]);
+            tile.write({power, power * shortcut_error}, 0, power * shortcut_error);
+        });
+    }
+}
+
+template <Shortcut shortcut>
+PairOfFloats<float> pair_of_floats(float x) {
+#ifdef __AVX512F__
+    if constexpr (shortcut == Shortcut::reciprocal_root) {
+        const auto power = pair_power_of<shortcut>(_mm512_set1_ps(x));
+        alignas(64) float high[16], low[16];
+        _mm512_storeu_ps(high, power.high);
+        _mm512_storeu_ps(low, power.low);
+        return {high[0], low[0]};
+    }
+#endif
+    return pair_power_of<shortcut>(x);
+}
+
+void shortcut_in_floats(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        with_inexact_shortcut(tile.y[i], [&](auto shortcut) {
+            const PairOfFloats<float> power = pair_of_floats<shortcut>(tile.x_float[i]);
+            tile.write({power.high, power.low}, 0, power.high * static_cast<double>(pair_error_of(shortcut)));
+        });
+    }
+}
+
+struct Phase {
+    std::string_view name;
+    void (*compute)(Tile&);
+};
+
+constexpr Phase phases[] = {
+    {"fast", fast},
+    {"pair", pair},
+    {"pair, integers", pair_integers},
+    {"triple", triple},
+    {"triple, integers", triple_integers},
+    {"exact, 192 bits", exact<4>},
+    {"exact, 320 bits", exact<6>},
+    {"shortcuts in doubles", shortcut_in_doubles},
+    {"shortcuts in floats", shortcut_in_floats},
+};
+
+int run(const Phase& phase) {
+    FpEnvironment default_environment;
+    static Tile tile;
+    std::vector<Operands> operands(tile_size);
+    for (size_t n; (n = std::fread(operands.data(), sizeof(Operands), tile_size, stdin)) > 0;) {
+        tile.n = static_cast<int>(n);
+        for (size_t i = 0; i < n; ++i) {
+            tile.x[i] = operands[i].x;
+            tile.y[i] = operands[i].y;
+            tile.y_low[i] = operands[i].y_low;
+            tile.x_float[i] = static_cast<float>(operands[i].x);
+        }
+        tile.written.clear();
+        phase.compute(tile);
+        if (std::fwrite(tile.written.data(), sizeof(double), tile.written.size(), stdout) != tile.written.size())
+            return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    for (const Phase& phase : phases)
+        if (argc == 2 && phase.name == argv[1]) return run(phase);
+    return 2;
+}
