@@ -20,6 +20,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <type_traits>
 
 // What the kernels ask for.
 #define __AVX512F__ 1
@@ -65,7 +66,7 @@ inline Vector each(F f) {
     return __builtin_bit_cast(Vector, result);
 }
 
-// f of the lanes of some vectors. Its type is that of the results' lanes, of as many or fewer bits than the operands'.
+// f of each lane of some vectors, or of lanes that stand at the same place. Lane is the type of theirs.
 template <typename Result, typename Lane, typename F, typename... Vectors>
 inline Result map(F f, Vectors... vectors) {
     const auto map_lanes = [&](const auto&... lanes) { return each<Result>([&](int i) { return f(lanes[i]...); }); };
@@ -116,7 +117,8 @@ inline void store(void* to, Vector vector) {
     std::memcpy(to, &vector, sizeof(vector));
 }
 
-// Of what faults where it is false: an address that is not aligned; and of an immediate operand that is not modelled.
+// Traps unless the condition holds: an address is aligned, which the processor demands too, or an immediate operand is one
+// that is modelled.
 inline void require(bool condition) {
     if (!condition) __builtin_trap();
 }
@@ -125,7 +127,7 @@ inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 
 
 }  // namespace model
 
-// In memory. Addresses need be aligned where the name has neither u nor mask.
+// In memory. load, store and stream without u need aligned addresses.
 
 inline __m512d _mm512_load_pd(const void* from) {
     model::require(model::is_aligned(from));
@@ -246,7 +248,7 @@ inline float reciprocal_root(float x) {
 
 inline __m512 _mm512_rsqrt14_ps(__m512 a) { return model::map<__m512, float>(model::reciprocal_root, a); }
 
-// Conversions, rounded to the nearest number, ties to even. Integers are cut.
+// Conversions, rounded to the nearest number, ties to even. A shorter integer has the lower bits.
 
 inline __m512d _mm512_cvtps_pd(__m256 a) {
     return model::map<__m512d, float>([](float x) { return static_cast<double>(x); }, a);

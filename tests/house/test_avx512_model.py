@@ -47,6 +47,13 @@ def test_twins(model: Path) -> None:
     run_tests(model, "tests/twin", HALFULP_ISA="avx512")
 
 
+@pytest.mark.exhaustive
+def test_reciprocal_root_of_every_base(model: Path) -> None:
+    """It begins with the processor's estimate, which may be another on each."""
+    test = "tests/exhaustive/test_constant_exponents.py::test_every_base[-0.5]"
+    run_tests(model, "-m", "exhaustive", test, HALFULP_ISA="avx512")
+
+
 def digests(folder: Path, *flags: str) -> tuple[list[str], float, float]:
     """What digests.cpp prints: of all intrinsics, and the estimate's errors in units of 2^-14."""
     command = [tool("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
