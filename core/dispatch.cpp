@@ -23,20 +23,27 @@ const Kernels& choose() {
 }  // namespace
 
 std::vector<const Kernels*> available_kernels() {
-    std::vector<const Kernels*> sets = {&scalar::kernels};
-#ifndef HALFULP_SINGLE_ISA
+#ifdef HALFULP_SINGLE_ISA
+    return {&scalar::kernels};
+#else
     // Of the features of x86-64-v3 and v4 those that compilers old and new know; a processor that has these
     // has the others too.
     __builtin_cpu_init();
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                     __builtin_cpu_supports("bmi2");
+#ifdef HALFULP_AVX512_MODEL
+    if (!v3) throw std::runtime_error("the model of AVX-512 needs a processor with AVX2 and FMA");
+    return {&avx512::kernels};
+#else
     const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
+    std::vector<const Kernels*> sets = {&scalar::kernels};
     if (v3) sets.push_back(&avx2::kernels);
     if (v4) sets.push_back(&avx512::kernels);
-#endif
     return sets;
+#endif
+#endif
 }
 
 const Kernels& chosen_kernels() {

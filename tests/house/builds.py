@@ -20,6 +20,15 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "check"
 WORST_CASES = sorted((ROOT / "data" / "worst_cases").glob("*.txt"))
 
+# What compiles core/'s AVX-512 sources for a processor with AVX2; -DHALFULP_AVX512_MODEL=ON builds with these.
+AVX512_MODEL = [
+    "-march=x86-64-v3",
+    "-Wno-psabi",
+    "-include",
+    str(ROOT / "tests" / "avx512_model" / "avx512.h"),
+    "-DHALFULP_ISA=avx512",
+]
+
 AARCH64 = [
     "-DCMAKE_SYSTEM_NAME=Linux",
     "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
@@ -76,7 +85,8 @@ def build(name: str, compiler: str, *options: str, extension: bool = False) -> P
 def sources(*options: str) -> str:
     """A digest of what a build is made of."""
     digest = hashlib.sha256("\n".join([str(ROOT), *options]).encode())
-    for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "core").rglob("*"))]:
+    model = sorted((ROOT / "tests" / "avx512_model").rglob("*"))
+    for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "core").rglob("*")), *model]:
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

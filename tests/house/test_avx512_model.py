@@ -1,0 +1,91 @@
+"""The kernels for AVX-512 by a model of its intrinsics: they run on any x86-64 processor with AVX2."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.house.builds import AVX512_MODEL, ROOT, WORST_CASES, build, build_here, run, run_tests, tool
+
+MODEL = ROOT / "tests" / "avx512_model"
+DIGESTS = MODEL / "digests.cpp"
+# What the processor must have: of Linux's names for x86-64-v3 and v4, those that tell them apart from less.
+AVX2 = {"avx2", "fma", "f16c", "bmi2"}
+AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+# The twins of the long floating types with each other: most of what is written for AVX-512.
+LONG_FLOATS = "(float64 or float32 or float16 or bfloat16) and not float8 and not float4 and not int"
+
+
+@pytest.fixture(scope="module")
+def features() -> set[str]:
+    """The features of this processor, which must have AVX2."""
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"^flags\s*: (.*)$", cpuinfo.read_text() if cpuinfo.exists() else "", re.MULTILINE)
+    features = set(found[1].split()) if found else set()
+    if not features >= AVX2:
+        pytest.skip("the model needs a processor with AVX2")
+    return features
+
+
+@pytest.fixture
+def model(features: set[str]) -> Path:
+    return build("avx512-model", "g++", "-DHALFULP_AVX512_MODEL=ON", extension=True)
+
+
+def test_same_bits_as_the_other_instruction_sets(model: Path) -> None:
+    assert run(model / "core_check", *WORST_CASES) == run(build_here() / "core_check", *WORST_CASES)
+
+
+def test_twins_of_long_floats(model: Path) -> None:
+    run_tests(model, "tests/twin", "-k", LONG_FLOATS, HALFULP_ISA="avx512")
+
+
+@pytest.mark.exhaustive
+def test_twins(model: Path) -> None:
+    run(model / "core_check", str(1 << 17), *WORST_CASES)
+    run_tests(model, "tests/twin", HALFULP_ISA="avx512")
+
+
+@pytest.mark.exhaustive
+def test_reciprocal_root_of_every_base(model: Path) -> None:
+    """It begins with the processor's estimate, which may be another on each."""
+    test = "tests/exhaustive/test_constant_exponents.py::test_every_base[-0.5]"
+    run_tests(model, "-m", "exhaustive", test, HALFULP_ISA="avx512")
+
+
+def digests(folder: Path, *flags: str) -> tuple[list[str], float, float]:
+    """What digests.cpp prints: of all intrinsics, and the estimate's errors in units of 2^-14."""
+    command = [tool("g++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
+    program = folder / "digests"
+    run(*command, DIGESTS, "-o", program)
+    *lines, last = run(program).splitlines()
+    _, least, greatest = last.split()
+    return lines, float(least), float(greatest)
+
+
+def test_estimate_is_as_wrong_as_may_be(features: set[str], tmp_path: Path) -> None:
+    _, least, greatest = digests(tmp_path, *AVX512_MODEL)
+    assert -1 < least < -0.999
+    assert 0.999 < greatest < 1
+
+
+def test_model_gives_the_processors_bits(features: set[str], tmp_path: Path) -> None:
+    if not features >= AVX512:
+        pytest.skip("this processor has no AVX-512")
+    # GCC 12 warns of operands that its own intrinsics leave undefined.
+    native = ["-march=x86-64-v4", "-DHALFULP_ISA=avx512", "-Wno-uninitialized", "-Wno-maybe-uninitialized"]
+    by_processor, least, greatest = digests(tmp_path, *native)
+    by_model, _, _ = digests(tmp_path, *AVX512_MODEL)
+    assert len(by_model) == len(by_processor) > 80
+    assert not [lines for lines in zip(by_model, by_processor, strict=True) if lines[0] != lines[1]]
+    assert -1 < least < greatest < 1
+
+
+def test_model_has_what_the_kernels_use() -> None:
+    """No more and no less, and each is compared with the processor."""
+    kernels = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.h")))
+    used = set(re.findall(r"\b_mm512_\w+|\b_mm256_maskz?_\w+", kernels))
+    modelled = set(re.findall(r"^inline .*?\b(_mm\d+_\w+)\(", (MODEL / "avx512.h").read_text(), re.MULTILINE))
+    assert modelled == used
+    assert set(re.findall(r"\b_mm\d+_\w+", DIGESTS.read_text())) == used
