@@ -1,7 +1,5 @@
 """The greatest error of a phase, as a part of what the phase claims, found by a search that climbs.
 
-    python -m tests.phases.errors [--rounds N] [--seed N] PROBE...    # a table
-
 probe.cpp, compiled for one instruction set, computes a phase's values before they are rounded; MPFR tells how far they
 are from the exact powers. Errors are greatest in few places, which random operands hardly ever meet: where a reduced
 argument is at its end, next to a table's boundaries, where |t| = |y log2 x| is great. So the search begins at such
@@ -10,7 +8,6 @@ places, and goes from each to neighbours, near and far, whose error is greater.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +20,6 @@ import numpy as np
 # halves and at the middles of sixteenths.
 EDGES = np.append(1 + np.arange(128) / 128, 2**0.5)
 SIXTEENTHS = 16
-ROUNDS = 24
 
 
 @dataclass(frozen=True)

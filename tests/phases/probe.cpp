@@ -12,10 +12,9 @@
 #include "fp_environment.h"
 #include "kernels/pow_tile.h"
 
-namespace {
+namespace halfulp::HALFULP_ISA {
 
-using namespace halfulp;
-using namespace halfulp::HALFULP_ISA;
+namespace {
 
 // The exponent is y + y_low, where the phase takes such.
 struct Operands {
@@ -167,7 +166,10 @@ int run(const Phase& phase) {
 
 }  // namespace
 
+}  // namespace halfulp::HALFULP_ISA
+
 int main(int argc, char** argv) {
+    using namespace halfulp::HALFULP_ISA;
     for (const Phase& phase : phases)
         if (argc == 2 && phase.name == argv[1]) return run(phase);
     return 2;
