@@ -46,7 +46,8 @@ def test_a_type_without_zero(y_name, shape):
     for number, exponent, code in table:
         x, y = (np.full(shape, n).astype(kind) for n, kind in ((number, dtype), (exponent, y_dtype)))
         for power in (hu.pow, reference.pow):
-            assert set(bits(np.asarray(power(x, y))).reshape(-1).tolist()) == {code}, (power, number, exponent)
+            codes = bits(np.asarray(power(x, y))).reshape(-1)
+            assert set(codes.tolist()) == {code}, (power, number, exponent)
 
 
 NUMBERS = [
