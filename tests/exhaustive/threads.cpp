@@ -23,8 +23,8 @@ void expect(bool holds, const char* what) {
 
 void nest() {
     std::vector<int> done(5);
-    const bool all = parallel_for(
-        5, 3, [] { return true; }, [&](ptrdiff_t share) { ++done[static_cast<size_t>(share)]; });
+    const bool all =
+        parallel_for(5, 3, [] { return true; }, [&](ptrdiff_t share) { ++done[static_cast<size_t>(share)]; });
     expect(all && done == std::vector<int>(5, 1), "a call within a call leaves shares out");
 }
 
