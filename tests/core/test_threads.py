@@ -79,6 +79,7 @@ print(_core.thread_count() <= len(processors), _core.thread_count())
     assert python(program, 1, HALFULP_NUM_THREADS="3").split() == ["False", "3"]
 
 
+@pytest.mark.not_emulated
 def test_another_thread_makes_progress_during_a_call() -> None:
     x = np.full(3_000_000, 1.1)
     running = threading.Event()
@@ -158,6 +159,7 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
     return [] if status == 0 else [f"the child ended with {status}"]
 
 
+@pytest.mark.not_emulated
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     x = np.linspace(0.1, 9, 1_000_000)
