@@ -10,28 +10,32 @@
 #include <system_error>
 #include <thread>
 
+#include "processors.h"
+
 namespace halfulp {
 
 namespace {
 
 class Pool {
 public:
-    // Held by the one caller that the pool serves.
-    std::mutex in_use;
+    // Set by the one caller that the pool serves. No mutex: that caller may come here again, from keep_going, and a
+    // thread must not try a mutex that it holds.
+    std::atomic_flag in_use;
 
     bool run(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
              const std::function<void(ptrdiff_t)>& work) {
         grow(threads - 1);
+        const int others = std::min(threads - 1, workers_);
         {
             std::lock_guard lock(mutex_);
             work_ = &work;
             count_ = count;
             next_.store(0, std::memory_order_relaxed);
             stopped_.store(false, std::memory_order_relaxed);
-            wanted_ = std::min(threads - 1, workers_);
+            wanted_ = others;
             ++round_;
         }
-        if (wanted_ > 0) wake_.notify_all();
+        if (others > 0) wake_.notify_all();
         while (take_share()) {
             if (!keep_going()) stopped_.store(true, std::memory_order_relaxed);
         }
@@ -109,7 +113,7 @@ int thread_count() {
     static const int count = [] {
         const char* wanted = std::getenv("HALFULP_NUM_THREADS");
         int number = wanted ? std::atoi(wanted) : 0;
-        if (number <= 0) number = static_cast<int>(std::thread::hardware_concurrency());
+        if (number <= 0) number = processors();
         return std::clamp(number, 1, 256);
     }();
     return count;
@@ -119,8 +123,11 @@ bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& kee
                   const std::function<void(ptrdiff_t)>& work) {
     if (threads > 1) {
         Pool& shared = pool();
-        if (std::unique_lock lock(shared.in_use, std::try_to_lock); lock)
-            return shared.run(count, threads, keep_going, work);
+        if (!shared.in_use.test_and_set(std::memory_order_acquire)) {
+            const bool all = shared.run(count, threads, keep_going, work);
+            shared.in_use.clear(std::memory_order_release);
+            return all;
+        }
     }
     for (ptrdiff_t share = 0; share < count; ++share) {
         work(share);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <bit>
+#include <initializer_list>
 
 #include "half.h"
 #include "kernels.h"

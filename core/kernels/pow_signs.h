@@ -5,6 +5,7 @@
 #include <concepts>
 
 #include "../codec.h"
+#include "kernels.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -39,6 +39,7 @@ assert (small == 9).all()
 """
 
 
+@pytest.mark.not_emulated
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("layout", ["new", "out"])
 @pytest.mark.parametrize("kind", ["floats", "integers"])
@@ -82,6 +83,7 @@ print("ok")
 """
 
 
+@pytest.mark.not_emulated
 @pytest.mark.parametrize("threads", ["1", "8"])
 def test_too_little_memory_is_a_memory_error(threads: str, python: Callable[..., str]) -> None:
     assert python(TOO_LITTLE_MEMORY, HALFULP_NUM_THREADS=threads) == "ok\n"
@@ -101,6 +103,7 @@ print("ok")
 """
 
 
+@pytest.mark.not_emulated
 def test_without_memory_for_threads_fewer_do_the_work(python: Callable[..., str]) -> None:
     assert python(NO_THREADS_TO_BE_HAD, HALFULP_NUM_THREADS="64") == "ok\n"
 

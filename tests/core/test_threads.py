@@ -65,6 +65,21 @@ def test_a_meaningless_number_of_threads_is_the_default(wanted: str, python: Cal
     assert python(count, HALFULP_NUM_THREADS=wanted) == python(count)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
+def test_as_many_threads_as_processors_that_the_process_is_bound_to(python: Callable[..., str]) -> None:
+    program = """
+import os, sys
+processors = sorted(os.sched_getaffinity(0))[: int(sys.argv[1])]
+os.sched_setaffinity(0, processors)
+from halfulp import _core
+print(_core.thread_count() <= len(processors), _core.thread_count())
+"""
+    assert python(program, 1, HALFULP_NUM_THREADS="").split() == ["True", "1"]
+    assert python(program, 2, HALFULP_NUM_THREADS="").split()[0] == "True"
+    assert python(program, 1, HALFULP_NUM_THREADS="3").split() == ["False", "3"]
+
+
+@pytest.mark.not_emulated
 def test_another_thread_makes_progress_during_a_call() -> None:
     x = np.full(3_000_000, 1.1)
     running = threading.Event()
@@ -144,6 +159,7 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
     return [] if status == 0 else [f"the child ended with {status}"]
 
 
+@pytest.mark.not_emulated
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")
 def test_a_forked_child_has_threads_of_its_own() -> None:
     x = np.linspace(0.1, 9, 1_000_000)

@@ -5,11 +5,14 @@ Quick: one instruction set, and the tests of the loop; the others, and the twins
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.house.builds import WORST_CASES, build, build_here, run, run_tests, tool
+from tests.house.builds import ROOT, WORST_CASES, build, build_here, run, run_tests, tool
 
 LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
 BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
@@ -38,6 +41,23 @@ def check_sanitized(compiler: str, *options: str) -> None:
     # The interpreter leaks, and its allocator would hide what is beyond an array's end.
     environment |= {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     run_tests(folder, *LOOP, **environment, LD_PRELOAD=" ".join(map(str, needed)))
+
+
+@BOTH
+def test_every_header_compiles_alone(compiler: str) -> None:
+    """Each includes what it uses, on the baseline and in what it keeps for AVX-512."""
+    headers = sorted((ROOT / "core").rglob("*.h"))
+    command = [tool(compiler), "-fsyntax-only", "-std=c++20", "-DHALFULP_ISA=scalar", f"-I{ROOT / 'core'}"]
+    jobs = [(*command, "-xc++", header) for header in headers]
+    if platform.machine() == "x86_64":
+        wide = [header for header in headers if "AVX512" in header.read_text()]
+        assert wide
+        jobs += [(*command, "-march=x86-64-v4", "-xc++", header) for header in wide]
+    assert len(jobs) > 20
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = list(pool.map(lambda job: subprocess.run(job, capture_output=True, text=True), jobs))
+    wrong = [done.stderr for done in said if done.returncode != 0]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_clang_gives_the_same_bits() -> None:

@@ -131,6 +131,7 @@ def digest(block: np.ndarray) -> np.ndarray:
 LIMIT = 320 << 20
 
 
+@pytest.mark.not_emulated
 @pytest.mark.filterwarnings("ignore")  # distributed's own: ports in use, event loops, open sockets
 def test_a_cluster_with_less_memory_than_the_array() -> None:
     distributed = pytest.importorskip("distributed")

@@ -22,6 +22,34 @@ def test_pow(x_name, y_name, seed):
     assert_same_bits(parts, hu.pow, reference.pow, seed)
 
 
+@pytest.mark.parametrize("shape", [(), (1000,)])
+@pytest.mark.parametrize("y_name", ["float64", "float32", "float16", "bfloat16", "float8_e5m2"])
+def test_a_type_without_zero(y_name, shape):
+    """float8_e8m0fnu: an exact zero is its NaN, as ml_dtypes converts one; a small power is the least value."""
+    dtype, y_dtype = TYPES["float8_e8m0fnu"].dtype, TYPES[y_name].dtype
+    nan, least, one = 0xFF, 0x00, 0x7F
+    assert np.zeros(1).astype(dtype).view(np.uint8) == nan
+    assert np.full(1, 2.0**-149).astype(dtype).view(np.uint8) == least
+    table = [
+        # x, y, the code of x^y
+        (2.0, -np.inf, nan),
+        (2.0**127, -np.inf, nan),
+        (0.5, np.inf, nan),
+        (2.0**-127, np.inf, nan),
+        (1.0, -np.inf, one),
+        (2.0, -1000.0, least),
+        (2.0**127, -49152.0, least),
+        (0.5, 1000.0, least),
+        (2.0**-127, 49152.0, least),
+        (2.0**64, -2.0, least),
+    ]
+    for number, exponent, code in table:
+        x, y = (np.full(shape, n).astype(kind) for n, kind in ((number, dtype), (exponent, y_dtype)))
+        for power in (hu.pow, reference.pow):
+            codes = bits(np.asarray(power(x, y))).reshape(-1)
+            assert set(codes.tolist()) == {code}, (power, number, exponent)
+
+
 NUMBERS = [
     2**70 + 1,
     -(2**64) - 2,

@@ -4,11 +4,14 @@ The plugin computes f64 in f32, and i64 and u64 in i32. A mark (:mod:`halfulp.in
 node from that. So tensors of these types are followed from each operator of ours to the ends of where the mark is
 heeded, and all on the way gets it. 64-bit integers that one operator of ours hands to the next are disguised as i32.
 Where something on the way would narrow a tensor all the same, the model is refused.
+
+It holds f16, and on some processors bf16, in f32. That loses no more than the payload of a NaN, and the mark keeps
+inputs of the model from it that no other operator takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -59,6 +62,10 @@ def replace(model: ov.Model) -> ov.Model:
         array([                -27, 9223358842721533951])
     """
     _replace(model, is_body=False)
+    members = {node.get_name() for node in model.get_ordered_ops()}
+    for parameter in model.get_parameters():
+        if _type(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
+            mark(parameter)
     return model
 
 
@@ -87,6 +94,21 @@ def _replace(model: ov.Model, *, is_body: bool) -> None:
         if _is_ours(node) and _type(node.output(0)) in ("i64", "u64"):
             _carry(node, members)
     model.validate_nodes_and_infer_types()
+
+
+def _stays_ours(output: Any, members: Set[str]) -> bool:
+    """Return whether a tensor, and what operators of ours make of it, goes only to them and to the model's outputs.
+
+    Elsewhere such a tensor would meet others in f32.
+    """
+    for end in output.get_target_inputs():
+        node = end.get_node()
+        if node.get_name() not in members or node.get_type_name() == "Result":
+            continue
+        # The result's type is the first operand's.
+        if not _is_ours(node) or (end.get_index() == 0 and not _stays_ours(node.output(0), members)):
+            return False
+    return True
 
 
 def _wide_ends(node: Any) -> list[Any]:

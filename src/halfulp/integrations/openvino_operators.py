@@ -69,7 +69,7 @@ class _Operator(ov.Op):
         partial = (
             ov.PartialShape.dynamic() if shape is None else ov.PartialShape([_dim(dim) for dim in shape])
         )
-        self.set_output_type(0, openvino_type(TYPES[kind]), partial)
+        self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
 
     def clone_with_new_inputs(self, inputs: Any) -> Any:
         return type(self)(inputs, **self.attributes)
@@ -93,6 +93,13 @@ class _Operator(ov.Op):
         kind = ROWS[self.attributes["operands"].split(",")[index]].name
         shape = dims(self.get_input_partial_shape(index))
         return TensorType(kind, shape[:-1] if shape is not None and self._is_carried(str(index)) else shape)
+
+    def _held_result(self, declared: str) -> str:
+        # A plugin that holds the first operand in a wider type than the model declares does so with all tensors of that
+        # type, and wants this one in it, too: other operators of several operands take no mixture.
+        given = self.get_input_element_type(0).get_type_name()
+        is_as_declared = given == self.attributes["operands"].partition(",")[0]
+        return given if not is_as_declared and given in _HELD_AS.get(declared, ()) else declared
 
     def _is_carried(self, end: str) -> bool:
         return end in self.attributes["carried"].split(",")

@@ -63,22 +63,23 @@ def bits(printed: str, *names: str) -> tuple[str, str]:
     return lines[0][-1], lines[1][-1]
 
 
+# What a runtime computes depends on the processor; which cases it takes does not.
 @pytest.mark.parametrize(
-    ("name", "operators", "types", "verdicts"),
+    ("name", "operators", "types", "taken_or_not"),
     [
-        ("onnxruntime", ["onnx.Pow-7"], [], {"within", "wrong", "accepted"}),
+        ("onnxruntime", ["onnx.Pow-7"], [], {"accepted"}),
         ("onnxruntime", ["onnx.PRelu-16"], ["bfloat16"], {"refused"}),
-        ("onnx-reference", ["onnx.Pow-1"], ["float16"], {"within", "refused", "accepted"}),
-        ("onnx-converter", ["onnx.PRelu-6"], ["float32"], {"wrong"}),
-        ("openvino", ["onnx.Pow-15"], ["uint8"], {"wrong"}),
-        ("openvino-native", ["openvino.Power-1"], ["bfloat16"], {"wrong"}),
-        ("numpy", ["onnx.Pow-15"], ["int32"], {"wrong", "refused", "within"}),
-        ("torch", ["onnx.Pow-15"], ["uint8"], {"within"}),
-        ("jax", ["onnx.PRelu-16"], ["float32"], {"wrong", "differs"}),
+        ("onnx-reference", ["onnx.Pow-1"], ["float16"], {"refused", "accepted"}),
+        ("onnx-converter", ["onnx.PRelu-6"], ["float32"], set()),
+        ("openvino", ["onnx.Pow-15"], ["uint8"], {"accepted"}),
+        ("openvino-native", ["openvino.Power-1"], ["bfloat16"], set()),
+        ("numpy", ["onnx.Pow-15"], ["int32"], {"refused"}),
+        ("torch", ["onnx.Pow-15"], ["uint8"], set()),
+        ("jax", ["onnx.PRelu-16"], ["float32"], set()),
     ],
 )
 def test_a_program_shows_what_check_found(
-    name: str, operators: list[str], types: list[str], verdicts: set[str]
+    name: str, operators: list[str], types: list[str], taken_or_not: set[str]
 ) -> None:
     if find_spec(BUILT_IN[name].package) is None:
         pytest.skip(f"no {name} on this machine")
@@ -91,12 +92,15 @@ def test_a_program_shows_what_check_found(
     ).document
     (target,) = targets([found])
     differing = [entry for entry in found["reproducibility"] if entry["verdict"] == "differs"]
-    assert verdicts <= {entry["verdict"] for entry in (*found["cases"], *differing)}
     # A few of each kind.
     kinds: dict[tuple[str, str], list[CaseEntry]] = {}
     for entry in found["cases"]:
-        kinds.setdefault((entry["verdict"], entry["group"]), []).append(entry)
-    entries = [entry for kind, some in kinds.items() if kind[0] != "unspecified" for entry in some[:2]]
+        if entry["verdict"] != "unspecified":
+            kinds.setdefault((entry["verdict"], entry["group"]), []).append(entry)
+    assert taken_or_not <= {verdict for verdict, _ in kinds}
+    if not kinds and not differing:
+        pytest.skip(f"{name} computes all of this right on this processor")
+    entries = [entry for some in kinds.values() for entry in some[:2]]
     programs = reproducers([(target, entry) for entry in entries])
     for entry, (kind, text) in zip(entries, run(programs), strict=True):
         if entry["example"] is not None:
@@ -105,7 +109,10 @@ def test_a_program_shows_what_check_found(
             assert bits(text) == (example["expected"]["bits"], example["got"]["bits"]), entry["id"]
         elif entry["verdict"] == "refused":
             assert kind == "raised", entry["id"]
-        elif entry["verdict"] == "accepted":
+        elif entry["verdict"] == "wrong":  # by its type or shape, of which no element can be shown
+            assert entry["message"] is not None, entry["id"]
+        else:
+            assert entry["verdict"] == "accepted", entry["id"]
             assert text.startswith(f"accepted, though {entry['clause']} forbids it:"), entry["id"]
     for differs, (_, text) in zip(
         differing, run([repetition(target, one) for one in differing]), strict=True

@@ -1,0 +1,79 @@
+"""How many processors control groups allow: their files as Linux writes them, in a folder of the test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.house.builds import ROOT, run, tool
+
+CORE = ROOT / "core"
+PROGRAM = """
+#include <cstdio>
+#include "processors.h"
+int main(int, char** paths) { std::printf("%d", halfulp::processors_of_groups(paths[1], paths[2])); }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processors")
+    (folder / "main.cpp").write_text(PROGRAM)
+    sources = [folder / "main.cpp", CORE / "processors.cpp"]
+    run(
+        tool("c++"),
+        "-std=c++20",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{CORE}",
+        *sources,
+        "-o",
+        folder / "program",
+    )
+    return folder / "program"
+
+
+V1 = "7:memory:/small\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n0::/\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "count"),
+    [
+        ("0::/\n", {}, 0),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 0),
+        ("0::/\n", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "250000 100000\n"}, 3),
+        ("0::/\n", {"cpu.max": "5000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "9000000000000000000 1\n"}, 1 << 16),
+        # The least of a group and its parents; the folders of others don't count.
+        ("0::/a/b\n", {"a/cpu.max": "100000 100000\n", "a/b/cpu.max": "300000 100000\n"}, 1),
+        ("0::/a/b\n", {"a/cpu.max": "max 100000\n", "a/b/cpu.max": "300000 100000\n"}, 3),
+        ("0::/a/b\n", {"a/c/cpu.max": "100000 100000\n", "b/cpu.max": "100000 100000\n"}, 0),
+        # A container sees the host's path, and its own quota at the root.
+        ("0::/host/path\n", {"cpu.max": "400000 100000\n"}, 4),
+        ("0::/../../other\n", {"cpu.max": "400000 100000\n"}, 4),
+        # Version 1: a tree for the controller, two files, -1 for no limit.
+        (V1, {"cpu/a/b/cpu.cfs_quota_us": "-1\n", "cpu/a/b/cpu.cfs_period_us": "100000\n"}, 0),
+        (V1, {"cpu/a/b/cpu.cfs_quota_us": "150000\n", "cpu/a/b/cpu.cfs_period_us": "100000\n"}, 2),
+        (V1, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "50000\n"}, 1),
+        (V1, {"cpu/a/b/cpu.cfs_quota_us": "150000\n"}, 0),
+        # What is not understood sets no limit.
+        ("0::/\n", {"cpu.max": ""}, 0),
+        ("0::/\n", {"cpu.max": "many 100000\n"}, 0),
+        ("0::/\n", {"cpu.max": "100000 0\n"}, 0),
+        ("", {"cpu.max": "100000 100000\n"}, 0),
+        ("0::a\nnonsense\n:::\n", {"cpu.max": "100000 100000\n"}, 0),
+    ],
+)
+def test_quotas(groups: str, files: dict[str, str], count: int, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "list").write_text(groups)
+    root = tmp_path / "root"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert run(program, tmp_path / "list", root) == str(count)
+
+
+def test_no_list(program: Path, tmp_path: Path) -> None:
+    assert run(program, tmp_path / "none", tmp_path) == "0"
