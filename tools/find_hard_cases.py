@@ -2,6 +2,7 @@
 
     python tools/find_hard_cases.py float32 --seconds 60 --seed 1
     python tools/find_hard_cases.py all
+    python tools/find_hard_cases.py all --phases    # adds to the files, after a change of what phases claim
 
 Seconds count for the searches of float32 and float64; the others end by themselves (float16 and
 bfloat16 look at all pairs: two minutes each). Needs gmpy2 and a C++20 compiler. The searches are
@@ -22,6 +23,7 @@ from hard_cases import (
     lattice_float32,
     lattice_float64,
     nearest_exponent,
+    phase_boundaries,
     scan_float32,
     squares_float64,
 )
@@ -46,8 +48,12 @@ def main() -> None:
     parser.add_argument("type", choices=[*TYPES, "all"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phases", action="store_true", help="only the boundaries of phases; keep the rest")
     arguments = parser.parse_args()
     for name in TYPES if arguments.type == "all" else [arguments.type]:
+        if arguments.phases:
+            add(name, phase_boundaries.search(name, np.random.default_rng(arguments.seed)))
+            continue
         cases = search(name, arguments.seconds, np.random.default_rng(arguments.seed))
         write(name, cases, arguments.seconds, arguments.seed)
 
@@ -62,6 +68,7 @@ def search(name: str, seconds: float, rng: np.random.Generator) -> list[Case]:
             for case in hardest(nearest_exponent.near_integers(name, y_type, 20_000, rng), 150)
         ]
     cases: list[Case] = []
+    cases += phase_boundaries.search(name, rng)
     if name == "float64":
         cases += by_kind(lattice_float64.search(seconds, rng), 15)
         cases += by_kind(squares_float64.search(), 40)
@@ -98,6 +105,15 @@ def write(name: str, cases: list[Case], seconds: float, seed: int) -> None:
     (FOLDER / f"{name}.txt").write_text(header + text + "\n")
     least = min(abs(case.distance) for case in cases)
     print(f"{name}: {len(lines)} cases, the nearest 2^{np.log2(least):.1f}")
+
+
+def add(name: str, cases: list[Case]) -> None:
+    """Add cases to the file of a type."""
+    path = FOLDER / f"{name}.txt"
+    known = set(path.read_text().splitlines())
+    lines = sorted({case.line(name) for case in cases} - known)
+    path.write_text(path.read_text() + "".join(f"{line}\n" for line in lines))
+    print(f"{name}: {len(lines)} cases added")
 
 
 if __name__ == "__main__":
