@@ -195,9 +195,11 @@ class PairPart:
     greatest: mpfr
 
     def of_logarithm(self, size: Callable[[mpfr], mpfr]) -> mpfr:
-        """The greatest size(f) / |log2 x| of x = m and m/2, for a size that grows faster with |f| than |log2 x| does."""
+        """The greatest size(f) / |log2 x| of x = m and m/2; size must grow faster with |f| than |log2 x| does."""
         return max(
-            size(f) / abs(gmpy2.log2((1 + f) / self.r) + e) for f in (self.least, self.greatest) for e in (0, -1)
+            size(f) / abs(gmpy2.log2((1 + f) / self.r) + e)
+            for f in (self.least, self.greatest)
+            for e in (0, -1)
         )
 
 

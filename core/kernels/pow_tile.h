@@ -128,8 +128,8 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
     }
     const auto take = [&](int i, uint32_t magnitude) {
         if (contents.special && is_special(x[i], y.kinds(i))) return;
-        out[i] = static_cast<Storage<type>>(
-            x[i] < 0 ? with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude);
+        out[i] = static_cast<Storage<type>>(x[i] < 0 ? with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i))
+                                                     : magnitude);
     };
     if (all && !contents.special && !contents.negative) {
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop

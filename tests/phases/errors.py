@@ -63,7 +63,9 @@ class Operands:
 
     def where(self, taken: np.ndarray, other: Operands) -> Operands:
         """Those of this one where taken, else of the other."""
-        return Operands(*(np.where(taken, a, b) for a, b in zip(self.columns(), other.columns(), strict=True)))
+        return Operands(
+            *(np.where(taken, a, b) for a, b in zip(self.columns(), other.columns(), strict=True))
+        )
 
     def columns(self) -> tuple[np.ndarray, ...]:
         return self.x, self.y, self.y_low

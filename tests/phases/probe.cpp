@@ -43,8 +43,7 @@ void fast(Tile& tile) {
     lanes.fill_by_fast_phase(tile.x_float, tile.y, false, contents, tile.n, nothing_ahead);
     for (int i = 0; i < tile.n; ++i) {
         const double power = lanes.powers[i], t = std::log2(tile.x[i]) * tile.y[i];
-        tile.write({power, power * fast_error}, 0,
-                   power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
+        tile.write({power, power * fast_error}, 0, power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
     }
 }
 

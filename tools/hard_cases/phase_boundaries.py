@@ -43,9 +43,7 @@ def claims() -> dict[str, Claim]:
     """What stands in the kernels' headers."""
     number = r"(0x[0-9a-f.]+p-\d+)"
     text = (KERNELS / "pow_pair.h").read_text() + (KERNELS / "pow_float.h").read_text()
-    found = {
-        name: re.search(rf"{name}_error{{{number}, {number}}}", text) for name in ("quotient", "table")
-    }
+    found = {name: re.search(rf"{name}_error{{{number}, {number}}}", text) for name in ("quotient", "table")}
     found["fast"] = re.search(rf"fast_error_of_exp2 = {number}, fast_error_of_t = {number}", text)
     return {name: Claim(*map(float.fromhex, match.groups())) for name, match in found.items() if match}
 
@@ -97,12 +95,14 @@ def float32(rng: np.random.Generator, count: int) -> list[Case]:
         y = np.empty(count)
         far = claim.at(t) * rng.uniform(LEAST, MOST, count) * rng.choice([-1, 1], count)
         with gmpy2.context(precision=200):
-            for i, (base, size, relative) in enumerate(zip(x.tolist(), t.tolist(), far.tolist(), strict=True)):
+            for i, (base, size, relative) in enumerate(
+                zip(x.tolist(), t.tolist(), far.tolist(), strict=True)
+            ):
                 power = np.float32(2.0**size)
                 midpoint = mpfr(float(power)) + mpfr(float(np.spacing(power))) / 2
                 y[i] = float(gmpy2.log2(midpoint * (1 + mpfr(relative))) / gmpy2.log2(mpfr(base)))
-        near = measure("float32", x, y, f"boundary of the {'fast phase' if name == 'fast' else f'pair phase by {name}s'}")
-        cases += near
+        phase = "fast phase" if name == "fast" else f"pair phase by {name}s"
+        cases += measure("float32", x, y, f"boundary of the {phase}")
     return cases
 
 
