@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -33,45 +35,111 @@ Word byte_swap(Word value) {
     else return value;
 }
 
-// The box at hand, in one operand.
-struct Box {
-    int axes;
-    ptrdiff_t extent[max_tile_axes];
-    ptrdiff_t stride[max_tile_axes];
+// One operand's part of a tile: how far its neighbours along each axis lie apart in memory, and in a packed copy. Its axes
+// are in the order of memory, the nearest neighbours last, so that a copy takes at once what it needs of a cache line.
+class Box {
+public:
+    struct Axis {
+        ptrdiff_t extent, stride, packed_stride;
+    };
 
-    // Whether the elements lie one after the other.
-    bool is_packed(int item_size) const {
-        ptrdiff_t expected = item_size;
-        for (int i = axes - 1; i >= 0; --i) {
-            if (extent[i] != 1 && stride[i] != expected) return false;
-            expected *= extent[i];
+    // Of the axes of a tile in its own order.
+    void lay_out(const ptrdiff_t* extent, const ptrdiff_t* strides, int count, ptrdiff_t item_size) {
+        axes_ = 0;
+        int repeats = 0;
+        ptrdiff_t packed_stride = item_size;
+        for (int i = count - 1; i >= 0; --i) {
+            if (extent[i] != 1) add({extent[i], strides[i], packed_stride}, repeats);
+            packed_stride *= extent[i];
         }
-        return true;
+        if (axes_ == 0) axis_[axes_++] = {1, item_size, item_size};
+        std::reverse(axis_, axis_ + axes_);
+        merge();
+        list_steps();
     }
 
+    int axes() const { return axes_; }
+    // The last one but so many.
+    const Axis& axis(int from_last) const { return axis_[axes_ - 1 - from_last]; }
+    bool is_packed() const { return axes_ == 1 && axis_[0].stride == axis_[0].packed_stride; }
     // Whether all of it is one element, broadcast.
-    bool is_one() const {
-        for (int i = 0; i < axes; ++i)
-            if (extent[i] != 1 && stride[i] != 0) return false;
-        return true;
-    }
+    bool is_one() const { return axes_ == 1 && (axis_[0].stride == 0 || axis_[0].extent == 1); }
 
-    // Calls f(address of the row's first element) for each row along the last axis, in order.
+    // Rows along the last axis that are short are copied several at a time: the places of all their elements.
+    struct Step {
+        ptrdiff_t offset, packed_offset;
+    };
+    int stepped_axes() const { return stepped_axes_; }
+    int step_count() const { return step_count_; }
+    const Step* steps() const { return steps_; }
+
+    // Calls f(address, packed address) for each part that spans so many of the last axes.
     template <typename F>
-    void for_each_row(char* data, F f) const {
+    void for_each_part(int spanned, char* data, char* packed, F f) const {
+        const int outer = axes_ - spanned;
         ptrdiff_t index[max_tile_axes] = {};
         for (;;) {
-            f(data);
-            int axis = axes - 2;
-            for (; axis >= 0; --axis) {
-                data += stride[axis];
-                if (++index[axis] < extent[axis]) break;
-                data -= stride[axis] * extent[axis];
-                index[axis] = 0;
+            f(data, packed);
+            int i = outer - 1;
+            for (; i >= 0; --i) {
+                data += axis_[i].stride;
+                packed += axis_[i].packed_stride;
+                if (++index[i] < axis_[i].extent) break;
+                data -= axis_[i].stride * axis_[i].extent;
+                packed -= axis_[i].packed_stride * axis_[i].extent;
+                index[i] = 0;
             }
-            if (axis < 0) return;
+            if (i < 0) return;
         }
     }
+
+private:
+    // Puts an axis where it belongs: nearer neighbours before it. Along an axis of broadcasting there are none; only the
+    // packed copy's nearest of these come first, `repeats` of them, as what they repeat is quickly stored.
+    void add(const Axis& axis, int& repeats) {
+        if (axis.stride == 0 && repeats == axes_) ++repeats;
+        int place = axes_++;
+        const auto is_nearer = [&](const Axis& other) {
+            return axis.stride != 0 && (other.stride == 0 || std::abs(axis.stride) < std::abs(other.stride));
+        };
+        for (; place > repeats && is_nearer(axis_[place - 1]); --place) axis_[place] = axis_[place - 1];
+        axis_[place] = axis;
+    }
+
+    void merge() {
+        int merged = 0;
+        for (int i = 1; i < axes_; ++i) {
+            Axis& outer = axis_[merged];
+            const Axis& inner = axis_[i];
+            if (outer.stride == inner.stride * inner.extent && outer.packed_stride == inner.packed_stride * inner.extent)
+                outer = {outer.extent * inner.extent, inner.stride, inner.packed_stride};
+            else axis_[++merged] = inner;
+        }
+        axes_ = merged + 1;
+    }
+
+    void list_steps() {
+        stepped_axes_ = 0;
+        step_count_ = 1;
+        if (axes_ == 1 || axis(0).extent >= short_row) return;
+        steps_[0] = {0, 0};
+        for (; stepped_axes_ < axes_ && step_count_ * axis(stepped_axes_).extent <= most_steps; ++stepped_axes_) {
+            const Axis& more = axis(stepped_axes_);
+            int listed = step_count_;
+            // Outer axes come later in the list.
+            for (ptrdiff_t k = 1; k < more.extent; ++k)
+                for (int j = 0; j < listed; ++j)
+                    steps_[step_count_++] = {steps_[j].offset + k * more.stride,
+                                             steps_[j].packed_offset + k * more.packed_stride};
+        }
+    }
+
+    static constexpr int short_row = 16, most_steps = 64;
+
+    int axes_;
+    Axis axis_[max_tile_axes];
+    int stepped_axes_, step_count_;
+    Step steps_[most_steps];
 };
 
 // Sizes of items are powers of two.
@@ -136,77 +204,128 @@ struct Square {
     }
 };
 
-// Gathers a box of two axes whose neighbours in memory lie along the first one. Returns whether it did: sides that are
-// no multiples of a square's are left to copy_box, an element at a time.
+// Gathers planes whose neighbours in memory are a row apart in the packed copy, and the other way round. Returns whether it
+// did: sides that are no multiples of a square's are left to copy_box, an element at a time.
 template <typename Word>
-bool gather_transposed(const Box& box, const char* data, void* packed_words) {
+bool gather_transposed(const Box& box, char* data, char* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
-    if (box.axes != 2 || box.stride[0] != size) return false;
-    const ptrdiff_t columns = box.extent[0], rows = box.extent[1], stride = box.stride[1];
-    if (columns % side != 0 || rows % side != 0) return false;
-    char* packed = static_cast<char*>(packed_words);
-    for (ptrdiff_t j = 0; j < rows; j += side) {
-        const char* from = data + j * stride;
-        char* to = packed + j * size;
-        for (ptrdiff_t i = 0; i < columns; i += side) {
-            Square<Word> square;
-            for (ptrdiff_t k = 0; k < side; ++k) std::memcpy(&square.rows[k], from + k * stride + i * size, 16);
-            square.transpose();
-            for (ptrdiff_t k = 0; k < side; ++k) std::memcpy(to + (i + k) * rows * size, &square.rows[k], 16);
+    if (box.axes() < 2) return false;
+    const Box::Axis &along = box.axis(0), &across = box.axis(1);
+    if (along.stride != size || across.packed_stride != size) return false;
+    if (along.extent % side != 0 || across.extent % side != 0) return false;
+    box.for_each_part(2, data, packed_words, [&](const char* plane, char* packed) {
+        for (ptrdiff_t j = 0; j < across.extent; j += side) {
+            const char* from = plane + j * across.stride;
+            char* to = packed + j * size;
+            for (ptrdiff_t i = 0; i < along.extent; i += side) {
+                Square<Word> square;
+                for (ptrdiff_t k = 0; k < side; ++k)
+                    std::memcpy(&square.rows[k], from + k * across.stride + i * size, 16);
+                square.transpose();
+                for (ptrdiff_t k = 0; k < side; ++k)
+                    std::memcpy(to + (i + k) * along.packed_stride, &square.rows[k], 16);
+            }
         }
-    }
+    });
     return true;
 }
 #else
 template <typename Word>
-bool gather_transposed(const Box&, const char*, void*) {
+bool gather_transposed(const Box&, char*, char*) {
     return false;
 }
 #endif
 
-// From a row to packed words, or back; memcpy because they may be unaligned.
+// A word from memory to its packed place, or back; memcpy because it may be unaligned.
 template <typename Word, bool gather, bool swapped>
-void copy_words(char* row, ptrdiff_t stride, char* packed, ptrdiff_t n) {
+inline void copy_word(char* data, char* packed) {
+    Word word;
+    std::memcpy(&word, gather ? data : packed, sizeof(Word));
+    if (swapped) word = byte_swap(word);
+    std::memcpy(gather ? packed : data, &word, sizeof(Word));
+}
+
+template <typename Word, bool gather, bool swapped>
+void copy_words(char* data, ptrdiff_t stride, char* packed, ptrdiff_t packed_stride, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; ++i) {
-        Word word;
-        std::memcpy(&word, gather ? row : packed, sizeof(Word));
-        if (swapped) word = byte_swap(word);
-        std::memcpy(gather ? packed : row, &word, sizeof(Word));
-        row += stride;
-        packed += sizeof(Word);
+        copy_word<Word, gather, swapped>(data, packed);
+        data += stride;
+        packed += packed_stride;
     }
 }
 
-// Gathers (to packed) or scatters (from packed) a box of words.
-template <typename Word, bool gather>
-void copy_box(const Box& box, char* data, bool swapped, void* packed_words) {
-    if (gather && !swapped && gather_transposed<Word>(box, data, packed_words)) return;
-    char* packed = static_cast<char*>(packed_words);
-    ptrdiff_t n = box.extent[box.axes - 1], stride = box.stride[box.axes - 1];
-    box.for_each_row(data, [&](char* row) {
-        if (stride == static_cast<ptrdiff_t>(sizeof(Word)) && !swapped) {
-            copy_row(gather ? packed : row, gather ? row : packed, sizeof(Word) * static_cast<size_t>(n));
-        } else if (gather && stride == 0) {  // a broadcast element, in a loop of stores alone
-            Word word;
-            std::memcpy(&word, row, sizeof(Word));
-            if (swapped) word = byte_swap(word);
-            for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * sizeof(Word), &word, sizeof(Word));
-        } else if (swapped) {
-            copy_words<Word, gather, true>(row, stride, packed, n);
-        } else {
-            copy_words<Word, gather, false>(row, stride, packed, n);
+template <typename Word>
+void swap_row(char* to, const char* from, ptrdiff_t n) {
+    constexpr ptrdiff_t lanes = 16 / sizeof(Word);
+    typedef Word Lanes [[gnu::vector_size(16)]];
+    for (; n >= lanes; n -= lanes) {
+        Lanes words;
+        std::memcpy(&words, from, 16);
+        // Halves of halves change places, down to bytes.
+        if constexpr (sizeof(Word) == 8) words = words << 32 | words >> 32;
+        if constexpr (sizeof(Word) >= 4) {
+            constexpr Word low_halves = static_cast<Word>(0x0000ffff0000ffff);
+            words = (words & low_halves) << 16 | (words >> 16 & low_halves);
         }
-        packed += sizeof(Word) * static_cast<size_t>(n);
-    });
+        constexpr Word low_bytes = static_cast<Word>(0x00ff00ff00ff00ff);
+        words = (words & low_bytes) << 8 | (words >> 8 & low_bytes);
+        std::memcpy(to, &words, 16);
+        from += 16;
+        to += 16;
+    }
+    copy_words<Word, true, true>(const_cast<char*>(from), sizeof(Word), to, sizeof(Word), n);
+}
+
+// Gathers (to packed) or scatters (from packed) a box of words.
+template <typename Word, bool gather, bool swapped>
+void copy_box(const Box& box, char* data, char* packed_words) {
+    constexpr ptrdiff_t size = sizeof(Word);
+    const Box::Axis& row = box.axis(0);
+    if (gather && !swapped && gather_transposed<Word>(box, data, packed_words)) return;
+    if (row.stride == size && row.packed_stride == size) {
+        box.for_each_part(1, data, packed_words, [&](char* part, char* packed) {
+            char *to = gather ? packed : part, *from = gather ? part : packed;
+            if constexpr (swapped && size > 1) swap_row<Word>(to, from, row.extent);
+            else copy_row(to, from, sizeof(Word) * static_cast<size_t>(row.extent));
+        });
+    } else if (box.stepped_axes() > 0) {
+        box.for_each_part(box.stepped_axes(), data, packed_words, [&](char* part, char* packed) {
+            const Box::Step* steps = box.steps();
+            for (int i = 0; i < box.step_count(); ++i)
+                copy_word<Word, gather, swapped>(part + steps[i].offset, packed + steps[i].packed_offset);
+        });
+    } else if (gather && row.stride == 0 && row.packed_stride == size) {
+        // A broadcast element, in a loop of stores alone.
+        box.for_each_part(1, data, packed_words, [&](char* from, char* packed) {
+            Word word;
+            std::memcpy(&word, from, sizeof(Word));
+            if (swapped) word = byte_swap(word);
+            for (ptrdiff_t i = 0; i < row.extent; ++i) std::memcpy(packed + i * size, &word, sizeof(Word));
+        });
+    } else if (row.packed_stride == size) {
+        box.for_each_part(1, data, packed_words, [&](char* part, char* packed) {
+            copy_words<Word, gather, swapped>(part, row.stride, packed, size, row.extent);
+        });
+    } else {
+        box.for_each_part(1, data, packed_words, [&](char* part, char* packed) {
+            copy_words<Word, gather, swapped>(part, row.stride, packed, row.packed_stride, row.extent);
+        });
+    }
+}
+
+template <typename Word, bool gather>
+void copy_box(const Box& box, bool swapped, char* data, char* packed) {
+    if (swapped) copy_box<Word, gather, true>(box, data, packed);
+    else copy_box<Word, gather, false>(box, data, packed);
 }
 
 template <bool gather>
-void copy_box(const Box& box, const View& view, char* data, void* packed) {
+void copy_box(const Box& box, const View& view, char* data, char* packed) {
     switch (view.item_size) {
-        case 1: return copy_box<uint8_t, gather>(box, data, false, packed);
-        case 2: return copy_box<uint16_t, gather>(box, data, view.swapped, packed);
-        case 4: return copy_box<uint32_t, gather>(box, data, view.swapped, packed);
-        default: return copy_box<uint64_t, gather>(box, data, view.swapped, packed);
+        case 1: return copy_box<uint8_t, gather>(box, false, data, packed);
+        case 2: return copy_box<uint16_t, gather>(box, view.swapped, data, packed);
+        case 4: return copy_box<uint32_t, gather>(box, view.swapped, data, packed);
+        default: return copy_box<uint64_t, gather>(box, view.swapped, data, packed);
     }
 }
 
@@ -267,51 +386,86 @@ bool Loop::lies_in_rows_apart(int axis) const {
     return false;
 }
 
-// Where an input runs along another axis than the output, a square tile uses whole cache lines of both; and a panel, a
-// square's width of rows that are as long as a tile, besides leaves the other operands where they are. Panels follow each
-// other along that input's axis, on the same pages of it.
+// The axis along which an input that the output's order would read a few bytes at a time has its neighbours, or -1.
+int Loop::crossing_axis(const View& view) const {
+    int nearest = shape_.dims - 1;  // of its axes that are not broadcast, the output's fastest
+    ptrdiff_t repeats = 1;
+    for (; nearest >= 0 && view.strides[nearest] == 0; --nearest) repeats *= shape_.extent[nearest];
+    const int axis = fastest_axis(view);
+    if (axis == nearest || repeats >= panel_rows) return -1;
+    return std::abs(view.strides[nearest]) >= cache_line || shape_.extent[nearest] < panel_rows ? axis : -1;
+}
+
+// Whether panels of a view that crosses along this axis are made of whole cache lines.
+bool Loop::fills_panels(const View& view, int crossing) const {
+    const ptrdiff_t extent = shape_.extent[crossing], stride = view.strides[shape_.dims - 1];
+    return extent >= panel_rows || shape_.dims == 2 || std::abs(stride) == std::abs(view.strides[crossing]) * extent;
+}
+
+// Takes more of an axis into the tile, in parts of about one size.
+void Loop::take(int axis, ptrdiff_t extent, ptrdiff_t& room) {
+    const ptrdiff_t all = shape_.extent[axis], before = tile_extent_[axis], most = before * room;
+    const ptrdiff_t parts = std::max({ptrdiff_t{1}, all / std::max(extent, before), (all + most - 1) / most});
+    tile_extent_[axis] = (all + parts - 1) / parts;
+    if (tile_extent_[axis] > panel_rows)  // whole cache lines
+        tile_extent_[axis] = std::min({all, most, (tile_extent_[axis] + panel_rows - 1) / panel_rows * panel_rows});
+    room = room * before / tile_extent_[axis];
+}
+
+// Takes an operand's fastest axes, until it has a few cache lines of neighbours.
+void Loop::take_neighbours(const View& view, ptrdiff_t& room) {
+    bool taken[max_dims] = {};
+    for (ptrdiff_t run = 1; run < panel_rows && room > 1;) {
+        int fastest = -1;
+        for (int i = shape_.dims - 1; i >= 0; --i) {
+            if (taken[i] || view.strides[i] == 0) continue;
+            if (fastest < 0 || std::abs(view.strides[i]) < std::abs(view.strides[fastest])) fastest = i;
+        }
+        if (fastest < 0) return;
+        taken[fastest] = true;
+        take(fastest, (panel_rows + run - 1) / run, room);
+        run *= tile_extent_[fastest];
+    }
+}
+
+// Where an input runs along other axes than the output, a tile takes the neighbours of each, for whole cache lines of both;
+// and a panel, a square's width of rows that are as long as a tile, besides leaves the other operands where they are. Panels
+// follow each other along that input's axis, on the same pages of it.
 void Loop::choose_tile() {
-    int last = shape_.dims - 1;
+    const int last = shape_.dims - 1;
     for (int i = 0; i <= last; ++i) {
         tile_extent_[i] = 1;
         order_[i] = i;
     }
-    int crossing = -1;
-    for (int operand : {role_x, role_y}) {
-        const View& view = views_[operand];
-        int axis = fastest_axis(view);
-        if (axis >= 0 && axis != last && std::abs(view.strides[last]) >= 64) crossing = axis;
-    }
+    const View &x = views_[role_x], &y = views_[role_y];
+    const int crossings[] = {crossing_axis(x), crossing_axis(y)};
+    const int crossing = std::max(crossings[0], crossings[1]);
+    const bool one_crosses = crossings[0] < 0 || crossings[1] < 0 || crossings[0] == crossings[1];
     ptrdiff_t room = block_size;
-    int axes[max_tile_axes], count = 0;
-    const auto take = [&](int axis, ptrdiff_t extent) {
-        tile_extent_[axis] = std::min({shape_.extent[axis], extent, room});
-        room /= tile_extent_[axis];
-        axes[count++] = axis;
-    };
-    if (crossing >= 0 && shape_.extent[last] >= worth_a_panel) {
-        room = panel_rows * tile_size;
-        take(last, tile_size);
-        take(crossing, panel_rows);
+    if (crossing >= 0 && one_crosses && shape_.extent[last] >= worth_a_panel &&
+        fills_panels(views_[crossings[role_y] >= 0 ? role_y : role_x], crossing)) {
+        tile_extent_[last] = std::min<ptrdiff_t>(shape_.extent[last], tile_size);
+        tile_extent_[crossing] = std::min(shape_.extent[crossing], panel_rows);
         is_panel_ = true;
         std::rotate(order_ + crossing, order_ + crossing + 1, order_ + shape_.dims);
     } else if (crossing >= 0) {
-        take(last, panel_rows);
-        take(crossing, tile_size / tile_extent_[last]);
+        take_neighbours(views_[role_out], room);
+        for (int operand : {role_x, role_y})
+            if (crossings[operand] >= 0) take_neighbours(views_[operand], room);
+        for (int axis = last; axis >= 0 && room > 1; --axis) take(axis, shape_.extent[axis], room);
     } else {
         // Of long rows that have one y each, a tile takes no more than one; nor of rows apart, which it would copy.
-        const View& y = views_[role_y];
         const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
         const bool long_rows = shape_.extent[last] >= (is_far_ ? worth_a_call_far : worth_a_call);
-        for (int axis = last; axis >= 0 && count < max_tile_axes && room > 1; --axis) {
+        for (int axis = last; axis >= 0 && room > 1; --axis) {
             if (one_y && y.strides[axis] != 0) break;
             if (long_rows && axis < last && lies_in_rows_apart(axis)) break;
-            take(axis, room);
+            tile_extent_[axis] = std::min(shape_.extent[axis], room);
+            room /= tile_extent_[axis];
         }
     }
-    tile_axes_ = count;
-    for (int i = 0; i < count; ++i) tile_axis_[i] = axes[count - 1 - i];
     for (int i = 0; i <= last; ++i) {
+        if (tile_extent_[i] > 1 || (i == last && tile_axes_ == 0)) tile_axis_[tile_axes_++] = i;
         tile_elements_ *= tile_extent_[i];
         tiles_along_[i] = (shape_.extent[i] + tile_extent_[i] - 1) / tile_extent_[i];
         tile_count_ *= tiles_along_[i];
@@ -340,12 +494,17 @@ private:
     void run_flat(ptrdiff_t first, ptrdiff_t end) {
         const View *views = loop_.views_, &out = views[role_out];
         const bool one_y = views[role_y].strides[0] == 0;
-        if (one_y) copy_box<true>(Box{1, {1}, {0}}, views[role_y], views[role_y].data, buffer_[role_y]);
-        if (views[role_x].strides[0] == 0)
-            copy_box<true>(Box{1, {loop_.tile_elements_}, {0}}, views[role_x], views[role_x].data, buffer_[role_x]);
-        const auto address = [&](int k, ptrdiff_t i) -> const void* {
-            return views[k].strides[0] == 0 ? buffer_[k] : views[k].data + i * views[k].strides[0];
+        const auto constant = [&](int k, ptrdiff_t n) -> const char* {
+            const ptrdiff_t stride = 0;
+            tile_.boxes[k].lay_out(&n, &stride, 1, views[k].item_size);
+            return gather(k, views[k].data);
         };
+        const char* start[2];
+        for (int k : {role_x, role_y}) start[k] = views[k].data;
+        if (one_y && (views[role_y].swapped || !is_aligned(start[role_y], views[role_y])))
+            start[role_y] = constant(role_y, 1);
+        if (views[role_x].strides[0] == 0) start[role_x] = constant(role_x, loop_.tile_elements_);
+        const auto address = [&](int k, ptrdiff_t i) { return start[k] + i * views[k].strides[0]; };
         // Counted from where the output's first cache line begins, so that tiles, and shares, begin where a line does.
         const ptrdiff_t past_line =
             static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(out.data) % cache_line) / out.item_size;
@@ -402,27 +561,26 @@ private:
         if (is_direct(role_out, data[role_out])) {
             f_(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n, loop_.stores_past_caches_);
         } else {
-            f_(inputs[role_x], inputs[role_y], tile_.one_y, buffer_[role_out], tile_.n, false);
-            copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], buffer_[role_out]);
+            char* results = buffer(role_out);
+            f_(inputs[role_x], inputs[role_y], tile_.one_y, results, tile_.n, false);
+            copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], results);
         }
     }
 
     void lay_out(const ptrdiff_t (&extent)[max_tile_axes]) {
         std::copy_n(extent, max_tile_axes, tile_.extent);
         tile_.n = 1;
-        for (Box& box : tile_.boxes) box.axes = loop_.tile_axes_;
-        for (int i = 0; i < loop_.tile_axes_; ++i) {
-            tile_.n *= static_cast<int>(extent[i]);
-            for (int k = 0; k < role_count; ++k) {
-                tile_.boxes[k].extent[i] = extent[i];
-                tile_.boxes[k].stride[i] = loop_.views_[k].strides[loop_.tile_axis_[i]];
-            }
+        for (int i = 0; i < loop_.tile_axes_; ++i) tile_.n *= static_cast<int>(extent[i]);
+        for (int k = 0; k < role_count; ++k) {
+            ptrdiff_t strides[max_tile_axes];
+            for (int i = 0; i < loop_.tile_axes_; ++i) strides[i] = loop_.views_[k].strides[loop_.tile_axis_[i]];
+            tile_.boxes[k].lay_out(extent, strides, loop_.tile_axes_, loop_.views_[k].item_size);
+            tile_.packed[k] = !loop_.views_[k].swapped && tile_.boxes[k].is_packed();
         }
         tile_.one_y = tile_.boxes[role_y].is_one();
-        if (tile_.one_y && !loop_.is_panel_) tile_.boxes[role_y] = {1, {1}, {0}};
-        for (int k = 0; k < role_count; ++k) {
-            const View& view = loop_.views_[k];
-            tile_.packed[k] = !view.swapped && tile_.boxes[k].is_packed(view.item_size);
+        if (tile_.one_y && !loop_.is_panel_) {
+            const ptrdiff_t one = 1, stride = 0;
+            tile_.boxes[role_y].lay_out(&one, &stride, 1, loop_.views_[role_y].item_size);
         }
         loaded_[role_x] = loaded_[role_y] = nullptr;
     }
@@ -430,55 +588,66 @@ private:
     // Row by row, or several at a time where they follow one another. What does not lie in rows goes by way of the
     // buffers. The position is the next panel's.
     void run_panel(char* const (&data)[role_count]) {
-        const auto& boxes = tile_.boxes;
-        const ptrdiff_t rows = boxes[role_out].extent[0], length = boxes[role_out].extent[1];
+        const int across = loop_.tile_axis_[0], along = loop_.tile_axis_[1];
+        const ptrdiff_t rows = tile_.extent[0], length = tile_.extent[1];
         bool in_rows[role_count], packed = true;
         char* first[role_count];
         ptrdiff_t strides[role_count];
         for (int k = 0; k < role_count; ++k) {
-            const ptrdiff_t packed_stride = length * loop_.views_[k].item_size;
-            in_rows[k] = has_direct_rows(boxes[k], loop_.views_[k], data[k]);
-            strides[k] = in_rows[k] ? boxes[k].stride[0] : packed_stride;
-            first[k] = in_rows[k] ? data[k] : buffer_[k];
+            const View& view = loop_.views_[k];
+            const ptrdiff_t packed_stride = length * view.item_size;
+            in_rows[k] = !view.swapped && view.strides[along] == view.item_size && is_aligned(data[k], view) &&
+                         view.strides[across] % view.item_size == 0;
+            strides[k] = in_rows[k] ? view.strides[across] : packed_stride;
+            first[k] = in_rows[k] ? data[k] : k == role_out ? buffer(k) : gather(k, data[k]);
             packed &= strides[k] == packed_stride;
-            if (!in_rows[k] && k != role_out) gather(k, data[k]);
         }
         const ptrdiff_t step = packed ? std::min(rows, block_size / length) : 1;
         for (ptrdiff_t i = 0; i < rows; i += step) {
             const ptrdiff_t end = std::min(rows, i + step);
             for (int k = 0; k < role_count; ++k) {
+                const View& view = loop_.views_[k];
                 if (in_rows[k]) {
-                    prefetch(first[k] + end * strides[k], length * loop_.views_[k].item_size, k == role_out);
-                } else if (k != role_out && boxes[k].stride[0] == loop_.views_[k].item_size && loop_.is_far_) {
+                    prefetch(first[k] + end * strides[k], length * view.item_size, k == role_out);
+                } else if (k != role_out && view.strides[across] == view.item_size && loop_.is_far_) {
                     // Of the next panel, as many columns as there is time for.
-                    const char* next = loop_.views_[k].data + offset_[k];
+                    const char* next = view.data + offset_[k];
                     for (ptrdiff_t j = length * i / rows; j < length * end / rows; ++j)
-                        prefetch_far(next + j * boxes[k].stride[1], rows * boxes[k].stride[0]);
+                        prefetch_far(next + j * view.strides[along], rows * view.item_size);
                 }
             }
             f_(first[role_x] + i * strides[role_x], first[role_y] + i * strides[role_y], tile_.one_y,
                first[role_out] + i * strides[role_out], static_cast<int>((end - i) * length), false);
         }
         if (!in_rows[role_out])
-            copy_box<false>(boxes[role_out], loop_.views_[role_out], data[role_out], first[role_out]);
-    }
-
-    static bool has_direct_rows(const Box& box, const View& view, const char* data) {
-        return !view.swapped && box.stride[1] == view.item_size && is_aligned(data, view) &&
-               box.stride[0] % view.item_size == 0;
+            copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], first[role_out]);
     }
 
     bool is_direct(int operand, const char* data) const {
         return tile_.packed[operand] && is_aligned(data, loop_.views_[operand]);
     }
 
-    const char* gather(int operand, char* data) {
+    char* gather(int operand, char* data) {
+        char* packed = buffer(operand);
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand])
-            copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, buffer_[operand]);
+        if (data != loaded_[operand]) copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, packed);
         loaded_[operand] = data;
-        return buffer_[operand];
+        return packed;
     }
+
+    // Room for an operand's part of a tile. Most calls need none, and it is too much for a small stack.
+    char* buffer(int operand) {
+        if (buffers_[operand] == nullptr) {
+            const auto bytes = static_cast<size_t>(loop_.tile_elements_ * loop_.views_[operand].item_size);
+            buffers_[operand].reset(static_cast<char*>(::operator new(bytes, alignment)));
+        }
+        return buffers_[operand].get();
+    }
+
+    static constexpr std::align_val_t alignment{cache_line};
+    struct Free {
+        void operator()(char* buffer) const { ::operator delete(buffer, alignment); }
+    };
 
     // What tiles of the same extents have in common.
     struct Tile {
@@ -495,7 +664,7 @@ private:
     ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};         // what the buffers hold, of an operand's tile as they are laid out
-    alignas(64) char buffer_[role_count][8 * panel_rows * tile_size];
+    std::unique_ptr<char, Free> buffers_[role_count];
 };
 
 Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace)

@@ -10,8 +10,8 @@ namespace halfulp {
 
 // As many as NumPy has.
 inline constexpr int max_dims = 64;
-// A tile is a box of neighbouring elements that spans at most this many axes.
-inline constexpr int max_tile_axes = 4;
+// A tile is a box of neighbouring elements. It spans at most this many axes: of 2^12 elements, at least two along each.
+inline constexpr int max_tile_axes = 12;
 
 struct View {
     char* data = nullptr;
@@ -55,6 +55,10 @@ private:
     void drop_axis(int axis);
     int fastest_axis(const View& view) const;
     bool lies_in_rows_apart(int axis) const;
+    int crossing_axis(const View& view) const;
+    bool fills_panels(const View& view, int crossing) const;
+    void take(int axis, ptrdiff_t extent, ptrdiff_t& room);
+    void take_neighbours(const View& view, ptrdiff_t& room);
     void choose_tile();
     ptrdiff_t tiles_of_share() const;
 
