@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -477,16 +476,17 @@ class Walker {
 public:
     Walker(const Loop& loop, const TileFunction& f) : loop_(loop), f_(f) {}
 
-    void run(ptrdiff_t first, ptrdiff_t end) {
+    bool run(ptrdiff_t first, ptrdiff_t end) {
         FpEnvironment default_environment;
         const ptrdiff_t elements = loop_.tile_elements_;
         if (loop_.is_flat()) {
             run_flat(first * elements, std::min(end * elements, loop_.shape_.extent[0]));
         } else {
             seek(first);
-            for (ptrdiff_t left = end - first; left > 0; --left) run_tile();
+            for (ptrdiff_t left = end - first; left > 0 && has_memory_; --left) run_tile();
         }
         if (loop_.stores_past_caches_) store_fence();
+        return has_memory_;
     }
 
 private:
@@ -504,6 +504,7 @@ private:
         if (one_y && (views[role_y].swapped || !is_aligned(start[role_y], views[role_y])))
             start[role_y] = constant(role_y, 1);
         if (views[role_x].strides[0] == 0) start[role_x] = constant(role_x, loop_.tile_elements_);
+        if (!has_memory_) return;
         const auto address = [&](int k, ptrdiff_t i) { return start[k] + i * views[k].strides[0]; };
         // Counted from where the output's first cache line begins, so that tiles, and shares, begin where a line does.
         const ptrdiff_t past_line =
@@ -558,13 +559,11 @@ private:
         if (loop_.is_panel_) return run_panel(data);
         const void* inputs[2];
         for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, data[k]);
-        if (is_direct(role_out, data[role_out])) {
-            f_(inputs[role_x], inputs[role_y], tile_.one_y, data[role_out], tile_.n, loop_.stores_past_caches_);
-        } else {
-            char* results = buffer(role_out);
-            f_(inputs[role_x], inputs[role_y], tile_.one_y, results, tile_.n, false);
-            copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], results);
-        }
+        const bool direct = is_direct(role_out, data[role_out]);
+        char* results = direct ? data[role_out] : buffer(role_out);
+        if (!has_memory_) return;
+        f_(inputs[role_x], inputs[role_y], tile_.one_y, results, tile_.n, direct && loop_.stores_past_caches_);
+        if (!direct) copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], results);
     }
 
     void lay_out(const ptrdiff_t (&extent)[max_tile_axes]) {
@@ -602,6 +601,7 @@ private:
             first[k] = in_rows[k] ? data[k] : k == role_out ? buffer(k) : gather(k, data[k]);
             packed &= strides[k] == packed_stride;
         }
+        if (!has_memory_) return;
         const ptrdiff_t step = packed ? std::min(rows, block_size / length) : 1;
         for (ptrdiff_t i = 0; i < rows; i += step) {
             const ptrdiff_t end = std::min(rows, i + step);
@@ -630,24 +630,24 @@ private:
     char* gather(int operand, char* data) {
         char* packed = buffer(operand);
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand]) copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, packed);
+        if (data != loaded_[operand] && packed != nullptr) copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, packed);
         loaded_[operand] = data;
         return packed;
     }
 
-    // Room for an operand's part of a tile. Most calls need none, and it is too much for a small stack.
+    // Room for an operand's part of a tile, or null. Most calls need none, and it is too much for a small stack.
     char* buffer(int operand) {
         if (buffers_[operand] == nullptr) {
             const auto bytes = static_cast<size_t>(loop_.tile_elements_ * loop_.views_[operand].item_size);
-            buffers_[operand].reset(static_cast<char*>(::operator new(bytes, alignment)));
+            // (Aligned memory takes longer to get, and `new` throws, if only within.)
+            memory_[operand].reset(static_cast<char*>(std::malloc(bytes + cache_line - 1)));
+            has_memory_ &= memory_[operand] != nullptr;
+            if (!has_memory_) return nullptr;
+            const auto address = reinterpret_cast<uintptr_t>(memory_[operand].get());
+            buffers_[operand] = memory_[operand].get() + (-address & (cache_line - 1));
         }
-        return buffers_[operand].get();
+        return buffers_[operand];
     }
-
-    static constexpr std::align_val_t alignment{cache_line};
-    struct Free {
-        void operator()(char* buffer) const { ::operator delete(buffer, alignment); }
-    };
 
     // What tiles of the same extents have in common.
     struct Tile {
@@ -664,7 +664,12 @@ private:
     ptrdiff_t position_[max_dims];       // of the tile, counted in tiles
     ptrdiff_t offset_[role_count] = {};  // of its first element, in bytes
     const char* loaded_[2] = {};         // what the buffers hold, of an operand's tile as they are laid out
-    std::unique_ptr<char, Free> buffers_[role_count];
+    struct Free {
+        void operator()(char* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<char, Free> memory_[role_count];
+    char* buffers_[role_count] = {};  // where its first cache lines begin
+    bool has_memory_ = true;
 };
 
 Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace)
@@ -726,9 +731,9 @@ ptrdiff_t Loop::tiles_of_share() const { return elements_a_share_ / tile_element
 
 ptrdiff_t Loop::share_count() const { return (tile_count_ + tiles_of_share() - 1) / tiles_of_share(); }
 
-void Loop::run_share(ptrdiff_t share, const TileFunction& f) const {
+bool Loop::run_share(ptrdiff_t share, const TileFunction& f) const {
     ptrdiff_t first = share * tiles_of_share();
-    Walker(*this, f).run(first, std::min(first + tiles_of_share(), tile_count_));
+    return Walker(*this, f).run(first, std::min(first + tiles_of_share(), tile_count_));
 }
 
 }  // namespace halfulp

@@ -4,6 +4,7 @@
 
 #include <numpy/arrayobject.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -96,7 +97,8 @@ bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
     return same || out_high <= in_low || in_high <= out_low;
 }
 
-// A new array of x's type in native byte order: laid out as the operand that has the result's shape.
+// A new array of x's type in native byte order: laid out as the operand that has the result's shape. No object, and Python's
+// error set, where there is no memory.
 nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     PyArray_Descr* type = PyArray_DESCR(x);
     if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);
@@ -110,7 +112,6 @@ nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
         for (int i = 0; i < shape.dims; ++i) dims[i] = shape.extent[i];
         result = PyArray_Empty(shape.dims, dims, type, 0);
     }
-    if (result == nullptr) throw nb::python_error();
     return nb::steal(result);
 }
 
@@ -152,6 +153,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
 
     nb::object out = nb::borrow(out_object);
     if (out.is_none()) out = new_result(x, y, shape);
+    if (!out.is_valid()) return out;
     PyArrayObject* target = as_array(out);
     if (target == nullptr || element_of(target) != type || !has_shape(target, shape) || !PyArray_ISWRITEABLE(target))
         return nb::none();
@@ -201,10 +203,16 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     }
 
     const Loop loop(shape, views[0], views[1], views[2], pace);
+    // Not thrown: for its first exception a thread needs memory too.
+    const auto memory_error = [] {
+        PyErr_NoMemory();
+        return nb::object();
+    };
     if (loop.share_count() <= 1) {  // too little to give up the interpreter for
-        if (loop.share_count() == 1) loop.run_share(0, tile);
+        if (loop.share_count() == 1 && !loop.run_share(0, tile)) return memory_error();
         return out;
     }
+    std::atomic<bool> has_memory{true};
     bool finished;
     {
         InterpreterReleased released;
@@ -214,13 +222,17 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         finished = parallel_for(
             loop.share_count(), work < worthwhile ? 1 : thread_count(),
             [&] {
+                if (!has_memory) return false;
                 auto now = std::chrono::steady_clock::now();
                 if (now - last_asked < std::chrono::milliseconds(30)) return true;
                 last_asked = now;
                 return released.no_signal();
             },
-            [&](ptrdiff_t share) { loop.run_share(share, tile); });
+            [&](ptrdiff_t share) {
+                if (has_memory && !loop.run_share(share, tile)) has_memory = false;
+            });
     }
+    if (!has_memory) return memory_error();
     if (!finished) throw nb::python_error();
     return out;
 }

@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "processors.h"
@@ -57,11 +56,11 @@ private:
 
     void grow(int workers) {
         for (; workers_ < workers; ++workers_) {
-            try {
-                std::thread([this] { serve(); }).detach();
-            } catch (const std::system_error&) {
-                return;  // no more threads to be had: fewer do the work
-            }
+            // (std::thread would throw, for which there may be no memory either.)
+            const auto serve_it = [](void* self) -> void* { return static_cast<Pool*>(self)->serve(), nullptr; };
+            pthread_t thread;
+            if (pthread_create(&thread, nullptr, serve_it, this) != 0) return;  // fewer do the work
+            pthread_detach(thread);
         }
     }
 

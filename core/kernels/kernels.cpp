@@ -401,14 +401,23 @@ void prelu_block(Element type, const void* x, const void* slope, bool one_slope,
     Fill fill = nullptr;
     with_element(type, [&](auto e) { fill = one_slope ? fill_by_prelu<e, true> : fill_by_prelu<e, false>; });
     const int size = row(type).size;
-    // Where `out` is an operand, the loop takes a copy: it knows its pointers apart.
-    alignas(64) char copy[8 * block_size];
-    if (x == out || slope == out) {
-        std::memcpy(copy, out, static_cast<size_t>(n * size));
-        if (x == out) x = copy;
-        if (slope == out) slope = copy;
+    if (x != out && slope != out) {
+        fill_block(fill, x, slope, one_slope, out, n, size, past_caches);
+        return;
     }
-    fill_block(fill, x, slope, one_slope, out, n, size, past_caches);
+    // Where `out` is an operand, the loop takes copies of parts: it knows its pointers apart.
+    alignas(64) unsigned char copy[8 * tile_size];
+    const auto part_of = [&](const void* operand, int done) -> const void* {
+        if (operand == out) return copy;
+        return static_cast<const char*>(operand) + done;
+    };
+    const int most = static_cast<int>(sizeof(copy)), bytes = n * size;
+    for (int done = 0, count; done < bytes; done += count) {
+        count = bytes - done < most ? bytes - done : most;
+        char* to = static_cast<char*>(out) + done;
+        std::memcpy(copy, to, static_cast<size_t>(count));
+        fill(part_of(x, done), part_of(slope, one_slope ? 0 : done), to, count / size);
+    }
 }
 
 template <typename Code>

@@ -1,5 +1,6 @@
 // Powers of a floating type, a tile at a time: the phases in loops, signs and special values, and the later
-// phases for the lanes that stay undecided.
+// phases for the lanes that stay undecided. A thread may have a stack of 64 KiB only: functions that are not made part of
+// others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
 #include "kernels.h"
@@ -91,7 +92,7 @@ static void pair_phase(const double* x, Y y, const PairTarget& target, double* l
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
-static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n, const int* listed,
+[[gnu::noinline]] static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n, const int* listed,
                     int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
@@ -149,8 +150,8 @@ static void resolve(const Contents& contents, const float* x, Y y, Storage<type>
 
 // Every floating type but float64, whose values are floats.
 template <Element type, typename Y>
-static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
-                     const MemoryAhead& ahead) {
+[[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
+                                       const MemoryAhead& ahead) {
     // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     Contents contents{};
@@ -235,7 +236,7 @@ private:
 
     // With subnormal bases.
     template <typename Y>
-    bool fill_slowly(const double* x, Y y, int n) {
+    [[gnu::noinline]] bool fill_slowly(const double* x, Y y, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];
         pair_phase<true>(x, y, target, least, greatest, n);
         for (int i = 0; i < n; ++i) put(i, {least[i], greatest[i]});
@@ -243,7 +244,7 @@ private:
     }
 
     // The lanes whose powers may overflow or be subnormal.
-    void fill_far(const PairLogarithms& t, int n) {
+    [[gnu::noinline]] void fill_far(const PairLogarithms& t, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];
         alignas(64) uint64_t is_far[tile_size];
         int listed[listed_size];
@@ -284,7 +285,7 @@ static inline double by_one_operation(double x, double y) {
 
 // The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
 template <typename Y>
-static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed, int count) {
+[[gnu::noinline]] static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed, int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
     alignas(64) uint64_t is_early[tile_size];
     constexpr ElementRow type = row(Element::float64);
@@ -320,7 +321,8 @@ static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n
 }
 
 template <typename Y>
-static void pow_tile(const PowOptions& options, const double* x, Y y, uint64_t* out, int n, const MemoryAhead& ahead) {
+[[gnu::noinline]] static void pow_tile(const PowOptions& options, const double* x, Y y, uint64_t* out, int n,
+                                       const MemoryAhead& ahead) {
     DoubleLanes power;
     power.out = out;
     Contents contents{};

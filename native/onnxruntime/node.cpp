@@ -1,6 +1,8 @@
 #include "node.h"
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 
 #include "dispatch.h"
 
@@ -184,16 +186,18 @@ void Node::compute(KernelContext* context) const {
     struct Work {
         const Loop& loop;
         const TileFunction& tile;
+        std::atomic<bool> has_memory{true};
     } work{loop, tile};
     if (loop.share_count() == 1) {
-        loop.run_share(0, tile);
+        if (!loop.run_share(0, tile)) throw std::bad_alloc();
     } else if (size_t shares = static_cast<size_t>(loop.share_count())) {
         // As many portions as shares: a thread takes the next one when it is done, so slow data is spread.
         const auto run = [](void* user, size_t share) {
-            const Work& work = *static_cast<Work*>(user);
-            work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile);
+            Work& work = *static_cast<Work*>(user);
+            if (work.has_memory && !work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile)) work.has_memory = false;
         };
         check(parallel_for(api_, context, run, shares, shares, &work));
+        if (!work.has_memory) throw std::bad_alloc();
     }
 }
 
