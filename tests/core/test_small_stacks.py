@@ -85,7 +85,7 @@ print("ok")
 """
 
 
-@pytest.mark.parametrize(("kind", "kib"), [("thread", 96), ("thread", 128), ("process", 192)])
+@pytest.mark.parametrize(("kind", "kib"), [("thread", 80), ("thread", 128), ("process", 192)])
 def test_small_stacks(kind: str, kib: int, python: Callable[..., str]) -> None:
     assert python(CALLS, ROOT, kind, kib, HALFULP_NUM_THREADS="1") == "ok\n"
 
