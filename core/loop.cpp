@@ -110,7 +110,8 @@ private:
         for (int i = 1; i < axes_; ++i) {
             Axis& outer = axis_[merged];
             const Axis& inner = axis_[i];
-            if (outer.stride == inner.stride * inner.extent && outer.packed_stride == inner.packed_stride * inner.extent)
+            if (outer.stride == inner.stride * inner.extent &&
+                outer.packed_stride == inner.packed_stride * inner.extent)
                 outer = {outer.extent * inner.extent, inner.stride, inner.packed_stride};
             else axis_[++merged] = inner;
         }
@@ -630,7 +631,8 @@ private:
     char* gather(int operand, char* data) {
         char* packed = buffer(operand);
         // A broadcast operand's tile is often the one before. (An input that is also the output never repeats one.)
-        if (data != loaded_[operand] && packed != nullptr) copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, packed);
+        if (data != loaded_[operand] && packed != nullptr)
+            copy_box<true>(tile_.boxes[operand], loop_.views_[operand], data, packed);
         loaded_[operand] = data;
         return packed;
     }

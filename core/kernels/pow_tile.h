@@ -92,8 +92,8 @@ static void pair_phase(const double* x, Y y, const PairTarget& target, double* l
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
-[[gnu::noinline]] static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n, const int* listed,
-                    int count) {
+[[gnu::noinline]] static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n,
+                                      const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
     int undecided[listed_size], left[tile_size], left_count = 0;
@@ -285,7 +285,8 @@ static inline double by_one_operation(double x, double y) {
 
 // The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
 template <typename Y>
-[[gnu::noinline]] static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed, int count) {
+[[gnu::noinline]] static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed,
+                                      int count) {
     alignas(64) double least[tile_size], greatest[tile_size];
     alignas(64) uint64_t is_early[tile_size];
     constexpr ElementRow type = row(Element::float64);

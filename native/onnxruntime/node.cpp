@@ -194,7 +194,8 @@ void Node::compute(KernelContext* context) const {
         // As many portions as shares: a thread takes the next one when it is done, so slow data is spread.
         const auto run = [](void* user, size_t share) {
             Work& work = *static_cast<Work*>(user);
-            if (work.has_memory && !work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile)) work.has_memory = false;
+            if (work.has_memory && !work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile))
+                work.has_memory = false;
         };
         check(parallel_for(api_, context, run, shares, shares, &work));
         if (!work.has_memory) throw std::bad_alloc();
