@@ -283,7 +283,7 @@ private:
         if (are_few(count, n)) {
             for (int j = 0; j < count; ++j) any |= flag_of(listed[j]);
         } else {
-            for (int i = 0; i < n; ++i) any |= flag_of(i);  // vector loop: avx512 avx2 neon
+            for (int i = 0; i < n; ++i) any |= flag_of(i);  // vector loop: avx512 avx2 neon(most)
         }
         return any != 0;
     }

@@ -210,7 +210,7 @@ static void raise_triples(const double* x, Y y, int n, F finish) {
         const TripleStart begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
         power.store(i, end_power(begun, {high[i], low[i]}));
     }
-    // vector loop: avx512(most) avx2 neon
+    // vector loop: avx512(most) avx2(most) neon(most)
     for (int i = 0; i < n; ++i) {
         const uint64_t k = (bits_of(t.a[i] + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
         finish(i, absolute(t.a[i]), TriplePower{power[i], error[i], k});

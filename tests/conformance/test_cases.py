@@ -153,9 +153,9 @@ def test_the_quick_cases_are_among_the_full_ones(operator) -> None:
 
 # Of all bits of some operators' quick cases. Whoever changes what is generated changes these.
 DIGESTS = {
-    "onnx.Pow-1": "815784ba53b47806",
+    "onnx.Pow-1": "38d1826da3f8ae8c",
     "onnx.PRelu-16": "3382ae498d56c9c5",
-    "openvino.Power-1": "741635e67bb78e25",
+    "openvino.Power-1": "bf63e3bc21d1dfe0",
 }
 
 
