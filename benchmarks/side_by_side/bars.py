@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from halfulp.benchmark.peers import PEERS
+from side_by_side import worst
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
 from side_by_side.rows import IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
 from side_by_side.worker import BESIDE
 
-FASTEST, MEMORY, ONE_THREAD = "the fastest peer", "memory", "one thread"
+FASTEST, MEMORY, ONE_THREAD, MICROSECOND = "the fastest peer", "memory", "one thread", "a microsecond"
 _FLOAT = ("float32", "float64", "float16", "bfloat16")
 _ARRAYS = tuple(f"{name} ** {name}" for name in _FLOAT)
 
@@ -24,7 +25,7 @@ class Bar:
         what: the rows, in words.
         group, labels: which they are; no labels are all of the group.
         against: whose time it is divided by: a library's, BESIDE, MEMORY (the faster kind of stores), FASTEST,
-            or ONE_THREAD.
+            ONE_THREAD, or a MICROSECOND an element.
         reach: the greatest ratio that meets it; None where there is but an aim.
         aim: what we would like.
         beside: what BESIDE is, in words.
@@ -69,6 +70,7 @@ def _constants(*texts: str, of: Sequence[str] = ("float32",)) -> tuple[str, ...]
 _F32, _F64 = _ARRAYS[:1], _ARRAYS[1:2]
 _OUT, _IN, _NOWHERE = (OUT_OF_CACHE,), (IN_CACHE,), ("",)
 _AVX2 = Setting(1, "avx2")
+_ORDINARY = "ordinary data of the types"
 _ALL_CONSTANTS = ("2", "3", "4", "0.5", "-0.5", "-1", "-2", "1.5", "1/3", "2.5")
 _16_BIT = _constants("2", "0.5", "-0.5", "2.5", "1/3", of=_FLOAT[2:])
 
@@ -99,7 +101,14 @@ BARS = (
     Bar("broadcast or transposed operand", "strides", (), BESIDE, 1.2, 1.05, "the same, contiguous"),
     Bar("two threads, not bound by memory", "arrays", _ARRAYS, ONE_THREAD, 1 / 1.8, None, places=_OUT, setting=TWO),
     Bar("16 elements", "calls", ("16 elements", "16 elements into out"), "numpy", 3.0, 1.5, places=_NOWHERE),
-    Bar("worst data", "worst data", (), BESIDE, 10.0, 4.0, "ordinary data", places=_IN),
+    Bar("zeros, ones, NaN, infinities", "worst data", worst.labels(worst.SPECIAL), BESIDE, worst.SPECIAL, None,
+        _ORDINARY, places=_IN),
+    Bar("ties, exact cases, subnormals, huge exponents", "worst data", worst.labels(worst.FEW_BITS), BESIDE,
+        worst.FEW_BITS, None, _ORDINARY, places=_IN),
+    Bar("integers with float exponents", "worst data", worst.labels(worst.INTEGER), BESIDE, worst.INTEGER, None,
+        _ORDINARY, places=_IN),
+    Bar("hard cases", "worst data", worst.labels(worst.HARD), BESIDE, worst.HARD, 10.0, _ORDINARY, places=_IN),
+    Bar("constructed cases", "worst data", worst.labels(worst.CONSTRUCTED), MICROSECOND, 1.0, None, places=_IN),
     Bar("import halfulp", "calls", ("import",), "numpy", 1.5, 1.2, places=_NOWHERE),
 )  # fmt: skip
 
@@ -127,8 +136,8 @@ def _outcome(bar: Bar, place: str, lines: Sequence[Line]) -> Outcome:
             ratios.append((found, row[1]))
     if not ratios:
         return Outcome(bar, place, None, "")
-    worst, label = max(ratios)
-    return Outcome(bar, place, worst, label)
+    greatest, label = max(ratios)
+    return Outcome(bar, place, greatest, label)
 
 
 Against = Callable[[dict[str, Line], Sequence[Line]], float | None]
@@ -137,6 +146,8 @@ Against = Callable[[dict[str, Line], Sequence[Line]], float | None]
 def _against(name: str) -> Against:
     if name == ONE_THREAD:
         return _one_thread
+    if name == MICROSECOND:
+        return _microseconds
     names = {MEMORY: (ORDINARY, STREAMING), FASTEST: PEERS}.get(name, (name,))
 
     def greatest(members: dict[str, Line], lines: Sequence[Line]) -> float | None:
@@ -153,3 +164,8 @@ def _one_thread(members: dict[str, Line], lines: Sequence[Line]) -> float | None
         if line.row == alone and line.library == "halfulp" and line.ns and ours.ns:
             return ours.ns / line.ns
     return None
+
+
+def _microseconds(members: dict[str, Line], lines: Sequence[Line]) -> float | None:
+    ns = members["halfulp"].ns
+    return None if ns is None else ns / 1000

@@ -14,6 +14,7 @@ from halfulp.benchmark.case import Case, bases, constant_power, exponents, power
 from halfulp.benchmark.peers import PEERS
 from halfulp.types import element_type
 from side_by_side import worst
+from side_by_side.worst import FLOATS
 
 IN_CACHE, OUT_OF_CACHE = "in cache", "out of cache"
 CONSTANTS = {
@@ -28,7 +29,6 @@ CONSTANTS = {
     1 / 3: "1/3",
     2.5: "2.5",
 }
-FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
 class Setting(NamedTuple):
@@ -199,13 +199,9 @@ def _strided(place: str) -> Iterator[Row]:
 
 
 def _worst(size: int) -> Iterator[Row]:
-    for name in FLOATS:
-        for kind, make in worst.KINDS.items():
-            beside = partial(power, name, name, size)
-            row = partial(make, name, size)
-            yield Row(
-                "worst data", f"{name}, all {kind}", IN_CACHE, row, peers=("numpy", "torch"), beside=beside
-            )
+    for row in worst.rows():
+        make, beside = partial(row.make, size), partial(row.beside, size)
+        yield Row("worst data", row.label, IN_CACHE, make, peers=row.peers, beside=beside)
 
 
 def _calls() -> Iterator[Row]:

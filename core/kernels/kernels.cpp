@@ -202,10 +202,10 @@ bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, 
     return past_caches ? fill_past_caches(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
 }
 
-// A function of typed operands as one of a block.
+// A function of typed operands as one of a block, which takes the options in the exponent's place.
 template <typename Word, auto f>
-bool fill_by(const void* x, const void*, void* out, int n) {
-    return f(static_cast<const Word*>(x), static_cast<Word*>(out), n);
+bool fill_by(const void* x, const void* options, void* out, int n) {
+    return f(static_cast<const Word*>(x), static_cast<Word*>(out), n, *static_cast<const PowOptions*>(options));
 }
 
 // What computes powers with one exponent by a formula, or null. If it returns false, they mean nothing.
@@ -213,8 +213,11 @@ Fill formula_of(Element type, double exponent) {
     Fill formula = nullptr;
     if (type == Element::float32) {
         with_shortcut(shortcut_of(exponent), [&](auto shortcut) {
-            if constexpr (is_exact(shortcut) || (has_pairs_of_floats && shortcut != Shortcut::none))
-                formula = fill_by<float, fill_by_shortcut<shortcut>>;
+            if constexpr (shortcut != Shortcut::none) formula = fill_by<float, fill_by_shortcut<shortcut>>;
+        });
+    } else if (type == Element::float64) {
+        with_shortcut(shortcut_of(exponent), [&](auto shortcut) {
+            if constexpr (is_exact(shortcut)) formula = fill_by<double, fill_by_operation<shortcut, double>>;
         });
     } else if (type == Element::float16 || type == Element::bfloat16) {
         with_halves(exponent, [&](auto halves) {
@@ -245,62 +248,62 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
         if constexpr (row(y_type).is_float) return decode<y_type>(as<y_type>(y)[i]);
         else return widen<y_type>(as<y_type>(y)[i]);
     };
-    const auto truncated = [&](const Operand& operand, int i) {
-        return narrow<type>(pow_trunc(range, operand, Operand::of(exponent(i)), options.domain_error));
+    const auto scaled_operands = [&](int i) {
+        const double scaled_base = __builtin_fma(static_cast<double>(base(i)), options.scale, options.bias);
+        return std::pair(Operand::of(scaled_base), Operand::of(exponent(i)));
     };
+    const auto operands = [&](int i) { return std::pair(Operand::of(base(i)), Operand::of(exponent(i))); };
+    alignas(64) uint64_t results[tile_size];
+    int listed[listed_size];
     if (options.scale_bias) {
-        for (int i = 0; i < n; ++i)
-            out[i] =
-                truncated(Operand::of(__builtin_fma(static_cast<double>(base(i)), options.scale, options.bias)), i);
+        for (int i = 0; i < n; ++i) listed[i] = i;
+        pow_trunc_lanes(range, scaled_operands, options.domain_error, results, listed, n);
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(results[i]);  // vector loop
         return;
     }
     if constexpr (row(y_type).is_float) {
         alignas(64) double bases[tile_size], exponents[tile_size];
-        alignas(64) uint64_t powers[tile_size], flags[tile_size];
-        uint64_t any_bit = 0, any_flag = 0;
+        alignas(64) uint64_t magnitudes[tile_size], flags[tile_size];
+        uint64_t any_flag = 0;
         for (int i = 0; i < n; ++i) {
             bases[i] = static_cast<double>(base(i));
             exponents[i] = exponent(i);
         }
-        if constexpr (row(type).bits == 64)
-            for (int i = 0; i < n; ++i) any_bit |= static_cast<uint64_t>(base(i) < 0 ? ~base(i) : base(i));
-        if (any_bit >> 53 != 0) {  // not all are doubles
-            for (int i = 0; i < n; ++i) out[i] = truncated(Operand::of(base(i)), i);
-            return;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            const auto bits = static_cast<uint64_t>(base(i));
+            magnitudes[i] = row(type).is_signed && bits >> 63 != 0 ? -bits : bits;
         }
-        pow_trunc_tile(range, bases, exponents, powers, flags, n);
-        for (int i = 0; i < n; ++i) any_flag |= flags[i];
+        pow_trunc_tile(range, bases, magnitudes, exponents, results, flags, n);
+        for (int i = 0; i < n; ++i) any_flag |= flags[i];  // vector loop
         if (any_flag != 0)
-            for (int i = 0; i < n; ++i)
-                if (flags[i]) powers[i] = static_cast<uint64_t>(truncated(Operand::of(base(i)), i));
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
+            pow_trunc_lanes(range, operands, options.domain_error, results, listed, list_lanes(flags, n, listed));
+        for (int i = 0; i < n; ++i) out[i] = narrow<type>(results[i]);  // vector loop
     }
     if constexpr (!row(y_type).is_float) {
         using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
         using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
         if constexpr (sizeof(Storage<type>) == sizeof(Word) && sizeof(Storage<y_type>) == sizeof(Unsigned)) {
-            auto* results = reinterpret_cast<Word*>(out);
+            auto* to = reinterpret_cast<Word*>(out);
             const bool apart = x != out && y != out;
-            if (apart && pow_wrap_below_16(static_cast<const Word*>(x), static_cast<const Unsigned*>(y), results, n))
-                return;
+            if (apart && pow_wrap_below_16(static_cast<const Word*>(x), static_cast<const Unsigned*>(y), to, n)) return;
         }
-        alignas(64) Word squares[tile_size], powers[tile_size];
-        alignas(64) Unsigned exponents[tile_size];
+        alignas(64) Word bases[tile_size], exponents[tile_size], powers[tile_size];
         Unsigned signs = 0;
         // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
         const auto ask = [&](int part) {
             if constexpr (row(type).size == 8) ahead.ask(part);
         };
         ask(0);
-        for (int i = 0; i < n; ++i) squares[i] = static_cast<Word>(base(i));  // vector loop
+        for (int i = 0; i < n; ++i) bases[i] = static_cast<Word>(base(i));  // vector loop
         ask(1);
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon scalar(most)
             auto bits = static_cast<Unsigned>(exponent(i));
-            exponents[i] = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
+            const Unsigned not_negative = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
+            exponents[i] = reduced_exponent<row(type).bits, Word>(not_negative);
             signs |= bits;
         }
         ask(2);
-        pow_wrap(squares, exponents, powers, n);
+        pow_wrap(bases, exponents, powers, n);
         ask(3);
         if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
             for (int i = 0; i < n; ++i) {
@@ -342,9 +345,14 @@ Tile tile_of(Element type, Element y_type) {
 
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
          bool past_caches) {
-    if (options.constant_exponent && !options.scale_bias && x != out) {
-        const Fill formula = formula_of(type, exponent_as_double(y_type, y));
-        if (formula != nullptr && fill_block(formula, x, y, true, out, n, row(type).size, past_caches)) return;
+    const Fill formula = options.constant_exponent && !options.scale_bias
+                             ? formula_of(type, exponent_as_double(y_type, y))
+                             : nullptr;
+    alignas(64) unsigned char copy[8 * block_size];
+    if (formula != nullptr) {
+        const int bytes = n * row(type).size;
+        if (x == out) x = std::memcpy(copy, x, static_cast<size_t>(bytes));
+        if (fill_block(formula, x, &options, true, out, n, row(type).size, past_caches)) return;
     }
     alignas(64) char exponents[8 * tile_size];
     int y_size = row(y_type).size;

@@ -302,12 +302,15 @@ static inline uint64_t pow_exact(const ElementRow& type, bool negative, Dyadic x
     return decided_power<4>(x, y_negative, y, round);  // from triples, which have about as many bits as 3 limbs
 }
 
+// At most 2^64 - 1.
+static inline uint64_t floor_of(const Magnitude& m) {
+    if (m.exponent < 0) return 0;
+    return m.exponent > 63 ? ~uint64_t{0} : m.significand >> (63 - m.exponent);
+}
+
 // floor(x^y), at most 2^64 - 1.
 static inline uint64_t pow_floor(Dyadic x, bool y_negative, Dyadic y) {
-    return decided_power<3>(x, y_negative, y, [](const Magnitude& m) {
-        if (m.exponent < 0) return uint64_t{0};
-        return m.exponent > 63 ? ~uint64_t{0} : m.significand >> (63 - m.exponent);
-    });
+    return decided_power<3>(x, y_negative, y, floor_of);
 }
 
 }  // namespace halfulp::HALFULP_ISA

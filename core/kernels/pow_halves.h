@@ -2,9 +2,10 @@
 //
 //   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then rounded to
 //               the type
-//   guarantee   the right power of every base that is not NaN, and not below zero or -0 where n is odd: of 65536 bases none
-//               has a power so near to a boundary that these roundings reach it. That is no theorem but a fact, for these
-//               n and in this order, which tests/twin/test_pow.py shows for every base; x^(7/2) for one fails
+//   guarantee   the right power of every base: of 65536 bases none has a power so near to a boundary that these roundings
+//               reach it. That is no theorem but a fact, for these n and in this order, which tests/twin/test_pow.py
+//               shows for every base; x^(7/2) for one fails
+//   specials    NaN, and where n is odd, -0 and what is below zero: after the others, in a loop over blocks that have any
 #pragma once
 
 #include <utility>
@@ -63,12 +64,27 @@ static uint16_t greatest_encoding(const uint16_t* x, uint16_t bits, int n) {
     return greatest;
 }
 
-// Returns whether all are right: not NaN, nor below zero or -0 before a root, which as integers are beyond infinity.
+// Returns true: all are right.
 template <int halves, Element type>
-static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n) {
-    constexpr uint16_t sign_and_size = 0xffff, size = 0x7fff;
-    if (greatest_encoding(x, halves % 2 != 0 ? sign_and_size : size, n) > row(type).overflow) return false;
+static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n,
+                           const PowOptions& options) {
+    constexpr bool is_root = halves % 2 != 0;
+    constexpr uint16_t minus = 0x8000, all_bits = 0xffff, bits = is_root ? all_bits : all_bits ^ minus;
+    constexpr uint16_t infinity = row(type).overflow, nan = row(type).nan;
+    constexpr uint16_t of_zero = halves < 0 ? infinity : 0, of_infinity = halves < 0 ? 0 : infinity;
     map_short<type>(x, powers, n, [](auto base) { return power_of_halves<halves>(base); });
+    // As integers, NaN and, where it matters, what is below zero or -0 are beyond infinity.
+    if (greatest_encoding(x, bits, n) <= infinity) return true;
+    const uint16_t of_minus_infinity = options.domain_error ? nan : of_infinity;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        const uint16_t base = x[i] & bits;
+        uint16_t power = nan;
+        if (is_root) {
+            power = base == minus ? of_zero : power;
+            power = base == (minus | infinity) ? of_minus_infinity : power;
+        }
+        powers[i] = base > infinity ? power : powers[i];
+    }
     return true;
 }
 

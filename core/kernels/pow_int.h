@@ -4,7 +4,19 @@
 //   pow_trunc   y a float or a negative integer, or a base that is not an integer (a scaled one): the exact real
 //               value truncated toward zero and saturated; NaN gives 0, and so 0 to a negative power the maximum
 //   guarantee   exact; where x^y is no power with an integral exponent, a first value with relative error below
-//               fast_error (pow_float.h) decides unless an integer lies within that error, else pow_exact.h
+//               fast_error (pow_float.h) decides unless an integer lies within that error; else the pair phase
+//               (pow_pair.h) or the triple phase does, with the same test; else pow_exact.h
+//
+// Great exponents. Of n bits, n >= 4:
+//   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) counts
+//   - x even, y >= n: the power is zero
+//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), which squarings yield. For an even x and
+//     2^j >= n, X is zero, and so is the power unless b = 0. For an odd x, X = 1 + w with w divisible by 2^(j+2): x^2 - 1
+//     = (x - 1)(x + 1) is divisible by 8, and a squaring adds a factor of two, as (1 + w)^2 - 1 = 2 w (1 + w/2)
+//   - X^b = 1 + b w (1 + (b - 1) w/2 (1 + (b - 2) w/3 (...))), the binomial series. In the 2-adic integers each factor
+//     w/i exists: i's odd part has an inverse, and its z factors of two are fewer than w's. So all is exact modulo 2^n
+//     if every bracket is right modulo 2^n divided by the twos in front of it: w = 2^(j+2) u, where u is known modulo
+//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) enters with a factor 2^(j+2-z). The brackets end where no bits are left
 #pragma once
 
 #include <bit>
@@ -23,24 +35,70 @@ HALFULP_INLINE Word power(Word x, Exponent y) {
     else return odd * power<bits - 1>(x * x, y >> 1);
 }
 
-// out = x^y modulo 2^(bits of Word), y >= 0. As many squarings as the greatest exponent of the tile has bits.
-template <typename Word, typename Exponent>
-static void pow_wrap(Word* x, const Exponent* y, Word* out, int n) {
-    Exponent all = 0;
-    for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
-    const int bits = static_cast<int>(std::bit_width(all));
-    if (bits <= 2) {
-        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);  // vector loop: avx512 avx2
-    } else if (bits <= 4) {
-        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);  // vector loop: avx512 avx2
+// 1/i modulo 2^64 for an odd i: i is right modulo 8, and each step doubles the bits.
+constexpr uint64_t inverse_of(uint64_t i) {
+    uint64_t inverse = i;
+    for (int step = 0; step < 5; ++step) inverse *= 2 - i * inverse;
+    return inverse;
+}
+
+// 1 + (b - i + 1) w/i (1 + (b - i) w/(i + 1) (...)) modulo 2^bits, for w = 2^zeros u; see above.
+template <int i, int zeros, int bits, typename Word>
+HALFULP_INLINE Word binomial_series(Word u, Word b) {
+    constexpr int twos = std::countr_zero(static_cast<unsigned>(i)), shift = zeros - twos;
+    if constexpr (bits <= shift) {
+        return 1;
     } else {
-        for (int i = 0; i < n; ++i) out[i] = 1;
-        for (int bit = 0; bit < bits; ++bit) {
-            for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
-                out[i] *= (y[i] >> bit & 1) != 0 ? x[i] : Word{1};
-                x[i] *= x[i];
-            }
+        constexpr Word inverse = static_cast<Word>(inverse_of(i >> twos));
+        const Word factor = (b - (i - 1)) * (u * inverse);
+        return 1 + (factor * binomial_series<i + 1, zeros, bits - shift>(u, b) << shift);
+    }
+}
+
+// out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents: few of
+// a long chain's rounds would be under way at a time.
+template <typename Word>
+static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
+    constexpr int bits = 8 * sizeof(Word), j = 8;
+    Word all = 0;
+    for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
+    if (all < 4) {
+        for (int i = 0; i < n; ++i) out[i] = power<2>(x[i], y[i]);  // vector loop: avx512 avx2
+        return;
+    }
+    if (all < 16) {
+        for (int i = 0; i < n; ++i) out[i] = power<4>(x[i], y[i]);  // vector loop: avx512 avx2
+        return;
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
+        const Word square = x[i] * x[i], fourth = square * square, eighth = fourth * fourth;
+        out[i] = power<4>(x[i], y[i]);
+        x[i] = eighth * eighth;
+    }
+    for (int bit = 4; bit < j && all >> bit != 0; bit += 2) {
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
+            const Word square = x[i] * x[i];
+            out[i] *= power<2>(x[i], y[i] >> bit);
+            x[i] = square * square;
         }
+    }
+    if (all >> j == 0) return;
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
+        const Word b = y[i] >> j, u = (x[i] - 1) >> (j + 2);
+        const Word series = binomial_series<1, j + 2, bits>(u, b);
+        out[i] *= b == 0 || (x[i] & 1) != 0 ? series : 0;
+    }
+}
+
+// An exponent >= 0 as one of few bits that gives the same powers of a type of so many bits.
+template <int bits, typename Word, typename Exponent>
+HALFULP_INLINE Word reduced_exponent(Exponent y) {
+    if constexpr (8 * sizeof(Exponent) <= bits) {
+        return y;
+    } else {
+        constexpr Exponent period = Exponent{1} << (bits - 2);
+        const Exponent rest = y & (period - 1);
+        return static_cast<Word>(y >= period ? rest + period : rest);
     }
 }
 
@@ -73,56 +131,163 @@ struct IntegerRange {
     }
 };
 
-// A base or exponent of any type: the exact value, and the nearest double.
+// A base or exponent of any type: the exact value, the nearest double, and what that lacks.
 struct Operand {
-    double nearest;
+    double nearest, rest;
     Dyadic magnitude;  // where finite
     uint32_t parity;
 
     // A minus zero, which a scaled base can be, counts as zero.
     static Operand of(double value) {
-        return {value + 0.0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
+        return {value + 0.0, 0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
     }
-    static Operand of(int64_t value) {
-        uint64_t bits = static_cast<uint64_t>(value);
-        return {static_cast<double>(value), dyadic_of_integer(value < 0 ? -bits : bits),
-                static_cast<uint32_t>(bits & 1)};
-    }
-    static Operand of(uint64_t value) {
-        return {static_cast<double>(value), dyadic_of_integer(value), static_cast<uint32_t>(value & 1)};
+    template <std::integral Integer>
+    static Operand of(Integer value) {
+        const uint64_t bits = static_cast<uint64_t>(value);
+        const double nearest = static_cast<double>(value);
+        const uint64_t magnitude = value < 0 ? -bits : bits;
+        double rest = 0;
+        if (magnitude >> 53 != 0)
+            rest = static_cast<double>(
+                static_cast<int64_t>(static_cast<__int128>(value) - static_cast<__int128>(nearest)));
+        return {nearest, rest, dyadic_of_integer(magnitude), static_cast<uint32_t>(bits & 1)};
     }
 
     bool negative() const { return nearest < 0; }
     bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
 };
 
-static inline uint64_t pow_trunc(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error) {
+// What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
+static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error,
+                                   uint64_t& power) {
     const uint64_t y_kinds = kinds_of(y.nearest);
+    const bool negative = x.negative() && y.parity == odd;
     if (is_special(x.nearest, y_kinds) || y.nearest == 0) {
-        uint64_t power = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);
-        if (power == nan_power) return 0;
-        return range.saturate(x.negative() && y.parity == odd,
-                              power == infinite_power ? ~uint64_t{0} : uint64_t{power == one_power});
+        uint64_t special = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);
+        uint64_t magnitude = special == infinite_power ? ~uint64_t{0} : uint64_t{special == one_power};
+        power = special == nan_power ? 0 : range.saturate(negative, magnitude);
+        return true;
     }
-    if (x.negative() && y.parity == not_integral) return 0;
-    bool negative = x.negative() && y.parity == odd;
-    if (x.is_one()) return range.saturate(negative, 1);
-
+    power = 0;
+    if (x.negative() && y.parity == not_integral) return true;
+    if (x.is_one()) {
+        power = range.saturate(negative, 1);
+        return true;
+    }
     bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;
-    if (above_one == y.negative()) return 0;  // |x|^y < 1
-    double t = y.nearest * log2_fast(quotient_fast(absolute(x.nearest)));
-    if (t > 80) return range.saturate(negative, ~uint64_t{0});
-    double power = exp2_fast(t), low = power, high = power * (1 + 2 * fast_error);
-    // Above 2^40 the error is greater than one; and a value near an integer, as exact powers are, is not decided.
-    if (high < 0x1p40 && static_cast<int64_t>(low) == static_cast<int64_t>(high))
-        return range.saturate(negative, static_cast<uint64_t>(low));
-    return range.saturate(negative, pow_floor(x.magnitude, y.negative(), y.magnitude));
+    if (above_one == y.negative()) return true;  // |x|^y < 1
+    Magnitude exact;
+    if (!exact_power(x.magnitude, y.negative(), y.magnitude, exact)) return false;
+    power = range.saturate(negative, floor_of(exact));
+    return true;
 }
 
-// The same for a tile of integer bases below 2^53, as doubles, in vector lanes as far as doubles decide. Sets flags[i]
-// where they do not.
-static void pow_trunc_tile(const IntegerRange& range, const double* x, const double* y, uint64_t* out, uint64_t* flags,
-                           int n) {
+// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most half a unit in its last place, or little more: where
+// high has a fraction, that is a unit or more away from the integers.
+HALFULP_INLINE uint64_t floor_of_sum(double high, double low) {
+    const bool carries = high >= 0x1p64;
+    const double below = carries ? high - 0x1p64 : high;  // exact
+    const uint64_t whole = static_cast<uint64_t>(below);
+    const int64_t more = static_cast<int64_t>(low);
+    const uint64_t floor_of_low = static_cast<uint64_t>(more) - (static_cast<double>(more) > low ? 1 : 0);
+    return static_cast<double>(whole) == below ? whole + floor_of_low : whole;
+}
+
+// floor((high + low) 2^k), at most 2^64 - 1.
+HALFULP_INLINE uint64_t floor_of_power(double high, double low, int64_t k) {
+    const double scale = power_of_two(k), value = high * scale, rest = low * scale;
+    if (value > 0x1p64 || (value == 0x1p64 && rest >= 0)) return ~uint64_t{0};
+    return floor_of_sum(value, rest);
+}
+
+// Operands whose powers are undecided, one after the other, and where they belong.
+struct OpenPowers {
+    alignas(64) double x[tile_size], x_rest[tile_size], y[tile_size], y_low[tile_size];
+    int lane[tile_size];
+    int count = 0;
+
+    void put(const Operand& base, const Operand& exponent, int i) {
+        x[count] = absolute(base.nearest);
+        x_rest[count] = base.rest / base.nearest;
+        y[count] = exponent.nearest;
+        y_low[count] = exponent.rest;
+        lane[count++] = i;
+    }
+    PairExponents exponents() const { return {y, y_low}; }
+};
+
+// The powers of the lanes listed, of bases and exponents that operands(i) yields as a pair: what is known early, then by
+// the pair phase and the triple phase in vectors, and what these leave undecided by pow_exact.h.
+//
+// A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 to
+// within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
+// the low part of t stays below 2^-42. None of that shows beside the pair phase's error. The triple phase has the power
+// b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of it. (Powers above 2^65 saturate, and
+// so does what the pair phase makes of t = 1000.)
+template <typename Operands>
+static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool domain_error, uint64_t* out,
+                            const int* listed, int count) {
+    constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0, error_of_triples = 0x1p-95;
+    alignas(64) double high[tile_size], low[tile_size], error[tile_size];
+    alignas(64) uint64_t k[tile_size];
+    OpenPowers first, rest;
+    for (int j = 0; j < count; ++j) {
+        const int i = listed[j];
+        const auto [base, exponent] = operands(i);
+        if (!pow_trunc_early(range, base, exponent, domain_error, out[i])) first.put(base, exponent, i);
+    }
+    if (first.count == 0) return;
+    // Whether (high + low -+ error) 2^k, normalised, has one integer part.
+    const auto decides = [&](int i, double value, double value_low, double value_error, uint64_t scale) {
+        const auto [base, exponent] = operands(i);
+        const bool negative = base.negative() && exponent.parity == odd;
+        const auto end = [&](double part) {
+            return range.saturate(negative, floor_of_power(value, part, static_cast<int64_t>(scale)));
+        };
+        out[i] = end(value_low - value_error);
+        return out[i] == end(value_low + value_error);
+    };
+
+    PairLogarithms t;
+    t.fill<false>(first.x, first.exponents(), first.count, [] {});
+    for (int j = 0; j < first.count; ++j) {  // vector loop
+        t.low[j] = limited(multiply_add(first.y[j] * reciprocal_ln2, first.x_rest[j], t.low[j]), 0x1p-40);
+        t.high[j] = limited(t.high[j], 1000);
+    }
+    const auto finish = [&](int j, const PairPower& power) {
+        const DoubleDouble value = fast_two_sum(power.value.high, power.value.low);
+        high[j] = value.high;
+        low[j] = value.low;
+        error[j] = power.error;
+        k[j] = power.k;
+    };
+    t.raise(first.count, finish, [] {});
+    for (int j = 0; j < first.count; ++j) {
+        const int i = first.lane[j];
+        if (decides(i, high[j], low[j], error[j], k[j])) continue;
+        const auto [base, exponent] = operands(i);
+        rest.put(base, exponent, i);
+    }
+    if (rest.count == 0) return;
+
+    Triples logarithm, power;
+    triple_powers(rest.x, rest.exponents(), logarithm, power, rest.count);
+    for (int j = 0; j < rest.count; ++j) {
+        const int i = rest.lane[j];
+        const double more = multiply_add(power.a[j], rest.y[j] * rest.x_rest[j], power.b[j]);
+        const DoubleDouble value = fast_two_sum(power.a[j], more);
+        if (decides(i, value.high, value.low, error_of_triples, whole_of(logarithm.a[j]))) continue;
+        const auto [base, exponent] = operands(i);
+        const bool negative = base.negative() && exponent.parity == odd;
+        out[i] = range.saturate(negative, pow_floor(base.magnitude, exponent.negative(), exponent.magnitude));
+    }
+}
+
+// x^y for a tile of integers: their magnitudes, of which nothing is left, and with signs the nearest doubles. In vector
+// lanes as far as the fast phase decides; sets flags[i] where it does not. (A base beyond 2^53 is off by 2^-53, and where its power does not
+// saturate, the exponent is below 65/53.)
+static void pow_trunc_tile(const IntegerRange& range, const double* x, uint64_t* magnitudes, const double* y,
+                           uint64_t* out, uint64_t* flags, int n) {
     alignas(64) double power[tile_size];
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
     for (int i = 0; i < n; ++i) {  // vector loop
@@ -139,16 +304,12 @@ static void pow_trunc_tile(const IntegerRange& range, const double* x, const dou
     constexpr double most = 0x1p40;  // the types that have greater values need the bits that the fast phase has not
     const bool saturates = range.bits <= 32;
     if (!not_small) {
-        alignas(64) uint64_t squares[tile_size];
-        alignas(64) uint32_t exponents[tile_size];
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 neon
-            squares[i] = static_cast<uint64_t>(static_cast<int64_t>(absolute(x[i])));
-            exponents[i] = static_cast<uint32_t>(static_cast<int32_t>(y[i]));
-        }
-        pow_wrap(squares, exponents, magnitude, n);
+        alignas(64) uint64_t exponents[tile_size];
+        for (int i = 0; i < n; ++i) exponents[i] = bits_of(y[i] + 0x1p52) & 0x1fffff;  // vector loop
+        pow_wrap(magnitudes, exponents, magnitude, n);
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            bool fits = power[i] < 0x1p62;
-            flags[i] = !fits && !saturates;
+            const bool fits = power[i] < 0x1p64 * (1 - 4 * fast_error), overflows = power[i] >= 0x1p64;
+            flags[i] = !fits && !overflows && !saturates;
             magnitude[i] = fits ? magnitude[i] : ~uint64_t{0};
         }
     } else {

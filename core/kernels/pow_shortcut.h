@@ -6,7 +6,10 @@
 //               twice float16's 11 and 2 more)
 //   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a float
 //               that makes up for p's error. In 32-bit lanes, twice as many as double's
-//   by doubles  where floats are not fused, and for blocks of which the pairs leave anything undecided
+//   by doubles  where floats are not fused, and for bases beyond the pairs' range
+//   specials    in the same loop for the single operations. For the others a loop that replaces them takes over from the
+//               first part of a block that has any, until a part has none: a processor that finds out in vain too often
+//               would take twice the time
 //
 // Error of the pairs, relative to the power; u = 2^-24, which is what an operation rounds by:
 //   h + h' = x^2, p + p' = h x and so on are exact (a product's rest, fused, is a float)
@@ -29,6 +32,7 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels.h"
 #include "pow_float.h"
 #include "pow_signs.h"
 
@@ -109,6 +113,19 @@ HALFULP_INLINE double power_of(float base) {
     }
 }
 
+// The same, and quick for subnormal bases too, whose roots many processors take slowly.
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of_any(float base) {
+    if constexpr (shortcut == Shortcut::reciprocal_root || shortcut == Shortcut::root_cube) {
+        constexpr float down = shortcut == Shortcut::root_cube ? 0x1p-75f : 0x1p25f;
+        const bool small = base < 0x1p-100f;
+        const double scale = small ? down : 1.0f;
+        return power_of<shortcut>(base * (small ? 0x1p100f : 1.0f)) * scale * scale;
+    } else {
+        return power_of<shortcut>(base);
+    }
+}
+
 #ifdef HALFULP_FUSED
 static constexpr bool has_pairs_of_floats = true;
 #else
@@ -127,6 +144,9 @@ HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
     return fused(0.5f * first, rest, first);
 }
 #endif
+
+// The bases that the pairs are for, in size.
+static constexpr float least_pair_base = 0x1p-24f, greatest_pair_base = 0x1p24f;
 
 static constexpr float pair_error_of(Shortcut shortcut) {
     if (shortcut == Shortcut::cube) return 0x1p-46f;
@@ -179,47 +199,158 @@ HALFULP_INLINE uint32_t magnitude_of(uint32_t x) {
     return takes_any_sign(shortcut) ? x & 0x7fffffff : x;
 }
 
-// Powers of float32. Returns whether all are right: not NaN, whose encoding is ours to choose, no special value that the
-// formula lacks, and nothing undecided.
+// What a special base's power depends on.
+static constexpr bool is_reciprocal(Shortcut shortcut) {
+    return shortcut == Shortcut::reciprocal || shortcut == Shortcut::reciprocal_square ||
+           shortcut == Shortcut::reciprocal_root;
+}
+static constexpr bool keeps_sign(Shortcut shortcut) {
+    return shortcut == Shortcut::cube || shortcut == Shortcut::reciprocal;
+}
+
+// The base below zero whose power is a number nevertheless where the exponent is not integral.
+template <typename Real>
+HALFULP_INLINE Real only_negative_base(const PowOptions& options) {
+    return options.domain_error ? Real(0) : -Real(__builtin_inf());
+}
+
+// A power, or NaN where there is none.
+template <Shortcut shortcut, typename Real>
+HALFULP_INLINE Real with_nan(Real power, Real x, Real only_negative) {
+    bool is_number = x == x;
+    if constexpr (!takes_any_sign(shortcut)) is_number = (x >= 0) | (x == only_negative);
+    return is_number ? power : Real(__builtin_nan(""));
+}
+
+// By single operations. Returns true: all are right.
+template <Shortcut shortcut, typename Real>
+static bool fill_by_operation(const Real* __restrict x, Real* __restrict powers, int n, const PowOptions& options) {
+    const Real only_negative = only_negative_base<Real>(options);
+    for (int i = 0; i < n; ++i) {  // vector loop
+        const Real base = takes_any_sign(shortcut) ? x[i] : absolute(x[i]);
+        powers[i] = with_nan<shortcut>(exact_power_of<shortcut>(base), x[i], only_negative);
+    }
+    return true;
+}
+
+// By pairs, for positive bases in their range, or of any sign where the formula takes that. Returns whether these are all,
+// and all are decided.
 template <Shortcut shortcut>
-static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers, int n) {
-    constexpr uint32_t infinity = word_of(__builtin_inff());
+[[gnu::noinline]] static bool fill_by_pairs(const float* __restrict x, float* __restrict powers, int n) {
+    constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
+    constexpr float change = pair_error_of(shortcut) * 0x1p26f;
     uint32_t greatest = 0, open = 0;
-    if constexpr (is_exact(shortcut)) {
-        for (int i = 0; i < n; ++i) {  // vector loop
-            greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])));
-            powers[i] = exact_power_of<shortcut>(x[i]);
-        }
-        return greatest <= infinity;
-    } else {
-        constexpr uint32_t from = word_of(0x1p-24f), to = word_of(0x1p24f);
-        constexpr float change = pair_error_of(shortcut) * 0x1p26f;
-        int i = 0;
+    int i = 0;
 #ifdef __AVX512F__
-        if constexpr (shortcut == Shortcut::reciprocal_root) {
-            __m512i any_open = _mm512_setzero_si512(), all_greatest = _mm512_setzero_si512();
-            for (; i + 16 <= n; i += 16) {
-                const __m512 base = _mm512_loadu_ps(x + i);
-                const auto power = pair_power_of<shortcut>(base);
-                const __m512 end = fused(power.low, _mm512_set1_ps(1 - change), power.high);
-                const __m512 other_end = fused(power.low, _mm512_set1_ps(1 + change), power.high);
-                any_open |= _mm512_castps_si512(end) ^ _mm512_castps_si512(other_end);
-                const __m512i past_from = _mm512_sub_epi32(_mm512_castps_si512(base), _mm512_set1_epi32(from));
-                all_greatest = _mm512_max_epu32(all_greatest, past_from);
-                _mm512_storeu_ps(powers + i, end);
-            }
-            open = static_cast<uint32_t>(_mm512_reduce_or_epi32(any_open));
-            greatest = _mm512_reduce_max_epu32(all_greatest);
+    if constexpr (shortcut == Shortcut::reciprocal_root) {
+        __m512i any_open = _mm512_setzero_si512(), all_greatest = _mm512_setzero_si512();
+        for (; i + 16 <= n; i += 16) {
+            const __m512 base = _mm512_loadu_ps(x + i);
+            const auto power = pair_power_of<shortcut>(base);
+            const __m512 end = fused(power.low, _mm512_set1_ps(1 - change), power.high);
+            const __m512 other_end = fused(power.low, _mm512_set1_ps(1 + change), power.high);
+            any_open |= _mm512_castps_si512(end) ^ _mm512_castps_si512(other_end);
+            const __m512i past_from = _mm512_sub_epi32(_mm512_castps_si512(base), _mm512_set1_epi32(from));
+            all_greatest = _mm512_max_epu32(all_greatest, past_from);
+            _mm512_storeu_ps(powers + i, end);
         }
+        open = static_cast<uint32_t>(_mm512_reduce_or_epi32(any_open));
+        greatest = _mm512_reduce_max_epu32(all_greatest);
+    }
 #endif
-        for (; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            const auto power = pair_power_of<shortcut>(x[i]);
-            float end = fused(power.low, 1 - change, power.high);
-            open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
-            greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
-            powers[i] = end;
+    for (; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        const auto power = pair_power_of<shortcut>(x[i]);
+        float end = fused(power.low, 1 - change, power.high);
+        open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
+        greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
+        powers[i] = end;
+    }
+    return greatest <= to - from && open == 0;
+}
+
+// By doubles, for a tile of bases greater than zero, or of any sign where the formula takes that. Returns whether these are
+// all, and all are decided.
+template <Shortcut shortcut>
+static bool fill_by_doubles(const float* __restrict x, float* __restrict powers, int n) {
+    alignas(64) double doubles[tile_size];
+    uint32_t carries = 0, open = 0;
+    for (int i = 0; i < n; ++i) doubles[i] = power_of<shortcut>(x[i]);  // vector loop: scalar
+    for (int i = 0; i < n; ++i) {                                       // vector loop: scalar
+        const uint32_t magnitude = magnitude_of<shortcut>(word_of(x[i]));
+        carries |= (magnitude + 0x00800000) | (magnitude - 1);
+        powers[i] = static_cast<float>(doubles[i]);
+        open |= word_of(powers[i]) ^ word_of(static_cast<float>(doubles[i] * (1 + 2 * shortcut_error)));
+    }
+    return carries >> 31 == 0 && open == 0;
+}
+
+// What a part of a block holds, and whether all of it is decided.
+struct Part {
+    bool decided, special, far;  // far: beyond the pairs' range
+};
+
+// All bases of a tile, by pairs, for which those beyond their range are undecided, or by doubles.
+template <Shortcut shortcut, bool by_pairs>
+[[gnu::noinline]] static Part fill_with_specials(const float* __restrict x, float* __restrict powers, int n,
+                                                 const PowOptions& options) {
+    constexpr float change = pair_error_of(shortcut) * 0x1p26f, infinity = __builtin_inff();
+    constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
+    const float only_negative = only_negative_base<float>(options);
+    uint32_t any_open = 0, any_special = 0, any_far = 0;
+    alignas(64) double doubles[tile_size];
+    if constexpr (!by_pairs)
+        for (int i = 0; i < n; ++i) doubles[i] = power_of_any<shortcut>(absolute(x[i]));  // vector loop
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 scalar
+        const float base = absolute(x[i]);
+        float end, other_end;
+        if constexpr (by_pairs) {
+            const auto power = pair_power_of<shortcut>(base);
+            end = fused(power.low, 1 - change, power.high);
+            other_end = fused(power.low, 1 + change, power.high);
+        } else {
+            end = static_cast<float>(doubles[i]);
+            other_end = static_cast<float>(doubles[i] * (1 + 2 * shortcut_error));
         }
-        return greatest <= to - from && open == 0;
+        const uint32_t bits = word_of(base);
+        const uint32_t plain = all_bits_if<uint32_t>(base > 0) & all_bits_if<uint32_t>(base < infinity);
+        const uint32_t far = ((to - bits) | (bits - from)) >> 31 & plain;
+        uint32_t open = word_of(end) ^ word_of(other_end);
+        if constexpr (by_pairs) open |= far;
+        any_open |= open & plain;
+        any_special |= ~plain;
+        any_far |= far;
+        float special = base;
+        if constexpr (is_reciprocal(shortcut)) special = base == 0 ? infinity : 0;
+        uint32_t power = (word_of(end) & plain) | (word_of(special) & ~plain);
+        if constexpr (keeps_sign(shortcut)) power |= word_of(x[i]) & 0x80000000;
+        powers[i] = with_nan<shortcut>(__builtin_bit_cast(float, power), x[i], only_negative);
+        if constexpr (!takes_any_sign(shortcut)) any_special |= word_of(x[i]) >> 31;
+    }
+    return {any_open == 0, any_special != 0, any_far != 0};
+}
+
+// Powers of float32. Returns whether all are decided.
+template <Shortcut shortcut>
+static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers, int n, const PowOptions& options) {
+    if constexpr (is_exact(shortcut)) {
+        return fill_by_operation<shortcut>(x, powers, n, options);
+    } else {
+        Part before = {true, false, false};
+        for (int i = 0; i < n; i += tile_size) {
+            const int count = n - i < tile_size ? n - i : tile_size;
+            if constexpr (has_pairs_of_floats) {
+                if (!before.special && !before.far && fill_by_pairs<shortcut>(x + i, powers + i, count)) continue;
+                if (!before.far) {
+                    before = fill_with_specials<shortcut, true>(x + i, powers + i, count, options);
+                    if (before.decided) continue;
+                }
+            } else {
+                if (!before.special && fill_by_doubles<shortcut>(x + i, powers + i, count)) continue;
+            }
+            before = fill_with_specials<shortcut, false>(x + i, powers + i, count, options);
+            if (!before.decided) return false;
+        }
+        return true;
     }
 }
 

@@ -101,6 +101,19 @@ HALFULP_INLINE Word<X> special_power(X x, Word<X> y_kinds, Word<X> parity, Word<
     return (y_kinds & zero_exponent) != 0 ? one_power : power;
 }
 
+// An exponent's sign, or that it is zero, infinite or NaN, as a number of the bases' type.
+template <typename X, typename Number>
+HALFULP_INLINE X special_exponent(Number y) {
+    if constexpr (sizeof(Number) <= sizeof(X) || std::is_integral_v<Number>) return static_cast<X>(y);
+    else return static_cast<X>(absolute(y) < __builtin_inf() ? (y > 0 ? 1 : y < 0 ? -1 : 0) : y);
+}
+
+// A condition in lanes.
+template <typename Lane>
+HALFULP_INLINE Lane all_bits_if(bool condition) {
+    return condition ? ~Lane{0} : 0;
+}
+
 // What kinds of operands a tile holds.
 struct Contents {
     bool negative;   // a base below zero, or minus zero
@@ -110,18 +123,20 @@ struct Contents {
 
 // Integers that carry into their top bits, and maxima, see all kinds in a few instructions.
 struct DoubleBits {
-    uint64_t any_bit = 0, carries = 0, borrows = 0;
+    uint64_t any_bit = 0, carries = 0, borrows = 0, zeros = 0;
 
     void add(double value) {
         constexpr uint64_t least_normal = uint64_t{1} << 52;
-        uint64_t bits = bits_of(value), magnitude = bits & ~double_sign;
+        uint64_t bits = bits_of(value), magnitude = bits & ~double_sign, below = magnitude - 1;
         any_bit |= bits;
         carries |= magnitude + least_normal;
-        borrows |= magnitude - least_normal;
+        zeros |= below;
+        borrows |= (magnitude - least_normal) & ~below;
     }
     bool negative() const { return any_bit >> 63 != 0; }
     bool not_finite() const { return carries >> 63 != 0; }
-    bool below_normal() const { return borrows >> 63 != 0; }
+    bool zero() const { return zeros >> 63 != 0; }
+    bool subnormal() const { return borrows >> 63 != 0; }
 };
 
 static Contents scan(const double* x, const double* y, int n) {
@@ -130,8 +145,7 @@ static Contents scan(const double* x, const double* y, int n) {
         of_x.add(x[i]);
         of_y.add(y[i]);
     }
-    // A zero among the subnormals is found out where they are handled.
-    return {of_x.negative(), of_x.not_finite() || of_x.below_normal() || of_y.not_finite(), of_x.below_normal()};
+    return {of_x.negative(), of_x.not_finite() || of_x.zero() || of_y.not_finite(), of_x.subnormal()};
 }
 
 // Whether any exponent is infinite or NaN.
@@ -161,14 +175,14 @@ static constexpr uint32_t all_normal = 0x7f800000 - 0x00800000;
 // `special` of the bases only.
 static Contents scan_closely(const float* x, int n) {
     constexpr uint32_t infinity = 0x7f800000;
-    uint32_t any_bit = 0, from_one = 0, below_normal = 0;
+    uint32_t any_bit = 0, from_one = 0, subnormal = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
         uint32_t bits = word_of(x[i]), magnitude = bits & 0x7fffffff;
         any_bit |= bits;
         from_one = greater(from_one, magnitude - 1);
-        below_normal |= above_least_normal(absolute(x[i]));
+        subnormal |= above_least_normal(absolute(x[i])) & ~(magnitude - 1);
     }
-    return {any_bit >> 31 != 0, from_one >= infinity - 1, below_normal >> 31 != 0};
+    return {any_bit >> 31 != 0, from_one >= infinity - 1, subnormal >> 31 != 0};
 }
 
 static Contents scan(const float* x, int n) {
@@ -177,27 +191,42 @@ static Contents scan(const float* x, int n) {
     return most < all_normal ? Contents{} : scan_closely(x, n);
 }
 
-// Signs, then the special values, for magnitudes in lanes as wide as the bases.
+// Signs and special values (see special_power), for magnitudes in lanes as wide as the bases.
 template <Element type, typename X, typename Y>
 static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
     using Lane = Word<X>;
     if (!contents.negative && !contents.special) return;
-    alignas(64) Lane parities[tile_size], kinds[tile_size];
+    alignas(64) Lane parities[tile_size];
+    alignas(64) X exponents[tile_size];
     for (int i = 0; i < n; ++i) parities[i] = static_cast<Lane>(y.parity(i));  // vector loop
-    // vector loop: avx512 avx2 neon(most) scalar(most)
-    for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
-    if (!contents.special) return;
+    if (!contents.special) {
+        // vector loop: avx512 avx2 neon(most) scalar(most)
+        for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
+        return;
+    }
     const Lane zero = encode<type>(0), one = encode<type>(1), infinity = encode<type>(__builtin_inf());
-    const Lane nan = row(type).nan, domain_error = options.domain_error;
+    const Lane nan = row(type).nan;
     // vector loop: avx512 avx2 neon
-    for (int i = 0; i < n; ++i) kinds[i] = static_cast<Lane>(y.kinds(i));
+    for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
+    // The product has the sign that log2 |x| has times y, and is NaN where x or y is, or where the power is 1.
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) {
-        Lane power = special_power(x[i], kinds[i], parities[i], domain_error);
-        Lane magnitude = power == infinite_power ? infinity : power == one_power ? one : zero;
-        Lane encoding = with_sign<type>(magnitude, word_of(x[i]), parities[i] & odd);
-        encoding = power == nan_power ? nan : encoding;
-        lanes[i] = is_special(x[i], kinds[i]) ? encoding : lanes[i];
+        const X base = absolute(x[i]), exponent = exponents[i], product = (base - 1) * exponent;
+        const Lane is_infinite = all_bits_if<Lane>(absolute(exponent) == X(__builtin_inf()));
+        const Lane is_one = all_bits_if<Lane>(x[i] == 1) | all_bits_if<Lane>(exponent == 0) |
+                            (all_bits_if<Lane>(base == 1) & is_infinite);
+        const Lane is_number = all_bits_if<Lane>(base > 0) & all_bits_if<Lane>(base < X(__builtin_inf())) &
+                               all_bits_if<Lane>(exponent == exponent) & ~is_infinite;
+        Lane power = product > 0 ? infinity : zero;
+        power = product == product ? power : nan;
+        power = (one & is_one) | (power & ~is_one);
+        const Lane magnitude = (lanes[i] & is_number) | (power & ~is_number);
+        lanes[i] = with_sign<type>(magnitude, word_of(x[i]), parities[i] & (odd | is_number));
+    }
+    if (!options.domain_error) return;
+    for (int i = 0; i < n; ++i) {
+        const bool outside = (parities[i] | y.kinds(i)) & 2;
+        if (outside && x[i] < 0) lanes[i] = nan;
     }
 }
 

@@ -27,6 +27,10 @@ struct Exponents {
     double low(int) const { return 0; }
     Word<Number> parity(int i) const { return parity_of(highs[i]); }
     Word<Number> kinds(int i) const { return kinds_of(highs[i]); }
+    template <typename X>
+    X special(int i) const {
+        return special_exponent<X>(highs[i]);
+    }
     Dyadic dyadic(int i) const { return dyadic_of(high(i)); }
     Exponents from(int i) const { return {highs + i}; }
 };
@@ -40,6 +44,10 @@ struct PairExponents {
     double low(int i) const { return lows[i]; }
     uint64_t parity(int i) const { return parity_of(highs[i]) ^ parity_of(lows[i]); }
     uint64_t kinds(int i) const { return kinds_of(highs[i]); }
+    template <typename X>
+    X special(int i) const {
+        return highs[i];
+    }
     Dyadic dyadic(int i) const {
         if (lows[i] == 0) return dyadic_of(highs[i]);
         __int128 sum = static_cast<__int128>(highs[i]) + static_cast<__int128>(lows[i]);
@@ -214,6 +222,7 @@ struct DoubleLanes {
         const bool all_normal = t.fill<false>(x, y, n, [&] { ahead.ask(1); });
         if (!all_normal) contents = scan(x, y.highs, n);
         if (contents.subnormal) return fill_slowly(x, y, n);
+        if (contents.special) replace_specials(x, y, t, n);
         ahead.ask(2);
         uint64_t any = 0, any_far = 0;
         const auto finish = [&](int i, const PairPower& power) {
@@ -225,7 +234,16 @@ struct DoubleLanes {
         };
         t.raise(n, finish, [&] { ahead.ask(3); });
         if (any_far >> 63 == 0) return any != 0;
-        if (all_normal) contents = scan(x, y.highs, n);  // not all exponents need be finite
+        if (all_normal) {  // not all exponents need be finite
+            contents = scan(x, y.highs, n);
+            if (contents.special) replace_specials(x, y, t, n);
+            any = any_far = 0;
+            for (int i = 0; i < n; ++i) {  // vector loop
+                any |= flags[i];
+                any_far |= beyond(t.high[i]);
+            }
+            if (any_far >> 63 == 0) return any != 0;
+        }
         fill_far(t, n);
         return true;
     }
@@ -233,6 +251,20 @@ struct DoubleLanes {
 private:
     // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
     static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(absolute(t)); }
+
+    // Makes the logarithms that mean nothing zero: these powers are decided, and not far.
+    template <typename Y>
+    void replace_specials(const double* x, Y y, PairLogarithms& t, int n) {
+        constexpr double infinity = __builtin_inf();
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+            const double base = absolute(x[i]);
+            const uint64_t is_number = all_bits_if<uint64_t>(base > 0) & all_bits_if<uint64_t>(base < infinity) &
+                                       all_bits_if<uint64_t>(absolute(y.high(i)) < infinity);
+            t.high[i] = double_of(bits_of(t.high[i]) & is_number);
+            t.low[i] = double_of(bits_of(t.low[i]) & is_number);
+            flags[i] &= is_number;
+        }
+    }
 
     // With subnormal bases.
     template <typename Y>

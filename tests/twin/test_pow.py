@@ -118,6 +118,68 @@ def test_small_integral_exponents(x_name, y_name, most, seed):
     assert_same_bits(parts, in_place, reference.pow, seed)
 
 
+def random_words(width: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of so many bits, of all sizes, with all numbers of zeros at their end."""
+    words = rng.integers(0, 1 << width, count, np.uint64, endpoint=width < 64) & np.uint64((1 << width) - 1)
+    zeros = rng.integers(0, width, count).astype(np.uint64)
+    return np.where(rng.random(count) < 0.5, words >> zeros, words >> zeros << zeros)
+
+
+def as_integers(words: np.ndarray, name: str) -> np.ndarray:
+    """The numbers modulo the type's."""
+    row = TYPES[name]
+    storage = np.dtype(f"u{row.dtype.itemsize}")
+    return (words & np.uint64((1 << row.bits) - 1)).astype(storage).view(row.dtype)
+
+
+ALL_INTEGERS = [name for name, row in TYPES.items() if row.kind != "float"]
+
+
+@pytest.mark.parametrize("y_name", ALL_INTEGERS)
+@pytest.mark.parametrize("x_name", ALL_INTEGERS)
+def test_huge_integral_exponents(x_name, y_name, seed):
+    """By a series, of bases one of whose neighbours is divisible by any power of two."""
+    rng = generator(seed, x_name, y_name)
+    width = TYPES[y_name].bits - (TYPES[y_name].kind == "int")
+    x = as_integers(
+        random_words(TYPES[x_name].bits, 3000, rng) + rng.integers(-1, 2, 3000).astype(np.uint64), x_name
+    )
+    y = random_words(width, 3000, rng)
+    edges = np.array([max(0, (1 << k) + d) for k in range(width) for d in (-1, 0, 1)] * 8, np.uint64)
+    parts = [
+        Part("all sizes", x, as_integers(y, y_name)),
+        Part("one size after the other", x, as_integers(np.sort(y), y_name)),
+        Part("powers of two", x[: edges.size], as_integers(np.sort(edges), y_name)),
+    ]
+    assert_same_bits(parts, hu.pow, reference.pow, seed)
+
+
+@pytest.mark.parametrize("y_name", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("x_name", ALL_INTEGERS)
+def test_integers_truncated(x_name, y_name, seed):
+    """Powers of all sizes, at the top of the range, and next to integers; bases beyond 2^53; roots that are integers."""
+    rng = generator(seed, x_name, y_name)
+    row = TYPES[x_name]
+    most = row.bits - (row.kind == "int")
+    x = np.exp2(rng.uniform(1, most - 0.01, 1500)).astype(np.uint64)
+    if most > 53:
+        x[:500] = rng.integers(1 << 53, 1 << most, 500, np.uint64)
+    log2_x = np.log2(x.astype(float))
+    parts = []
+    for name, least, greatest in (("all", 0, most), ("high", most - 1.5, most + 0.1), ("highest", most - 0.002, most)):
+        logs = rng.uniform(least, greatest, x.size)
+        near = np.log2(np.maximum(1, np.rint(np.exp2(np.minimum(logs, 50)))))
+        logs = np.where((logs < 50) & (rng.random(x.size) < 0.5), near, logs)
+        parts.append(Part(name, as_integers(x, x_name), (logs / log2_x).astype(TYPES[y_name].dtype)))
+    root = rng.integers(2, 1 << max(2, most // 2), 1500, np.uint64)
+    for power, exponents in ((2, [0.5, 1.5, 2.5]), (3, [1 / 3, 2 / 3]), (4, [0.25, 0.75, 1.25])):
+        near = root ** np.uint64(power) + rng.integers(-1, 2, root.size).astype(np.uint64)
+        y = rng.choice(exponents, root.size).astype(TYPES[y_name].dtype)
+        parts.append(Part(f"roots of order {power}", as_integers(near, x_name), y))
+    parts += [Part(f"-{p.name}", as_integers(-p.x.astype(np.int64).view(np.uint64), x_name), p.y) for p in parts]
+    assert_same_bits(parts, hu.pow, reference.pow, seed)
+
+
 # Those that the kernels have a formula for.
 FORMULAS = [2, 0.5, -1, 3, 4, -2, -0.5, 1.5]
 
@@ -145,6 +207,46 @@ def test_constant_exponent_with_a_formula(x_name, exponent, seed):
     }
     parts = [Part(name, kind, np.full(len(kind), exponent, dtype)) for name, kind in kinds.items()]
     assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), reference.pow, seed)
+
+
+@pytest.mark.parametrize("exponent", FORMULAS)
+@pytest.mark.parametrize("x_name", ["float64", "float32", "float16", "bfloat16"])
+def test_special_bases_among_others(x_name, exponent, seed):
+    """A formula changes its way where a block begins to hold special bases, and back where it has none any more."""
+    rng = generator(seed, x_name, str(exponent))
+    dtype = TYPES[x_name].dtype
+    ordinary = rng.uniform(0.01, 10, 2300).astype(dtype)
+    parts = []
+    for special in specials(x_name):
+        for share in (1, 0.5, 1 / 2048):
+            x = ordinary.copy()
+            x[rng.permutation(x.size)[: max(1, int(share * x.size))]] = special
+            parts.append(Part(f"{share} of {special}", x, np.full(x.shape, exponent, dtype)))
+    mixed = rng.choice(specials(x_name), 2300)
+    parts.append(Part("specials only", mixed, np.full(mixed.shape, exponent, dtype)))
+    assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), reference.pow, seed)
+
+    def in_place(x, _):
+        x = x.copy()
+        return hu.pow(x, dtype.type(exponent), out=x)
+
+    assert_same_bits(parts, in_place, reference.pow, seed)
+
+
+@pytest.mark.parametrize("exponent", FORMULAS)
+@pytest.mark.parametrize("x_name", ["float64", "float32", "float16", "bfloat16"])
+def test_one_special_base_at_every_place(x_name, exponent, seed):
+    rng = generator(seed, x_name, str(exponent))
+    dtype = TYPES[x_name].dtype
+    y = dtype.type(exponent)
+    x = rng.uniform(0.01, 10, 280).astype(dtype)
+    expected = bits(reference.pow(x, np.full(x.shape, y)))
+    for special in np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.5]).astype(dtype):
+        power = bits(reference.pow(np.array([special]), np.array([y])))[0]
+        for place in range(x.size):
+            some, right = x.copy(), expected.copy()
+            some[place], right[place] = special, power
+            assert np.array_equal(bits(hu.pow(some, y)), right), (special, place, seed)
 
 
 @pytest.mark.parametrize("exponent", [*(n / 2 for n in range(-9, 10)), 0.25, 1 / 3])
