@@ -343,17 +343,8 @@ Tile tile_of(Element type, Element y_type) {
     return tile;
 }
 
-void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
-         bool past_caches) {
-    const Fill formula = options.constant_exponent && !options.scale_bias
-                             ? formula_of(type, exponent_as_double(y_type, y))
-                             : nullptr;
-    alignas(64) unsigned char copy[8 * block_size];
-    if (formula != nullptr) {
-        const int bytes = n * row(type).size;
-        if (x == out) x = std::memcpy(copy, x, static_cast<size_t>(bytes));
-        if (fill_block(formula, x, &options, true, out, n, row(type).size, past_caches)) return;
-    }
+[[gnu::noinline]] void pow_by_tiles(const PowOptions& options, Element type, Element y_type, const void* x,
+                                    const void* y, void* out, int n, bool past_caches) {
     alignas(64) char exponents[8 * tile_size];
     int y_size = row(y_type).size;
     if (options.constant_exponent) {
@@ -382,6 +373,26 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
         x_bytes += tile_size * size;
         y_bytes += tile_size * y_size;
         out_bytes += tile_size * size;
+    }
+}
+
+void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
+         bool past_caches) {
+    const int size = row(type).size;
+    Fill formula = nullptr;
+    if (options.constant_exponent && !options.scale_bias) formula = formula_of(type, exponent_as_double(y_type, y));
+    if (formula == nullptr || (x != out && !fill_block(formula, x, &options, true, out, n, size, past_caches)))
+        return pow_by_tiles(options, type, y_type, x, y, out, n, past_caches);
+    if (x != out) return;
+    // In place, of copies of parts.
+    alignas(64) unsigned char copy[8 * tile_size];
+    const int most = static_cast<int>(sizeof(copy)), bytes = n * size;
+    for (int done = 0, count; done < bytes; done += count) {
+        count = bytes - done < most ? bytes - done : most;
+        char* to = static_cast<char*>(out) + done;
+        std::memcpy(copy, to, static_cast<size_t>(count));
+        if (!formula(copy, &options, to, count / size))
+            pow_by_tiles(options, type, y_type, copy, y, to, count / size, false);
     }
 }
 

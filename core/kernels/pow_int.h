@@ -202,8 +202,8 @@ HALFULP_INLINE uint64_t floor_of_power(double high, double low, int64_t k) {
 
 // Operands whose powers are undecided, one after the other, and where they belong.
 struct OpenPowers {
-    alignas(64) double x[tile_size], x_rest[tile_size], y[tile_size], y_low[tile_size];
-    int lane[tile_size];
+    alignas(64) double x[triple_tile], x_rest[triple_tile], y[triple_tile], y_low[triple_tile];
+    int lane[triple_tile];
     int count = 0;
 
     void put(const Operand& base, const Operand& exponent, int i) {
@@ -216,8 +216,8 @@ struct OpenPowers {
     PairExponents exponents() const { return {y, y_low}; }
 };
 
-// The powers of the lanes listed, of bases and exponents that operands(i) yields as a pair: what is known early, then by
-// the pair phase and the triple phase in vectors, and what these leave undecided by pow_exact.h.
+// The powers of the lanes listed, at most triple_tile, of bases and exponents that operands(i) yields as a pair: what is
+// known early, then by the pair phase and the triple phase in vectors, and what these leave undecided by pow_exact.h.
 //
 // A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 to
 // within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
@@ -225,11 +225,11 @@ struct OpenPowers {
 // b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of it. (Powers above 2^65 saturate, and
 // so does what the pair phase makes of t = 1000.)
 template <typename Operands>
-static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool domain_error, uint64_t* out,
-                            const int* listed, int count) {
+[[gnu::noinline]] static void pow_trunc_some(const IntegerRange& range, Operands operands, bool domain_error,
+                                             uint64_t* out, const int* listed, int count) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0, error_of_triples = 0x1p-95;
-    alignas(64) double high[tile_size], low[tile_size], error[tile_size];
-    alignas(64) uint64_t k[tile_size];
+    alignas(64) double high[triple_tile], low[triple_tile], error[triple_tile];
+    alignas(64) uint64_t k[triple_tile];
     OpenPowers first, rest;
     for (int j = 0; j < count; ++j) {
         const int i = listed[j];
@@ -237,15 +237,17 @@ static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool d
         if (!pow_trunc_early(range, base, exponent, domain_error, out[i])) first.put(base, exponent, i);
     }
     if (first.count == 0) return;
-    // Whether (high + low -+ error) 2^k, normalised, has one integer part.
-    const auto decides = [&](int i, double value, double value_low, double value_error, uint64_t scale) {
+    const auto saturated = [&](int i, uint64_t magnitude) {
         const auto [base, exponent] = operands(i);
-        const bool negative = base.negative() && exponent.parity == odd;
-        const auto end = [&](double part) {
-            return range.saturate(negative, floor_of_power(value, part, static_cast<int64_t>(scale)));
-        };
-        out[i] = end(value_low - value_error);
-        return out[i] == end(value_low + value_error);
+        return range.saturate(base.negative() && exponent.parity == odd, magnitude);
+    };
+    // Whether (high[j] + low[j] -+ error[j]) 2^k[j] have one integer part, which then is the power of lane i.
+    const auto decides = [&](int j, int i) {
+        const auto scale = static_cast<int64_t>(k[j]);
+        const uint64_t least = floor_of_power(high[j], low[j] - error[j], scale);
+        const uint64_t greatest = floor_of_power(high[j], low[j] + error[j], scale);
+        out[i] = saturated(i, least);
+        return least == greatest || out[i] == saturated(i, greatest);
     };
 
     PairLogarithms t;
@@ -254,40 +256,51 @@ static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool d
         t.low[j] = limited(multiply_add(first.y[j] * reciprocal_ln2, first.x_rest[j], t.low[j]), 0x1p-40);
         t.high[j] = limited(t.high[j], 1000);
     }
-    const auto finish = [&](int j, const PairPower& power) {
+    const auto from_pair = [&](int j, const PairPower& power) {
         const DoubleDouble value = fast_two_sum(power.value.high, power.value.low);
         high[j] = value.high;
         low[j] = value.low;
         error[j] = power.error;
         k[j] = power.k;
     };
-    t.raise(first.count, finish, [] {});
+    t.raise(first.count, from_pair, [] {});
     for (int j = 0; j < first.count; ++j) {
         const int i = first.lane[j];
-        if (decides(i, high[j], low[j], error[j], k[j])) continue;
+        if (decides(j, i)) continue;
         const auto [base, exponent] = operands(i);
         rest.put(base, exponent, i);
     }
     if (rest.count == 0) return;
 
-    Triples logarithm, power;
-    triple_powers(rest.x, rest.exponents(), logarithm, power, rest.count);
+    const auto from_triple = [&](int j, double, const TriplePower& power) {
+        const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
+        const DoubleDouble value = fast_two_sum(power.value.a, more);
+        high[j] = value.high;
+        low[j] = value.low;
+        error[j] = error_of_triples;
+        k[j] = power.k;
+    };
+    raise_triples(rest.x, rest.exponents(), rest.count, from_triple);
     for (int j = 0; j < rest.count; ++j) {
         const int i = rest.lane[j];
-        const double more = multiply_add(power.a[j], rest.y[j] * rest.x_rest[j], power.b[j]);
-        const DoubleDouble value = fast_two_sum(power.a[j], more);
-        if (decides(i, value.high, value.low, error_of_triples, whole_of(logarithm.a[j]))) continue;
+        if (decides(j, i)) continue;
         const auto [base, exponent] = operands(i);
-        const bool negative = base.negative() && exponent.parity == odd;
-        out[i] = range.saturate(negative, pow_floor(base.magnitude, exponent.negative(), exponent.magnitude));
+        out[i] = saturated(i, pow_floor(base.magnitude, exponent.negative(), exponent.magnitude));
     }
+}
+
+template <typename Operands>
+static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool domain_error, uint64_t* out,
+                            const int* listed, int count) {
+    for (; count > 0; count -= triple_tile, listed += triple_tile)
+        pow_trunc_some(range, operands, domain_error, out, listed, count < triple_tile ? count : triple_tile);
 }
 
 // x^y for a tile of integers: their magnitudes, of which nothing is left, and with signs the nearest doubles. In vector
 // lanes as far as the fast phase decides; sets flags[i] where it does not. (A base beyond 2^53 is off by 2^-53, and where its power does not
 // saturate, the exponent is below 65/53.)
-static void pow_trunc_tile(const IntegerRange& range, const double* x, uint64_t* magnitudes, const double* y,
-                           uint64_t* out, uint64_t* flags, int n) {
+[[gnu::noinline]] static void pow_trunc_tile(const IntegerRange& range, const double* x, uint64_t* magnitudes,
+                                             const double* y, uint64_t* out, uint64_t* flags, int n) {
     alignas(64) double power[tile_size];
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
     for (int i = 0; i < n; ++i) {  // vector loop
