@@ -10,7 +10,7 @@ from side_by_side import worst
 from side_by_side.line import Line
 from side_by_side.memory import ORDINARY, STREAMING
 from side_by_side.rows import IN_CACHE, ONE, OUT_OF_CACHE, TWO, Setting
-from side_by_side.worker import BESIDE
+from side_by_side.worker import ADDITION, BESIDE
 
 FASTEST, MEMORY, ONE_THREAD, MICROSECOND = "the fastest peer", "memory", "one thread", "a microsecond"
 _FLOAT = ("float32", "float64", "float16", "bfloat16")
@@ -24,8 +24,8 @@ class Bar:
     Attributes:
         what: the rows, in words.
         group, labels: which they are; no labels are all of the group.
-        against: whose time it is divided by: a library's, BESIDE, MEMORY (the faster kind of stores), FASTEST,
-            ONE_THREAD, or a MICROSECOND an element.
+        against: whose time it is divided by: a library's, BESIDE, ADDITION, MEMORY (the faster kind of stores),
+            FASTEST, ONE_THREAD, or a MICROSECOND an element.
         reach: the greatest ratio that meets it; None where there is but an aim.
         aim: what we would like.
         beside: what BESIDE is, in words.
@@ -99,6 +99,7 @@ BARS = (
     Bar("mixed types", "mixed", (), BESIDE, 1.3, 1.1, "our float32 (float64 for a float64 base)"),
     Bar("PRelu", "PRelu", (), MEMORY, 1.3, 1.1),
     Bar("broadcast or transposed operand", "strides", (), BESIDE, 1.2, 1.05, "the same, contiguous"),
+    Bar("operands whose axes lie in opposite orders", "layouts", (), ADDITION, 4.0, None),
     Bar("two threads, not bound by memory", "arrays", _ARRAYS, ONE_THREAD, 1 / 1.8, None, places=_OUT, setting=TWO),
     Bar("16 elements", "calls", ("16 elements", "16 elements into out"), "numpy", 3.0, 1.5, places=_NOWHERE),
     Bar("zeros, ones, NaN, infinities", "worst data", worst.labels(worst.SPECIAL), BESIDE, worst.SPECIAL, None,

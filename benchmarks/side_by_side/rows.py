@@ -54,6 +54,7 @@ class Row:
         peers: whom to ask.
         beside: makes another case, which halfulp computes in the same turns: what the row is held against.
         memory: whether to measure the memory's speed with it.
+        addition: whether to measure NumPy's addition of the operands with it.
     """
 
     group: str
@@ -64,6 +65,7 @@ class Row:
     peers: tuple[str, ...] = PEERS
     beside: Callable[[], Case] | None = None
     memory: bool = False
+    addition: bool = False
 
     def __str__(self) -> str:
         return ", ".join(filter(None, (self.label, self.place)))
@@ -85,12 +87,14 @@ def rows(quick: bool = False) -> list[Row]:
             *_mixed(place, size),
         ]
         found += [*_prelu(place, size), *_strided(place)]
+        found += list(_layouts(place))
     found += list(_constants_16_bit(OUT_OF_CACHE, sizes[OUT_OF_CACHE]))
     return sorted(found, key=lambda row: GROUPS.index(row.group))
 
 
 GROUPS = (
-    "arrays", "instruction sets", "constants", "integers", "mixed", "PRelu", "strides", "worst data", "calls",
+    "arrays", "instruction sets", "constants", "integers", "mixed", "PRelu",
+    "strides", "layouts", "worst data", "calls",
 )  # fmt: skip
 
 
@@ -196,6 +200,26 @@ def _strided(place: str) -> Iterator[Row]:
     yield Row("strides", label, place, broadcast, peers=peers, beside=broadcast_copied)
     label = f"transposed ({side},{side}) ** contiguous"
     yield Row("strides", label, place, transposed, peers=peers, beside=transposed_copied)
+
+
+def _layouts(place: str) -> Iterator[Row]:
+    """Operands whose elements lie in another order than the other's, by many short axes."""
+    shapes = (
+        {"(2,) * 16": (2,) * 16, "(3,) * 10": (3,) * 10}
+        if place == IN_CACHE
+        else {"(2,) * 20": (2,) * 20, "(3,) * 12": (3,) * 12}
+    )
+    for text, shape in shapes.items():
+        for reversed_operand in ("base", "exponent"):
+            make = partial(_reversed_axes, shape, reversed_operand)
+            label = f"{text}, axes of the {reversed_operand} reversed"
+            yield Row("layouts", label, place, make, peers=("numpy", "torch"), addition=True)
+
+
+def _reversed_axes(shape: tuple[int, ...], operand: str) -> Case:
+    size = math.prod(shape)
+    x, y = bases("float32", size).reshape(shape), exponents("float32", size).reshape(shape)
+    return Case("pow", x.T, y) if operand == "base" else Case("pow", x, y.T)
 
 
 def _worst(size: int) -> Iterator[Row]:

@@ -12,15 +12,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from halfulp.benchmark.contest import Contest
 from halfulp.benchmark.peers import prepare, versions
 from side_by_side import memory
 from side_by_side.rows import Row, rows
 
-BESIDE = "beside"
+BESIDE, ADDITION = "beside", "numpy.add"
 BUILD = Path(__file__).parents[2] / "build" / "benchmarks"
 
 
@@ -29,6 +32,8 @@ def contest(row: Row, threads: int, library: Path | None) -> Contest:
     case, others = row.make(), {}
     if row.beside is not None:
         others[BESIDE] = prepare("halfulp", row.beside(), threads).call
+    if row.addition:
+        others[ADDITION] = partial(np.add, case.x, case.y, out=case.output)
     if row.memory and library is not None:
         others |= memory.calls(library, case, threads)
     installed = versions()

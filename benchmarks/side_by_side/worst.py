@@ -146,11 +146,11 @@ def rows() -> Iterator[Worst]:
 
 
 def _shares(name: str) -> Iterator[Worst]:
-    shares = {1.0: "all", 0.5: "half", 1 / 16: "one in 16", 1 / 2048: "one in 2048"}
+    """Yield special bases among ordinary ones: with an array of exponents, and with constants that have a formula."""
+    shares = {1.0: "all", 0.5: "half", 1 / 2048: "one in 2048"}
     values = {"NaN": math.nan, "zero": 0.0, "infinite": math.inf}
     ordinary = {name: partial(power, name, name)}
-    exponents = {2: "2", 0.5: "0.5", 3: "3", -0.5: "-0.5", 1.5: "1.5"} if name == "float32" else {2: "2", 3: "3"}
-    for exponent, text in exponents.items():
+    for exponent, text in {2: "2", 3: "3", 0.5: "0.5"}.items() if name == "float32" else {2: "2"}.items():
         ordinary[text] = partial(constant_power, name, exponent)
     for text, case in ordinary.items():
         for value, special in values.items():
@@ -160,7 +160,13 @@ def _shares(name: str) -> Iterator[Worst]:
 
 
 def _integers() -> Iterator[Worst]:
-    types = [("int64", "int64"), ("int32", "int64"), ("int32", "int32"), ("int8", "int64"), ("uint64", "uint64")]
+    types = [
+        ("int64", "int64"),
+        ("int32", "int64"),
+        ("int32", "int32"),
+        ("int8", "int64"),
+        ("uint64", "uint64"),
+    ]
     for x, y in types:
         for share, words in ((1.0, "all"), (1 / 256, "one in 256")):
             make = partial(_huge, x, y, share)
@@ -181,7 +187,10 @@ def _integers() -> Iterator[Worst]:
         for bounds, text in (((0, 40), "to 2^40"), ((62, 63), "2^62 to 2^63")):
             make = partial(_great_integers, x, bounds)
             yield Worst(
-                f"{x} ** float64, bases beyond 2^53, powers {text}", make, partial(power, x, "float64"), INTEGER
+                f"{x} ** float64, bases beyond 2^53, powers {text}",
+                make,
+                partial(power, x, "float64"),
+                INTEGER,
             )
 
 

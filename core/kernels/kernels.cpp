@@ -236,84 +236,85 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     return formula_of(type, exponent_as_double(y_type, y)) != nullptr;
 }
 
+// Integers with integers as exponents.
+template <Element type, Element y_type>
+void pow_of_integers(const void* x, const void* y, Storage<type>* out, int n, const MemoryAhead& ahead) {
+    using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
+    using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
+    const auto base = [x](int i) { return widen<type>(as<type>(x)[i]); };
+    const auto exponent = [y](int i) { return widen<y_type>(as<y_type>(y)[i]); };
+    if constexpr (sizeof(Storage<type>) == sizeof(Word) && sizeof(Storage<y_type>) == sizeof(Unsigned)) {
+        auto* to = reinterpret_cast<Word*>(out);
+        const bool apart = x != out && y != out;
+        if (apart && pow_wrap_below_16(static_cast<const Word*>(x), static_cast<const Unsigned*>(y), to, n)) return;
+    }
+    alignas(64) Word bases[tile_size], exponents[tile_size], powers[tile_size];
+    Unsigned signs = 0;
+    // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
+    const auto ask = [&](int part) {
+        if constexpr (row(type).size == 8) ahead.ask(part);
+    };
+    ask(0);
+    for (int i = 0; i < n; ++i) bases[i] = static_cast<Word>(base(i));  // vector loop
+    ask(1);
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon scalar(most)
+        auto bits = static_cast<Unsigned>(exponent(i));
+        const Unsigned not_negative = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
+        exponents[i] = reduced_exponent<row(type).bits, Word>(not_negative);
+        signs |= bits;
+    }
+    ask(2);
+    pow_wrap(bases, exponents, powers, n);
+    ask(3);
+    if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
+        for (int i = 0; i < n; ++i) {
+            auto reciprocal = static_cast<Word>(
+                reciprocal_power(IntegerRange::of(row(type)), static_cast<int64_t>(base(i)), (exponent(i) & 1) != 0));
+            powers[i] = exponent(i) < 0 ? reciprocal : powers[i];
+        }
+    }
+    for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
+}
+
+// A tile of integers: the nearest doubles, and the magnitudes. (What depends on one type only is not made again for each
+// pair of them.)
+template <Element type>
+[[gnu::noinline]] void widen_tile(const void* x, double* nearest, uint64_t* magnitudes, int n) {
+    for (int i = 0; i < n; ++i) nearest[i] = static_cast<double>(widen<type>(as<type>(x)[i]));
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon(most) scalar(most)
+        const auto value = widen<type>(as<type>(x)[i]);
+        const auto bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+        magnitudes[i] = value < 0 ? -bits : bits;
+    }
+}
+
+template <Element type>
+[[gnu::noinline]] void decode_tile(const void* x, double* values, int n) {
+    for (int i = 0; i < n; ++i) values[i] = decode<type>(as<type>(x)[i]);
+}
+
+template <Element type>
+[[gnu::noinline]] void narrow_tile(const uint64_t* words, Storage<type>* out, int n) {
+    for (int i = 0; i < n; ++i) out[i] = narrow<type>(words[i]);  // vector loop
+}
+
 template <Element type, Element y_type>
 void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n,
                 const MemoryAhead& ahead) {
-    constexpr IntegerRange range = IntegerRange::of(row(type));
-    using Wide = std::conditional_t<row(type).is_signed, int64_t, uint64_t>;
-    using WideExponent =
-        std::conditional_t<row(y_type).is_float, double, std::conditional_t<row(y_type).is_signed, int64_t, uint64_t>>;
-    const auto base = [x](int i) -> Wide { return widen<type>(as<type>(x)[i]); };
-    const auto exponent = [y](int i) -> WideExponent {
-        if constexpr (row(y_type).is_float) return decode<y_type>(as<y_type>(y)[i]);
-        else return widen<y_type>(as<y_type>(y)[i]);
-    };
-    const auto scaled_operands = [&](int i) {
-        const double scaled_base = __builtin_fma(static_cast<double>(base(i)), options.scale, options.bias);
-        return std::pair(Operand::of(scaled_base), Operand::of(exponent(i)));
-    };
-    const auto operands = [&](int i) { return std::pair(Operand::of(base(i)), Operand::of(exponent(i))); };
-    alignas(64) uint64_t results[tile_size];
-    int listed[listed_size];
-    if (options.scale_bias) {
-        for (int i = 0; i < n; ++i) listed[i] = i;
-        pow_trunc_lanes(range, scaled_operands, options.domain_error, results, listed, n);
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(results[i]);  // vector loop
-        return;
-    }
-    if constexpr (row(y_type).is_float) {
-        alignas(64) double bases[tile_size], exponents[tile_size];
-        alignas(64) uint64_t magnitudes[tile_size], flags[tile_size];
-        uint64_t any_flag = 0;
-        for (int i = 0; i < n; ++i) {
-            bases[i] = static_cast<double>(base(i));
-            exponents[i] = exponent(i);
-        }
-        for (int i = 0; i < n; ++i) {  // vector loop
-            const auto bits = static_cast<uint64_t>(base(i));
-            magnitudes[i] = row(type).is_signed && bits >> 63 != 0 ? -bits : bits;
-        }
-        pow_trunc_tile(range, bases, magnitudes, exponents, results, flags, n);
-        for (int i = 0; i < n; ++i) any_flag |= flags[i];  // vector loop
-        if (any_flag != 0)
-            pow_trunc_lanes(range, operands, options.domain_error, results, listed, list_lanes(flags, n, listed));
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(results[i]);  // vector loop
-    }
-    if constexpr (!row(y_type).is_float) {
-        using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
-        using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
-        if constexpr (sizeof(Storage<type>) == sizeof(Word) && sizeof(Storage<y_type>) == sizeof(Unsigned)) {
-            auto* to = reinterpret_cast<Word*>(out);
-            const bool apart = x != out && y != out;
-            if (apart && pow_wrap_below_16(static_cast<const Word*>(x), static_cast<const Unsigned*>(y), to, n)) return;
-        }
-        alignas(64) Word bases[tile_size], exponents[tile_size], powers[tile_size];
-        Unsigned signs = 0;
-        // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
-        const auto ask = [&](int part) {
-            if constexpr (row(type).size == 8) ahead.ask(part);
-        };
-        ask(0);
-        for (int i = 0; i < n; ++i) bases[i] = static_cast<Word>(base(i));  // vector loop
-        ask(1);
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon scalar(most)
-            auto bits = static_cast<Unsigned>(exponent(i));
-            const Unsigned not_negative = row(y_type).is_signed && bits >> (8 * sizeof(bits) - 1) != 0 ? 0 : bits;
-            exponents[i] = reduced_exponent<row(type).bits, Word>(not_negative);
-            signs |= bits;
-        }
-        ask(2);
-        pow_wrap(bases, exponents, powers, n);
-        ask(3);
-        if (row(y_type).is_signed && signs >> (8 * sizeof(signs) - 1) != 0) {
-            for (int i = 0; i < n; ++i) {
-                auto reciprocal =
-                    static_cast<Word>(reciprocal_power(range, static_cast<int64_t>(base(i)), (exponent(i) & 1) != 0));
-                powers[i] = exponent(i) < 0 ? reciprocal : powers[i];
-            }
-        }
-        for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
-    }
+    constexpr bool integers = !row(y_type).is_float;
+    if constexpr (integers)
+        if (!options.scale_bias) return pow_of_integers<type, y_type>(x, y, out, n, ahead);
+    alignas(64) double bases[tile_size], exponents[tile_size];
+    alignas(64) uint64_t base_magnitudes[tile_size], exponent_magnitudes[integers ? tile_size : 1], results[tile_size];
+    widen_tile<type>(x, bases, base_magnitudes, n);
+    if constexpr (integers) widen_tile<y_type>(y, exponents, exponent_magnitudes, n);
+    else decode_tile<y_type>(y, exponents, n);
+    if (options.scale_bias)
+        for (int i = 0; i < n; ++i) bases[i] = __builtin_fma(bases[i], options.scale, options.bias);
+    const Operands of_x = {bases, options.scale_bias ? nullptr : base_magnitudes};
+    const Operands of_y = {exponents, integers ? exponent_magnitudes : nullptr};
+    pow_trunc_tile(IntegerRange::of(row(type)), of_x, of_y, options.domain_error, results, n);
+    narrow_tile<type>(results, out, n);
 }
 
 // A tile of powers.
@@ -376,24 +377,26 @@ Tile tile_of(Element type, Element y_type) {
     }
 }
 
+// By a formula, in place: of copies of parts.
+[[gnu::noinline]] void pow_in_place(Fill formula, const PowOptions& options, Element type, Element y_type,
+                                    const void* y, void* out, int n) {
+    alignas(64) unsigned char copy[8 * tile_size];
+    const int size = row(type).size, most = static_cast<int>(sizeof(copy)) / size;
+    for (int done = 0, count; done < n; done += count) {
+        count = n - done < most ? n - done : most;
+        char* to = static_cast<char*>(out) + done * size;
+        std::memcpy(copy, to, static_cast<size_t>(count) * static_cast<size_t>(size));
+        if (!formula(copy, &options, to, count)) pow_by_tiles(options, type, y_type, copy, y, to, count, false);
+    }
+}
+
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
          bool past_caches) {
-    const int size = row(type).size;
     Fill formula = nullptr;
     if (options.constant_exponent && !options.scale_bias) formula = formula_of(type, exponent_as_double(y_type, y));
-    if (formula == nullptr || (x != out && !fill_block(formula, x, &options, true, out, n, size, past_caches)))
-        return pow_by_tiles(options, type, y_type, x, y, out, n, past_caches);
-    if (x != out) return;
-    // In place, of copies of parts.
-    alignas(64) unsigned char copy[8 * tile_size];
-    const int most = static_cast<int>(sizeof(copy)), bytes = n * size;
-    for (int done = 0, count; done < bytes; done += count) {
-        count = bytes - done < most ? bytes - done : most;
-        char* to = static_cast<char*>(out) + done;
-        std::memcpy(copy, to, static_cast<size_t>(count));
-        if (!formula(copy, &options, to, count / size))
-            pow_by_tiles(options, type, y_type, copy, y, to, count / size, false);
-    }
+    if (formula != nullptr && x == out) return pow_in_place(formula, options, type, y_type, y, out, n);
+    if (formula == nullptr || !fill_block(formula, x, &options, true, out, n, row(type).size, past_caches))
+        pow_by_tiles(options, type, y_type, x, y, out, n, past_caches);
 }
 
 template <Element type, bool one_slope>

@@ -58,7 +58,7 @@ HALFULP_INLINE Word binomial_series(Word u, Word b) {
 // out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents: few of
 // a long chain's rounds would be under way at a time.
 template <typename Word>
-static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
+[[gnu::noinline]] static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
     constexpr int bits = 8 * sizeof(Word), j = 8;
     Word all = 0;
     for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
@@ -105,7 +105,8 @@ HALFULP_INLINE Word reduced_exponent(Exponent y) {
 // The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from beyond
 // the caches it takes half the time that passes over copies do).
 template <typename Word, typename Exponent>
-static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y, Word* __restrict out, int n) {
+[[gnu::noinline]] static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y,
+                                                Word* __restrict out, int n) {
     Exponent all = 0;
     for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
     if (all >= 16) return false;              // as one below zero is, which has its top bit set
@@ -141,20 +142,27 @@ struct Operand {
     static Operand of(double value) {
         return {value + 0.0, 0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
     }
-    template <std::integral Integer>
-    static Operand of(Integer value) {
-        const uint64_t bits = static_cast<uint64_t>(value);
-        const double nearest = static_cast<double>(value);
-        const uint64_t magnitude = value < 0 ? -bits : bits;
-        double rest = 0;
-        if (magnitude >> 53 != 0)
-            rest = static_cast<double>(
-                static_cast<int64_t>(static_cast<__int128>(value) - static_cast<__int128>(nearest)));
-        return {nearest, rest, dyadic_of_integer(magnitude), static_cast<uint32_t>(bits & 1)};
+    // An integer of this magnitude, to which `nearest` is the nearest double.
+    static Operand of(double nearest, uint64_t magnitude) {
+        const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(absolute(nearest));
+        const double rest = static_cast<double>(static_cast<int64_t>(lacking));
+        return {nearest, nearest < 0 ? -rest : rest, dyadic_of_integer(magnitude),
+                static_cast<uint32_t>(magnitude & 1)};
     }
 
     bool negative() const { return nearest < 0; }
     bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
+};
+
+// A tile's bases or exponents: the nearest doubles, and magnitudes where these are integers.
+struct Operands {
+    const double* nearest;
+    const uint64_t* magnitudes;  // or null
+
+    bool are_integers() const { return magnitudes != nullptr; }
+    Operand operator[](int i) const {
+        return are_integers() ? Operand::of(nearest[i], magnitudes[i]) : Operand::of(nearest[i]);
+    }
 };
 
 // What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
@@ -216,91 +224,94 @@ struct OpenPowers {
     PairExponents exponents() const { return {y, y_low}; }
 };
 
-// The powers of the lanes listed, at most triple_tile, of bases and exponents that operands(i) yields as a pair: what is
-// known early, then by the pair phase and the triple phase in vectors, and what these leave undecided by pow_exact.h.
+// Powers (high + low) 2^k, to within error 2^k.
+struct PowersWithin {
+    alignas(64) double high[triple_tile], low[triple_tile], error[triple_tile];
+    alignas(64) uint64_t k[triple_tile];
+
+    void put(int j, double power, double more, double at_most, uint64_t exponent) {
+        const DoubleDouble value = fast_two_sum(power, more);
+        high[j] = value.high;
+        low[j] = value.low;
+        error[j] = at_most;
+        k[j] = exponent;
+    }
+    // The integer part, at most 2^64 - 1, where the error is `times` what it may be at most.
+    uint64_t floor(int j, double times) const {
+        return floor_of_power(high[j], low[j] + times * error[j], static_cast<int64_t>(k[j]));
+    }
+};
+
+// By the pair phase; see pow_trunc.
+[[gnu::noinline]] static void raise_pairs(const OpenPowers& open, PowersWithin& powers) {
+    constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
+    PairLogarithms t;
+    t.fill<false>(open.x, open.exponents(), open.count, [] {});
+    for (int j = 0; j < open.count; ++j) {  // vector loop
+        t.low[j] = limited(multiply_add(open.y[j] * reciprocal_ln2, open.x_rest[j], t.low[j]), 0x1p-40);
+        t.high[j] = limited(t.high[j], 1000);
+    }
+    const auto finish = [&](int j, const PairPower& power) {
+        powers.put(j, power.value.high, power.value.low, power.error, power.k);
+    };
+    t.raise(open.count, finish, [] {});
+}
+
+// out[i] = x[i]^y[i] for the i listed, at most triple_tile: what is known early, then by the pair phase and the triple phase
+// in vectors, and what these leave undecided by pow_exact.h.
 //
 // A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 to
 // within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
 // the low part of t stays below 2^-42. None of that shows beside the pair phase's error. The triple phase has the power
 // b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of it. (Powers above 2^65 saturate, and
 // so does what the pair phase makes of t = 1000.)
-template <typename Operands>
-[[gnu::noinline]] static void pow_trunc_some(const IntegerRange& range, Operands operands, bool domain_error,
-                                             uint64_t* out, const int* listed, int count) {
-    constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0, error_of_triples = 0x1p-95;
-    alignas(64) double high[triple_tile], low[triple_tile], error[triple_tile];
-    alignas(64) uint64_t k[triple_tile];
+[[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
+                                        bool domain_error, uint64_t* out, const int* listed, int count) {
+    constexpr double error_of_triples = 0x1p-95;
     OpenPowers first, rest;
+    PowersWithin powers;
     for (int j = 0; j < count; ++j) {
         const int i = listed[j];
-        const auto [base, exponent] = operands(i);
+        const Operand base = x[i], exponent = y[i];
         if (!pow_trunc_early(range, base, exponent, domain_error, out[i])) first.put(base, exponent, i);
     }
     if (first.count == 0) return;
     const auto saturated = [&](int i, uint64_t magnitude) {
-        const auto [base, exponent] = operands(i);
-        return range.saturate(base.negative() && exponent.parity == odd, magnitude);
+        return range.saturate(x.nearest[i] < 0 && y[i].parity == odd, magnitude);
     };
-    // Whether (high[j] + low[j] -+ error[j]) 2^k[j] have one integer part, which then is the power of lane i.
+    // Whether a power is decided; it is that of lane i.
     const auto decides = [&](int j, int i) {
-        const auto scale = static_cast<int64_t>(k[j]);
-        const uint64_t least = floor_of_power(high[j], low[j] - error[j], scale);
-        const uint64_t greatest = floor_of_power(high[j], low[j] + error[j], scale);
+        const uint64_t least = powers.floor(j, -1), greatest = powers.floor(j, 1);
         out[i] = saturated(i, least);
         return least == greatest || out[i] == saturated(i, greatest);
     };
 
-    PairLogarithms t;
-    t.fill<false>(first.x, first.exponents(), first.count, [] {});
-    for (int j = 0; j < first.count; ++j) {  // vector loop
-        t.low[j] = limited(multiply_add(first.y[j] * reciprocal_ln2, first.x_rest[j], t.low[j]), 0x1p-40);
-        t.high[j] = limited(t.high[j], 1000);
-    }
-    const auto from_pair = [&](int j, const PairPower& power) {
-        const DoubleDouble value = fast_two_sum(power.value.high, power.value.low);
-        high[j] = value.high;
-        low[j] = value.low;
-        error[j] = power.error;
-        k[j] = power.k;
-    };
-    t.raise(first.count, from_pair, [] {});
+    raise_pairs(first, powers);
     for (int j = 0; j < first.count; ++j) {
         const int i = first.lane[j];
-        if (decides(j, i)) continue;
-        const auto [base, exponent] = operands(i);
-        rest.put(base, exponent, i);
+        if (!decides(j, i)) rest.put(x[i], y[i], i);
     }
     if (rest.count == 0) return;
 
     const auto from_triple = [&](int j, double, const TriplePower& power) {
         const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
-        const DoubleDouble value = fast_two_sum(power.value.a, more);
-        high[j] = value.high;
-        low[j] = value.low;
-        error[j] = error_of_triples;
-        k[j] = power.k;
+        powers.put(j, power.value.a, more, error_of_triples, power.k);
     };
     raise_triples(rest.x, rest.exponents(), rest.count, from_triple);
     for (int j = 0; j < rest.count; ++j) {
         const int i = rest.lane[j];
         if (decides(j, i)) continue;
-        const auto [base, exponent] = operands(i);
+        const Operand base = x[i], exponent = y[i];
         out[i] = saturated(i, pow_floor(base.magnitude, exponent.negative(), exponent.magnitude));
     }
 }
 
-template <typename Operands>
-static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool domain_error, uint64_t* out,
-                            const int* listed, int count) {
-    for (; count > 0; count -= triple_tile, listed += triple_tile)
-        pow_trunc_some(range, operands, domain_error, out, listed, count < triple_tile ? count : triple_tile);
-}
-
-// x^y for a tile of integers: their magnitudes, of which nothing is left, and with signs the nearest doubles. In vector
-// lanes as far as the fast phase decides; sets flags[i] where it does not. (A base beyond 2^53 is off by 2^-53, and where its power does not
-// saturate, the exponent is below 65/53.)
-[[gnu::noinline]] static void pow_trunc_tile(const IntegerRange& range, const double* x, uint64_t* magnitudes,
-                                             const double* y, uint64_t* out, uint64_t* flags, int n) {
+// x^y for a tile of integers, in vector lanes as far as the fast phase decides. Lists the others, and returns how many these
+// are. (A base beyond 2^53 is off by 2^-53, and where its power does not saturate, the exponent is below 65/53.)
+[[gnu::noinline]] static int pow_trunc_fast(const IntegerRange& range, const Operands& bases, const double* y,
+                                            uint64_t* out, int* listed, int n) {
+    const double* x = bases.nearest;
+    alignas(64) uint64_t flags[tile_size];
     alignas(64) double power[tile_size];
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
     for (int i = 0; i < n; ++i) {  // vector loop
@@ -317,9 +328,12 @@ static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool d
     constexpr double most = 0x1p40;  // the types that have greater values need the bits that the fast phase has not
     const bool saturates = range.bits <= 32;
     if (!not_small) {
-        alignas(64) uint64_t exponents[tile_size];
-        for (int i = 0; i < n; ++i) exponents[i] = bits_of(y[i] + 0x1p52) & 0x1fffff;  // vector loop
-        pow_wrap(magnitudes, exponents, magnitude, n);
+        alignas(64) uint64_t squares[tile_size], exponents[tile_size];
+        for (int i = 0; i < n; ++i) {  // vector loop
+            squares[i] = bases.magnitudes[i];
+            exponents[i] = bits_of(y[i] + 0x1p52) & 0x1fffff;
+        }
+        pow_wrap(squares, exponents, magnitude, n);
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
             const bool fits = power[i] < 0x1p64 * (1 - 4 * fast_error), overflows = power[i] >= 0x1p64;
             flags[i] = !fits && !overflows && !saturates;
@@ -338,8 +352,24 @@ static void pow_trunc_lanes(const IntegerRange& range, Operands operands, bool d
             magnitude[i] = static_cast<uint64_t>(from);
         }
     }
-    // vector loop: avx512 avx2 neon
-    for (int i = 0; i < n; ++i) out[i] = range.saturate(x[i] < 0 && parity[i] == odd, magnitude[i]);
+    uint64_t any_flag = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        out[i] = range.saturate(x[i] < 0 && parity[i] == odd, magnitude[i]);
+        any_flag |= flags[i];
+    }
+    return any_flag != 0 ? list_lanes(flags, n, listed) : 0;
+}
+
+// x^y for a tile: of integers with exponents of a floating type, or of scaled ones with any.
+[[gnu::noinline]] static void pow_trunc_tile(const IntegerRange& range, const Operands& x, const Operands& y,
+                                             bool domain_error, uint64_t* out, int n) {
+    int listed[listed_size], count = n;
+    if (x.are_integers()) count = pow_trunc_fast(range, x, y.nearest, out, listed, n);
+    else
+        for (int i = 0; i < n; ++i) listed[i] = i;
+    for (int from = 0; from < count; from += triple_tile)
+        pow_trunc(range, x, y, domain_error, out, listed + from,
+                  count - from < triple_tile ? count - from : triple_tile);
 }
 
 // Powers with a negative integral exponent: only bases of -1, 0 and 1 leave anything.

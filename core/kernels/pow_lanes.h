@@ -162,7 +162,7 @@ struct FloatLanes {
         error = fast_error;
         ahead.ask(0);
         contents = fill_logarithms(x, y, one_y, t, n);
-        if (contents.special) {  // so that these are normal floats, and decided
+        if (contents.special) {            // so that these are normal floats, and decided
             for (int i = 0; i < n; ++i) {  // vector loop
                 const double base = absolute(x[i]);
                 t[i] = base > 0 && base < __builtin_inf() ? t[i] : 0;

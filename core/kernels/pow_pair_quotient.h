@@ -116,7 +116,7 @@ struct PairLogarithms {
 
     // finish(i, power) for each 2^t.
     template <typename F, typename Between>
-    void raise(int n, F finish, Between between) const {
+    [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
         alignas(64) double start_high[tile_size], start_low[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
             DoubleDouble start = exp2_pair_start(high[i]);

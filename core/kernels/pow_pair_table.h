@@ -101,7 +101,7 @@ struct PairLogarithms {
 
     // finish(i, power) for each 2^t.
     template <typename F, typename Between>
-    void raise(int n, F finish, Between between) const {
+    [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
         alignas(64) double sum_high[tile_size], sum_low[tile_size], power[tile_size], lost[tile_size];
         begin_powers(sum_high, sum_low, power, lost, n);
         between();

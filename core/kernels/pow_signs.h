@@ -191,32 +191,30 @@ static Contents scan(const float* x, int n) {
     return most < all_normal ? Contents{} : scan_closely(x, n);
 }
 
-// Signs and special values (see special_power), for magnitudes in lanes as wide as the bases.
-template <Element type, typename X, typename Y>
-static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
+// Signs, for magnitudes in lanes as wide as the bases.
+template <Element type, typename X>
+static void put_signs(const X* x, const Word<X>* parities, Word<X>* lanes, int n) {
+    // vector loop: avx512 avx2 neon(most) scalar(most)
+    for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
+}
+
+// Signs, and special values (see special_power).
+template <Element type, typename X>
+[[gnu::noinline]] static void put_specials(const PowOptions& options, const X* x, const X* y, const Word<X>* parities,
+                                           Word<X>* lanes, int n) {
     using Lane = Word<X>;
-    if (!contents.negative && !contents.special) return;
-    alignas(64) Lane parities[tile_size];
-    alignas(64) X exponents[tile_size];
-    for (int i = 0; i < n; ++i) parities[i] = static_cast<Lane>(y.parity(i));  // vector loop
-    if (!contents.special) {
-        // vector loop: avx512 avx2 neon(most) scalar(most)
-        for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
-        return;
-    }
+    constexpr X infinite = __builtin_inf();
     const Lane zero = encode<type>(0), one = encode<type>(1), infinity = encode<type>(__builtin_inf());
     const Lane nan = row(type).nan;
-    // vector loop: avx512 avx2 neon
-    for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
     // The product has the sign that log2 |x| has times y, and is NaN where x or y is, or where the power is 1.
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) {
-        const X base = absolute(x[i]), exponent = exponents[i], product = (base - 1) * exponent;
-        const Lane is_infinite = all_bits_if<Lane>(absolute(exponent) == X(__builtin_inf()));
-        const Lane is_one = all_bits_if<Lane>(x[i] == 1) | all_bits_if<Lane>(exponent == 0) |
-                            (all_bits_if<Lane>(base == 1) & is_infinite);
-        const Lane is_number = all_bits_if<Lane>(base > 0) & all_bits_if<Lane>(base < X(__builtin_inf())) &
-                               all_bits_if<Lane>(exponent == exponent) & ~is_infinite;
+        const X base = absolute(x[i]), product = (base - 1) * y[i];
+        const Lane is_infinite = all_bits_if<Lane>(absolute(y[i]) == infinite);
+        const Lane is_one =
+            all_bits_if<Lane>(x[i] == 1) | all_bits_if<Lane>(y[i] == 0) | (all_bits_if<Lane>(base == 1) & is_infinite);
+        const Lane is_number = all_bits_if<Lane>(base > 0) & all_bits_if<Lane>(base < infinite) &
+                               all_bits_if<Lane>(y[i] == y[i]) & ~is_infinite;
         Lane power = product > 0 ? infinity : zero;
         power = product == product ? power : nan;
         power = (one & is_one) | (power & ~is_one);
@@ -225,9 +223,22 @@ static void finish(const PowOptions& options, const Contents& contents, const X*
     }
     if (!options.domain_error) return;
     for (int i = 0; i < n; ++i) {
-        const bool outside = (parities[i] | y.kinds(i)) & 2;
+        const bool outside = parities[i] == not_integral || absolute(y[i]) == infinite;
         if (outside && x[i] < 0) lanes[i] = nan;
     }
+}
+
+// Both, as far as the operands need them.
+template <Element type, typename X, typename Y>
+static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
+    if (!contents.negative && !contents.special) return;
+    alignas(64) Word<X> parities[tile_size];
+    for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
+    if (!contents.special) return put_signs<type>(x, parities, lanes, n);
+    alignas(64) X exponents[tile_size];
+    // vector loop: avx512 avx2 neon
+    for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);
+    put_specials<type>(options, x, exponents, parities, lanes, n);
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -77,7 +77,7 @@ static inline bool has_ties(double y) {
 }
 
 // 2^t as the interval's ends on the target's grid.
-static void raise_to(const PairTarget& target, PairLogarithms& t, double* least, double* greatest, int n) {
+HALFULP_INLINE void raise_to(const PairTarget& target, PairLogarithms& t, double* least, double* greatest, int n) {
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = limited(t.high[i], target.most_t);
         t.low[i] = limited(t.low[i], 0x1p-40);
@@ -218,34 +218,9 @@ struct DoubleLanes {
     template <typename Y>
     bool fill(const double* x, Y y, Contents& contents, int n, const MemoryAhead& ahead) {
         PairLogarithms t;
-        ahead.ask(0);
-        const bool all_normal = t.fill<false>(x, y, n, [&] { ahead.ask(1); });
-        if (!all_normal) contents = scan(x, y.highs, n);
-        if (contents.subnormal) return fill_slowly(x, y, n);
-        if (contents.special) replace_specials(x, y, t, n);
-        ahead.ask(2);
-        uint64_t any = 0, any_far = 0;
-        const auto finish = [&](int i, const PairPower& power) {
-            const NormalRounding rounding = round_normal(power);
-            out[i] = rounding.encoding;
-            flags[i] = rounding.open;
-            any |= rounding.open;
-            any_far |= beyond(t.high[i]);
-        };
-        t.raise(n, finish, [&] { ahead.ask(3); });
-        if (any_far >> 63 == 0) return any != 0;
-        if (all_normal) {  // not all exponents need be finite
-            contents = scan(x, y.highs, n);
-            if (contents.special) replace_specials(x, y, t, n);
-            any = any_far = 0;
-            for (int i = 0; i < n; ++i) {  // vector loop
-                any |= flags[i];
-                any_far |= beyond(t.high[i]);
-            }
-            if (any_far >> 63 == 0) return any != 0;
-        }
-        fill_far(t, n);
-        return true;
+        const Open found = fill_near(x, y, contents, t, n, ahead);
+        if (found.far) fill_far(t, n);
+        return found.any;
     }
 
 private:
@@ -266,6 +241,42 @@ private:
         }
     }
 
+    struct Open {
+        bool any, far;  // whether any lane may be flagged, and whether these are t's that may overflow or be subnormal
+    };
+
+    // All lanes but the far ones. (A function of its own, whose room on the stack is free again when these take theirs.)
+    template <typename Y>
+    [[gnu::noinline]] Open fill_near(const double* x, Y y, Contents& contents, PairLogarithms& t, int n,
+                                     const MemoryAhead& ahead) {
+        ahead.ask(0);
+        const bool all_normal = t.fill<false>(x, y, n, [&] { ahead.ask(1); });
+        if (!all_normal) contents = scan(x, y.highs, n);
+        if (contents.subnormal) return {fill_slowly(x, y, n), false};
+        if (contents.special) replace_specials(x, y, t, n);
+        ahead.ask(2);
+        uint64_t any = 0, any_far = 0;
+        const auto finish = [&](int i, const PairPower& power) {
+            const NormalRounding rounding = round_normal(power);
+            out[i] = rounding.encoding;
+            flags[i] = rounding.open;
+            any |= rounding.open;
+            any_far |= beyond(t.high[i]);
+        };
+        t.raise(n, finish, [&] { ahead.ask(3); });
+        if (any_far >> 63 != 0 && all_normal) {  // not all exponents need be finite
+            contents = scan(x, y.highs, n);
+            if (contents.special) replace_specials(x, y, t, n);
+            any = any_far = 0;
+            for (int i = 0; i < n; ++i) {  // vector loop
+                any |= flags[i];
+                any_far |= beyond(t.high[i]);
+            }
+        }
+        const bool far = any_far >> 63 != 0;
+        return {far || any != 0, far};
+    }
+
     // With subnormal bases.
     template <typename Y>
     [[gnu::noinline]] bool fill_slowly(const double* x, Y y, int n) {
@@ -275,9 +286,8 @@ private:
         return true;
     }
 
-    // The lanes whose powers may overflow or be subnormal.
-    [[gnu::noinline]] void fill_far(const PairLogarithms& t, int n) {
-        alignas(64) double least[tile_size], greatest[tile_size];
+    // The lanes whose powers may overflow or be subnormal. What is left in t has no meaning.
+    [[gnu::noinline]] void fill_far(PairLogarithms& t, int n) {
         alignas(64) uint64_t is_far[tile_size];
         int listed[listed_size];
         PairLogarithms far;
@@ -287,6 +297,7 @@ private:
             far.high[j] = t.high[listed[j]];
             far.low[j] = t.low[listed[j]];
         }
+        double *least = t.high, *greatest = t.low;  // which are needed no more
         raise_to(target, far, least, greatest, count);
         for (int j = 0; j < count; ++j) put(listed[j], {least[j], greatest[j]});
     }

@@ -161,7 +161,7 @@ HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
 
 // finish(i, power) for each of x^y, at most triple_tile.
 template <typename Y, typename F>
-static void raise_triples(const double* x, Y y, int n, F finish) {
+[[gnu::noinline]] static void raise_triples(const double* x, Y y, int n, F finish) {
     Triples whole, t, power;
     alignas(64) double f[triple_tile], high[triple_tile], low[triple_tile], error[triple_tile];
     alignas(64) double s[triple_tile], lost_of_s[triple_tile], lost[triple_tile], lost_last[triple_tile];

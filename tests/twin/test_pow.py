@@ -157,7 +157,7 @@ def test_huge_integral_exponents(x_name, y_name, seed):
 @pytest.mark.parametrize("y_name", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("x_name", ALL_INTEGERS)
 def test_integers_truncated(x_name, y_name, seed):
-    """Powers of all sizes, at the top of the range, and next to integers; bases beyond 2^53; roots that are integers."""
+    """Powers of all sizes, at the top of the range, next to integers; bases beyond 2^53; roots that are integers."""
     rng = generator(seed, x_name, y_name)
     row = TYPES[x_name]
     most = row.bits - (row.kind == "int")
@@ -166,7 +166,11 @@ def test_integers_truncated(x_name, y_name, seed):
         x[:500] = rng.integers(1 << 53, 1 << most, 500, np.uint64)
     log2_x = np.log2(x.astype(float))
     parts = []
-    for name, least, greatest in (("all", 0, most), ("high", most - 1.5, most + 0.1), ("highest", most - 0.002, most)):
+    for name, least, greatest in (
+        ("all", 0, most),
+        ("high", most - 1.5, most + 0.1),
+        ("highest", most - 0.002, most),
+    ):
         logs = rng.uniform(least, greatest, x.size)
         near = np.log2(np.maximum(1, np.rint(np.exp2(np.minimum(logs, 50)))))
         logs = np.where((logs < 50) & (rng.random(x.size) < 0.5), near, logs)
@@ -176,7 +180,9 @@ def test_integers_truncated(x_name, y_name, seed):
         near = root ** np.uint64(power) + rng.integers(-1, 2, root.size).astype(np.uint64)
         y = rng.choice(exponents, root.size).astype(TYPES[y_name].dtype)
         parts.append(Part(f"roots of order {power}", as_integers(near, x_name), y))
-    parts += [Part(f"-{p.name}", as_integers(-p.x.astype(np.int64).view(np.uint64), x_name), p.y) for p in parts]
+    parts += [
+        Part(f"-{p.name}", as_integers(-p.x.astype(np.int64).view(np.uint64), x_name), p.y) for p in parts
+    ]
     assert_same_bits(parts, hu.pow, reference.pow, seed)
 
 

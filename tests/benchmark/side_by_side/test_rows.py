@@ -63,7 +63,9 @@ def test_who_is_held_against_a_bar_takes_part(rows: Any, bars: Any) -> None:
                     assert row.beside is not None, row
                 elif bar.against == bars.MEMORY:
                     assert row.memory, row
-                elif bar.against not in (bars.FASTEST, bars.ONE_THREAD):
+                elif bar.against == bars.ADDITION:
+                    assert row.addition, row
+                elif bar.against not in (bars.FASTEST, bars.ONE_THREAD, bars.MICROSECOND):
                     assert bar.against in row.peers, row
 
 
