@@ -17,9 +17,9 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := $(wildcard $(foreach d,core core/kernels native/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
+CORE := $(wildcard $(foreach d,core core/* native/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
 TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp)
-FORMATTED := $(filter-out core/kernels/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
+FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 

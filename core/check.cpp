@@ -1,10 +1,12 @@
 // core_check: prints a digest of the kernels' results for every pair of types, for comparing instruction sets and
-// machines; fails where the sets of this one differ. It needs no Python, so it cross-compiles.
+// machines; fails where the sets of this one differ, or differ from numerics/pow.h, which takes one element at a time.
+// It needs no Python, so it cross-compiles.
 //
 //   core_check [ELEMENTS] [FILE...]
 //
 //   ELEMENTS   so many operand pairs for each pair of types, in place of 1024
 //   FILE       data/worst_cases/<type>.txt: its operands too. A line is: x's bits, y's type, y's bits, # comment
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,10 +16,13 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#define HALFULP_ISA one_element
 #include "dispatch.h"
 #include "fp_environment.h"
+#include "numerics/pow.h"
 
 namespace {
 
@@ -127,6 +132,33 @@ std::vector<char> results(const Kernels& kernels, const Case& what, const Operan
     return all;
 }
 
+// One element after the other.
+template <Element type, Element y_type>
+void append_powers(const Operands& operands, bool domain_error, std::vector<char>& all) {
+    for (int i = 0; i < operands.count(); ++i) {
+        Storage<type> x;
+        Storage<y_type> y;
+        std::memcpy(&x, operands.x.data() + static_cast<size_t>(i) * sizeof x, sizeof x);
+        std::memcpy(&y, operands.y.data() + static_cast<size_t>(i) * sizeof y, sizeof y);
+        append(type, one_element::pow<type, y_type>(x, y, domain_error), all);
+    }
+}
+
+using Append = void (*)(const Operands&, bool domain_error, std::vector<char>&);
+
+template <int... pairs>
+constexpr std::array<Append, sizeof...(pairs)> append_of_pairs(std::integer_sequence<int, pairs...>) {
+    return {append_powers<static_cast<Element>(pairs / element_count), static_cast<Element>(pairs % element_count)>...};
+}
+
+std::vector<char> results_by_element(const Case& what, const Operands& operands) {
+    constexpr auto by_pair = append_of_pairs(std::make_integer_sequence<int, element_count * element_count>{});
+    std::vector<char> all;
+    const int pair = static_cast<int>(operands.type) * element_count + static_cast<int>(operands.y_type);
+    by_pair[static_cast<size_t>(pair)](operands, what.options.domain_error, all);
+    return all;
+}
+
 unsigned long long digest(const std::vector<char>& data) {
     uint64_t sum = 0xcbf29ce484222325;
     for (char byte : data) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
@@ -161,6 +193,10 @@ bool check(const Case& what, const Operands& operands) {
                       results(*set, constant, one_y, block_size, true) == first_of_one;
         if (!agrees) std::printf("  %s differs\n", set->name);
         all_agree &= agrees;
+    }
+    if (!what.prelu && !what.options.scale_bias && results_by_element(what, operands) != first) {
+        std::printf("  one element at a time differs\n");
+        all_agree = false;
     }
     return all_agree;
 }

@@ -1,7 +1,7 @@
-"""Write core/kernels/constants.h: the polynomials and constants of the power kernels.
+"""Write core/numerics/constants.h: the polynomials and constants of the power kernels.
 
     python tools/make_constants.py          # print the file
-    python tools/make_constants.py --write  # replace core/kernels/constants.h
+    python tools/make_constants.py --write  # replace core/numerics/constants.h
 
 Each polynomial interpolates its function at Chebyshev nodes, which for these smooth functions is within
 a factor of two of the best approximation; coefficients are then rounded to one double or to a pair of
@@ -20,7 +20,7 @@ import gmpy2  # type: ignore[import-untyped]
 from gmpy2 import mpfr
 
 BITS = 500
-TARGET = Path(__file__).parents[1] / "core" / "kernels" / "constants.h"
+TARGET = Path(__file__).parents[1] / "core" / "numerics" / "constants.h"
 WIDE_LIMBS = 17
 FAST_ERROR = 1.25 * 2.0**-38
 LOG2_PARTS = 16
@@ -304,7 +304,7 @@ def generate() -> str:
             "",
             "#include <cstdint>",
             "",
-            '#include "wide.h"',
+            '#include "double_double.h"',
             "",
             "namespace halfulp::HALFULP_ISA::constants {",
             "",
@@ -352,7 +352,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="replace core/kernels/constants.h")
+    parser.add_argument("--write", action="store_true", help="replace core/numerics/constants.h")
     if parser.parse_args().write:
         TARGET.write_text(generate(), encoding="ascii")
     else:

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-#include "../codec.h"
+#include "../formats/convert.h"
 #include "kernels.h"
 #include "pow_signs.h"
 

@@ -27,7 +27,7 @@ void with_element(Element element, F f) {
     case Element::name: return f(std::integral_constant<Element, Element::name>{});
 #define HALFULP_INT(name, ...) \
     case Element::name: return f(std::integral_constant<Element, Element::name>{});
-#include "../elements.def"
+#include "../formats/elements.def"
 #undef HALFULP_FLOAT
 #undef HALFULP_INT
         case Element::count: break;

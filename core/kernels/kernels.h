@@ -1,7 +1,7 @@
 // The arithmetic of one instruction set: what kernels.cpp, compiled once for each, offers to the loop.
 #pragma once
 
-#include "../element.h"
+#include "../formats/element.h"
 
 namespace halfulp {
 

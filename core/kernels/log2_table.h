@@ -1,5 +1,5 @@
 // t = y log2(x) of floats by tables in registers, for processors with AVX-512: compilers make no vectors of look-ups, and
-// elsewhere registers hold too little. The quotient of pow_float.h occupies a unit that multiplies: with it, and no
+// elsewhere registers hold too little. The quotient of pow_fast.h occupies a unit that multiplies: with it, and no
 // intrinsics, this stage takes a quarter longer on a Zen 4 (0.62 instead of 0.50 ns an element).
 //
 //   formula     |x| = m * 2^e, m in [1, 2); r about 1/m, by m's four leading bits; f = m r - 1;
@@ -8,7 +8,7 @@
 //   error       relative to log2 |x|. P's own is 2^-45.62, and its rounding 5 units of 2^-53. In the parts next to 1, r is a
 //               power of two: e - log2 r is 0 and f exact. In the others |log2 x| is at least 0.0458 and greater than f P(f);
 //               log2 r is rounded by 2^-54, e - log2 r, which is at most 1.6 |log2 x|, by 2^-53 of itself: 2^-49.
-//               Together below 2^-45.4, where pow_float.h counts with 2^-45
+//               Together below 2^-45.4, where pow_fast.h counts with 2^-45
 #pragma once
 
 #ifdef __AVX512F__
@@ -16,7 +16,7 @@
 
 #include <cstring>
 
-#include "constants.h"
+#include "../numerics/constants.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {

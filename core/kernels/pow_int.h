@@ -1,59 +1,11 @@
-// Powers of an integer type.
-//
-//   pow_wrap    y an integer >= 0: the exact integer modulo 2^bits, by squaring; 0^0 = 1
-//   pow_trunc   y a float or a negative integer, or a base that is not an integer (a scaled one): the exact real
-//               value truncated toward zero and saturated; NaN gives 0, and so 0 to a negative power the maximum
-//   guarantee   exact; where x^y is no power with an integral exponent, a first value with relative error below
-//               fast_error (pow_float.h) decides unless an integer lies within that error; else the pair phase
-//               (pow_pair.h) or the triple phase does, with the same test; else pow_exact.h
-//
-// Great exponents. Of n bits, n >= 4:
-//   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) counts
-//   - x even, y >= n: the power is zero
-//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), which squarings yield. For an even x and
-//     2^j >= n, X is zero, and so is the power unless b = 0. For an odd x, X = 1 + w with w divisible by 2^(j+2): x^2 - 1
-//     = (x - 1)(x + 1) is divisible by 8, and a squaring adds a factor of two, as (1 + w)^2 - 1 = 2 w (1 + w/2)
-//   - X^b = 1 + b w (1 + (b - 1) w/2 (1 + (b - 2) w/3 (...))), the binomial series. In the 2-adic integers each factor
-//     w/i exists: i's odd part has an inverse, and its z factors of two are fewer than w's. So all is exact modulo 2^n
-//     if every bracket is right modulo 2^n divided by the twos in front of it: w = 2^(j+2) u, where u is known modulo
-//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) enters with a factor 2^(j+2-z). The brackets end where no bits are left
+// Powers of an integer type (numerics/pow_int.h), a tile at a time.
 #pragma once
 
-#include <bit>
-
+#include "../numerics/pow_int.h"
 #include "kernels.h"
 #include "pow_tile.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// x^y modulo 2^(bits of Word) for y below 2^bits.
-template <int bits, typename Word, typename Exponent>
-HALFULP_INLINE Word power(Word x, Exponent y) {
-    const Word mask = -static_cast<Word>(y & 1);  // a selection, in what every vector has
-    const Word odd = (x & mask) | (~mask & 1);
-    if constexpr (bits == 1) return odd;
-    else return odd * power<bits - 1>(x * x, y >> 1);
-}
-
-// 1/i modulo 2^64 for an odd i: i is right modulo 8, and each step doubles the bits.
-constexpr uint64_t inverse_of(uint64_t i) {
-    uint64_t inverse = i;
-    for (int step = 0; step < 5; ++step) inverse *= 2 - i * inverse;
-    return inverse;
-}
-
-// 1 + (b - i + 1) w/i (1 + (b - i) w/(i + 1) (...)) modulo 2^bits, for w = 2^zeros u; see above.
-template <int i, int zeros, int bits, typename Word>
-HALFULP_INLINE Word binomial_series(Word u, Word b) {
-    constexpr int twos = std::countr_zero(static_cast<unsigned>(i)), shift = zeros - twos;
-    if constexpr (bits <= shift) {
-        return 1;
-    } else {
-        constexpr Word inverse = static_cast<Word>(inverse_of(i >> twos));
-        const Word factor = (b - (i - 1)) * (u * inverse);
-        return 1 + (factor * binomial_series<i + 1, zeros, bits - shift>(u, b) << shift);
-    }
-}
 
 // out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents: few of
 // a long chain's rounds would be under way at a time.
@@ -90,18 +42,6 @@ template <typename Word>
     }
 }
 
-// An exponent >= 0 as one of few bits that gives the same powers of a type of so many bits.
-template <int bits, typename Word, typename Exponent>
-HALFULP_INLINE Word reduced_exponent(Exponent y) {
-    if constexpr (8 * sizeof(Exponent) <= bits) {
-        return y;
-    } else {
-        constexpr Exponent period = Exponent{1} << (bits - 2);
-        const Exponent rest = y & (period - 1);
-        return static_cast<Word>(y >= period ? rest + period : rest);
-    }
-}
-
 // The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from beyond
 // the caches it takes half the time that passes over copies do).
 template <typename Word, typename Exponent>
@@ -118,42 +58,6 @@ template <typename Word, typename Exponent>
     return true;
 }
 
-// An integer type's bounds, as 64-bit patterns and magnitudes.
-struct IntegerRange {
-    bool is_signed;
-    int bits;
-    static constexpr IntegerRange of(const ElementRow& type) { return {type.is_signed, type.bits}; }
-    uint64_t greatest() const { return ~uint64_t{0} >> (64 - bits + is_signed); }
-    // -magnitude or magnitude, saturated.
-    uint64_t saturate(bool negative, uint64_t magnitude) const {
-        uint64_t least = is_signed ? greatest() + 1 : 0, most = negative ? least : greatest();
-        magnitude = magnitude < most ? magnitude : most;
-        return negative ? -magnitude : magnitude;
-    }
-};
-
-// A base or exponent of any type: the exact value, the nearest double, and what that lacks.
-struct Operand {
-    double nearest, rest;
-    Dyadic magnitude;  // where finite
-    uint32_t parity;
-
-    // A minus zero, which a scaled base can be, counts as zero.
-    static Operand of(double value) {
-        return {value + 0.0, 0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
-    }
-    // An integer of this magnitude, to which `nearest` is the nearest double.
-    static Operand of(double nearest, uint64_t magnitude) {
-        const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(absolute(nearest));
-        const double rest = static_cast<double>(static_cast<int64_t>(lacking));
-        return {nearest, nearest < 0 ? -rest : rest, dyadic_of_integer(magnitude),
-                static_cast<uint32_t>(magnitude & 1)};
-    }
-
-    bool negative() const { return nearest < 0; }
-    bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
-};
-
 // A tile's bases or exponents: the nearest doubles, and magnitudes where these are integers.
 struct Operands {
     const double* nearest;
@@ -164,49 +68,6 @@ struct Operands {
         return are_integers() ? Operand::of(nearest[i], magnitudes[i]) : Operand::of(nearest[i]);
     }
 };
-
-// What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
-static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error,
-                                   uint64_t& power) {
-    const uint64_t y_kinds = kinds_of(y.nearest);
-    const bool negative = x.negative() && y.parity == odd;
-    if (is_special(x.nearest, y_kinds) || y.nearest == 0) {
-        uint64_t special = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);
-        uint64_t magnitude = special == infinite_power ? ~uint64_t{0} : uint64_t{special == one_power};
-        power = special == nan_power ? 0 : range.saturate(negative, magnitude);
-        return true;
-    }
-    power = 0;
-    if (x.negative() && y.parity == not_integral) return true;
-    if (x.is_one()) {
-        power = range.saturate(negative, 1);
-        return true;
-    }
-    bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;
-    if (above_one == y.negative()) return true;  // |x|^y < 1
-    Magnitude exact;
-    if (!exact_power(x.magnitude, y.negative(), y.magnitude, exact)) return false;
-    power = range.saturate(negative, floor_of(exact));
-    return true;
-}
-
-// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most half a unit in its last place, or little more: where
-// high has a fraction, that is a unit or more away from the integers.
-HALFULP_INLINE uint64_t floor_of_sum(double high, double low) {
-    const bool carries = high >= 0x1p64;
-    const double below = carries ? high - 0x1p64 : high;  // exact
-    const uint64_t whole = static_cast<uint64_t>(below);
-    const int64_t more = static_cast<int64_t>(low);
-    const uint64_t floor_of_low = static_cast<uint64_t>(more) - (static_cast<double>(more) > low ? 1 : 0);
-    return static_cast<double>(whole) == below ? whole + floor_of_low : whole;
-}
-
-// floor((high + low) 2^k), at most 2^64 - 1.
-HALFULP_INLINE uint64_t floor_of_power(double high, double low, int64_t k) {
-    const double scale = power_of_two(k), value = high * scale, rest = low * scale;
-    if (value > 0x1p64 || (value == 0x1p64 && rest >= 0)) return ~uint64_t{0};
-    return floor_of_sum(value, rest);
-}
 
 // Operands whose powers are undecided, one after the other, and where they belong.
 struct OpenPowers {
@@ -293,7 +154,7 @@ struct PowersWithin {
     }
     if (rest.count == 0) return;
 
-    const auto from_triple = [&](int j, double, const TriplePower& power) {
+    const auto from_triple = [&](int j, const TriplePower& power) {
         const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
         powers.put(j, power.value.a, more, error_of_triples, power.k);
     };
@@ -302,7 +163,7 @@ struct PowersWithin {
         const int i = rest.lane[j];
         if (decides(j, i)) continue;
         const Operand base = x[i], exponent = y[i];
-        out[i] = saturated(i, pow_floor(base.magnitude, exponent.negative(), exponent.magnitude));
+        out[i] = saturated(i, counted(pow_floor(base.magnitude, exponent.negative(), exponent.magnitude)));
     }
 }
 
@@ -370,12 +231,6 @@ struct PowersWithin {
     for (int from = 0; from < count; from += triple_tile)
         pow_trunc(range, x, y, domain_error, out, listed + from,
                   count - from < triple_tile ? count - from : triple_tile);
-}
-
-// Powers with a negative integral exponent: only bases of -1, 0 and 1 leave anything.
-HALFULP_INLINE uint64_t reciprocal_power(const IntegerRange& range, int64_t x, bool odd_exponent) {
-    uint64_t sign = static_cast<uint64_t>(odd_exponent ? x : 1);
-    return x == 0 ? range.greatest() : x == 1 || (x == -1 && range.is_signed) ? sign : 0;
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -10,7 +10,7 @@
 #include "kernels.h"
 #include "log2_table.h"
 #include "memory_ahead.h"
-#include "pow_float.h"
+#include "../numerics/pow_fast.h"
 #include "pow_shortcut.h"
 #include "pow_signs.h"
 
@@ -27,17 +27,6 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
         Rounded rounded = round_magnitude<type>(power);
         uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
         return {static_cast<uint32_t>(encoding), rounded.rest == 0.5 ? uint32_t{0} : 1};
-    }
-}
-
-// A magnitude's encoding, rounded from a double.
-template <Element type>
-HALFULP_INLINE uint32_t round_once(double magnitude) {
-    if constexpr (type == Element::float32) {
-        return word_of(static_cast<float>(magnitude));
-    } else {
-        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
-        return static_cast<uint32_t>(encoding > row(type).largest ? row(type).overflow : encoding);
     }
 }
 

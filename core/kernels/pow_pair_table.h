@@ -1,34 +1,12 @@
-// y log2(x) and 2^t in pairs of doubles by tables in registers, for processors with AVX-512: compilers make no vectors of
-// look-ups, and elsewhere registers hold too little. By quotients, and without intrinsics, powers of float64 take a third
-// longer on a Zen 5 (2.4 instead of 1.8 ns).
-//
-//   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
-//               log2 x = e - log2 r + f P(f);
-//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
-//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
-//
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
-//   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
-//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by up to
-//               2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
-//   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
-//               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
-//               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
-//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line: 2^-71.87
-//   t           y times that; its low part, below 2^-41, is rounded by 2^-93
-//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends in two
-//               operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72. Low parts:
-//               2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
-//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q, and by the
-//               logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
-//   Together below table_error. (docs/testing.md has the greatest error found.)
+// y log2(x) and 2^t of a tile by tables in registers (numerics/pow_dd.h), for processors with AVX-512. In short loops: the fewer
+// operations a round has, and the fewer wait for each other, the more rounds a processor has under way.
 #pragma once
 
 #ifdef __AVX512F__
 #include <immintrin.h>
 
 #include "kernels.h"
-#include "pow_pair.h"
+#include "../numerics/pow_dd.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -72,8 +50,7 @@ private:
     __m512d parts_[count / lanes];
 };
 
-// y * log2(x) of a tile, as pairs. In short loops: the fewer operations a round has, and the fewer wait for each other, the
-// more rounds a processor has under way.
+// y * log2(x) of a tile, as pairs.
 struct PairLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
@@ -85,14 +62,8 @@ struct PairLogarithms {
         const bool all_normal = begin_logarithms<may_be_subnormal>(x, f, whole, whole_low, tail, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
-            DoubleDouble sum = horner<0, 3>(constants::log2_pair_by_table_pairs, DoubleDouble{tail[i], 0}, f[i]);
-            // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
-            DoubleDouble log2 = multiply_add_pair(f[i], sum.high, whole[i]);
-            log2.low += multiply_add(f[i], sum.low, whole_low[i]);
-            log2 = fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
-            DoubleDouble t = two_product(y.high(i), log2.high);
-            t.low = multiply_add(y.high(i), log2.low, t.low);
-            if constexpr (Y::has_lows) t.low = multiply_add(y.low(i), log2.high, t.low);
+            const TableLogarithm begun = {f[i], whole[i], whole_low[i], tail[i]};
+            DoubleDouble t = log2_pair_by_table<Y::has_lows>(begun, y.high(i), y.low(i));
             high[i] = t.high;
             low[i] = t.low;
         }
@@ -106,16 +77,7 @@ struct PairLogarithms {
         begin_powers(sum_high, sum_low, power, lost, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
-            double shifted = high[i] + sixteenths_magic, s = high[i] - (shifted - sixteenths_magic);
-            DoubleDouble more = two_product(s, sum_high[i]);
-            more.low = multiply_add(s, sum_low[i], more.low);
-            // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
-            double rest = multiply_add(low[i], constants::exp2_pair_pairs[1].high, lost[i]);
-            more.low = multiply_add(rest, more.high, more.low + rest);
-            DoubleDouble value = multiply_add_pair(power[i], more.high, power[i]);
-            value.low = multiply_add(power[i], more.low, value.low);
-            int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));
-            finish(i, PairPower{value, table_error.at(high[i]), static_cast<uint64_t>(sixteenths >> 4)});
+            finish(i, exp2_pair_by_table({high[i], low[i]}, {{sum_high[i], sum_low[i]}, power[i], lost[i]}));
         }
     }
 

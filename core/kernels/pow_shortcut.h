@@ -32,57 +32,11 @@
 #include <immintrin.h>
 #endif
 
+#include "../numerics/pow_closed_form.h"
 #include "kernels.h"
-#include "pow_float.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
-
-enum class Shortcut { none, square, root, reciprocal, cube, fourth, reciprocal_square, reciprocal_root, root_cube };
-
-static inline Shortcut shortcut_of(double y) {
-    if (y == 2) return Shortcut::square;
-    if (y == 0.5) return Shortcut::root;
-    if (y == -1) return Shortcut::reciprocal;
-    if (y == 3) return Shortcut::cube;
-    if (y == 4) return Shortcut::fourth;
-    if (y == -2) return Shortcut::reciprocal_square;
-    if (y == -0.5) return Shortcut::reciprocal_root;
-    if (y == 1.5) return Shortcut::root_cube;
-    return Shortcut::none;
-}
-
-// Calls f with a shortcut as a constant.
-template <typename F>
-HALFULP_INLINE auto with_shortcut(Shortcut shortcut, F f) {
-    using enum Shortcut;
-    switch (shortcut) {
-        case square: return f(std::integral_constant<Shortcut, square>{});
-        case root: return f(std::integral_constant<Shortcut, root>{});
-        case reciprocal: return f(std::integral_constant<Shortcut, reciprocal>{});
-        case cube: return f(std::integral_constant<Shortcut, cube>{});
-        case fourth: return f(std::integral_constant<Shortcut, fourth>{});
-        case reciprocal_square: return f(std::integral_constant<Shortcut, reciprocal_square>{});
-        case reciprocal_root: return f(std::integral_constant<Shortcut, reciprocal_root>{});
-        case root_cube: return f(std::integral_constant<Shortcut, root_cube>{});
-        case none: break;
-    }
-    return f(std::integral_constant<Shortcut, none>{});
-}
-
-static constexpr bool is_exact(Shortcut shortcut) {
-    return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
-}
-
-HALFULP_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
-HALFULP_INLINE double square_root(double x) { return __builtin_sqrt(x); }
-
-template <Shortcut shortcut, typename Real>
-HALFULP_INLINE Real exact_power_of(Real x) {
-    if constexpr (shortcut == Shortcut::square) return x * x;
-    else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
-    else return square_root(x);
-}
 
 // x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
 //

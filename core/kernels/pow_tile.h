@@ -3,12 +3,15 @@
 // others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
+#include <atomic>
+
+#include "../numerics/pow_closed_form.h"
 #include "kernels.h"
 #include "memory_ahead.h"
-#include "pow_exact.h"
-#include "pow_float.h"
+#include "../numerics/pow_exact.h"
+#include "../numerics/pow_fast.h"
 #include "pow_lanes.h"
-#include "pow_pair.h"
+#include "../numerics/pow_dd.h"
 #include "pow_pair_quotient.h"
 #include "pow_pair_table.h"
 #include "pow_triple.h"
@@ -56,24 +59,23 @@ struct PairExponents {
     PairExponents from(int i) const { return {highs + i, lows + i}; }
 };
 
+// Powers that not even the last phase decided; nothing is known that would count here.
+inline std::atomic<uint64_t> undecided{0};
+
+static inline uint64_t counted(const Decision<uint64_t>& power) {
+    if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
+    return power.result;
+}
+
 // The last phase for the lanes listed.
 template <Element type, typename X, typename Y>
 static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
         if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
-        uint64_t magnitude = pow_exact(row(type), false, dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i));
+        uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i)));
         out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
-}
-
-// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
-// n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
-// a power which the pair phase leaves undecided is a tie.
-static inline bool has_ties(double y) {
-    for (int k = 0; k <= 4; ++k, y *= 2)
-        if (parity_of(y) != not_integral) return y >= 1 && y <= 15;
-    return false;
 }
 
 // 2^t as the interval's ends on the target's grid.
@@ -160,7 +162,7 @@ template <Element type, typename Y>
 template <Element type, typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
                                        const MemoryAhead& ahead) {
-    // float32's exponents are the widest of the types that come here; see pow_float.h on |t|.
+    // float32's exponents are the widest of the types that come here; see pow_fast.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     Contents contents{};
     alignas(64) uint32_t lanes[tile_size];
@@ -304,27 +306,6 @@ private:
 
     static constexpr PairTarget target = PairTarget::of(row(Element::float64));
 };
-
-// Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
-// The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at most 44 bits. The
-// last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
-HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
-    constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
-    uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;
-    uint64_t root = y_high > 0 && y_high < 1.25 ? 1 : 0;
-    return of_few_bits & (root | ((bits_of(x) & of_x) == 0 ? 1 : 0));
-}
-
-// A power by an operation of the processor, which rounds it right, whatever its size.
-HALFULP_INLINE uint64_t is_one_operation(double y_high, double y_low) {
-    uint64_t is_one = (y_high == 2 ? 1 : 0) | (y_high == 0.5 ? 1 : 0) | (y_high == -1 ? 1 : 0);
-    return y_low == 0 ? is_one : 0;
-}
-
-static inline double by_one_operation(double x, double y) {
-    using enum Shortcut;
-    return y == 2 ? exact_power_of<square>(x) : y == 0.5 ? exact_power_of<root>(x) : exact_power_of<reciprocal>(x);
-}
 
 // The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
 template <typename Y>

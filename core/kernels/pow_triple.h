@@ -1,69 +1,14 @@
-// x^y by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of pow_pair_table.h, in short
-// loops. Look-ups are loops of their own, which no compiler need make vectors of.
-//
-//   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
-//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
-//   domain      x a positive finite double, y finite, |t| <= greatest_triple_t. Other lanes yield a value without meaning
-//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole interval
-//               rounds to one element; otherwise pow_exact.h decides
-//
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
-//   f           exact, and e - log2 r exact but for 2^-148
-//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..), about 0.13,
-//               ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x| (2^-59.35*). The last of
-//               the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before it 2^-5 of that:
-//               2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150. Together: 2^-110.4
-//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19, ends in two
-//               operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as P's: 2^-105.9 |s| <=
-//               2^-110.9
-//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor rounded by
-//               2^-112 in all; with what the table lost it is rounded by 2^-112 twice. What the table lost as a part times
-//               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
-//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
-//               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
-//   Together below triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
-//   the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as a factor.
+// The triple phase for the lanes that the pair phase leaves undecided, in short loops. Look-ups are loops of their own, which
+// no compiler need make vectors of.
 #pragma once
 
+#include "../numerics/pow_td.h"
 #include "kernels.h"
-#include "pow_pair.h"
-#include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr PairError triple_error{0x1.4p-107, 0x1.4p-110};
-static constexpr double greatest_triple_t = 1080;
-
 // So many at a time: with more, their arrays would not fit a small thread's stack.
 static constexpr int triple_tile = 64;
-
-// a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
-// last place of low.high, and so more than low.low.
-HALFULP_INLINE Triple normalized(double a, double b, double c) {
-    DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), rest = fast_two_sum(high.low, low.low);
-    return {high.high, rest.high, rest.low};
-}
-
-// c + f x, for c = 0 or |c| > |f x|.
-HALFULP_INLINE Triple multiply_add(double f, const Triple& x, const Triple& c) {
-    DoubleDouble first = two_product(f, x.a), second = two_product(f, x.b), top = fast_two_sum(c.a, first.high);
-    DoubleDouble with_c = two_sum(top.low, c.b), with_first = two_sum(with_c.high, first.low);
-    DoubleDouble with_second = two_sum(with_first.high, second.high);
-    double third = multiply_add(f, x.c, c.c) + (with_c.low + with_first.low) + (with_second.low + second.low);
-    return normalized(top.high, with_second.high, third);
-}
-
-HALFULP_INLINE Triple product(const Triple& x, DoubleDouble y) {
-    DoubleDouble first = two_product(x.a, y.high), ab = two_product(x.a, y.low), ba = two_product(x.b, y.high);
-    DoubleDouble second = two_sum(ab.high, ba.high), carry = two_sum(first.low, second.high);
-    double third = multiply_add(x.c, y.high, x.b * y.low);
-    return normalized(first.high, carry.high, carry.low + (second.low + (ab.low + ba.low + third)));
-}
-
-HALFULP_INLINE Triple product(const Triple& x, double y) {
-    DoubleDouble first = two_product(x.a, y), second = two_product(x.b, y), carry = two_sum(first.low, second.high);
-    return normalized(first.high, carry.high, carry.low + multiply_add(x.c, y, second.low));
-}
 
 // Triples of a tile.
 struct Triples {
@@ -76,88 +21,6 @@ struct Triples {
         c[i] = value.c;
     }
 };
-
-// What begins a logarithm: f, and e - log2 r.
-struct TripleLogarithm {
-    double f;
-    Triple whole;
-};
-
-HALFULP_INLINE TripleLogarithm begin_logarithm(double x) {
-    constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
-    const bool subnormal = x < 0x1p-1022;
-    const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
-    const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
-    const double e = static_cast<double>(static_cast<int64_t>(scale) >> 52) - (subnormal ? 54 : 0);
-    return {-remainder_of(1, double_of(bits - scale), constants::pair_reciprocals[index]),
-            {e + constants::pair_logarithms[index], constants::pair_logarithms_low[index],
-             constants::triple_logarithms_last[index]}};
-}
-
-// What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
-struct TripleStart {
-    double s, lost_of_s, power;
-    DoubleDouble lost;
-};
-
-// 2^(t - k), and how far it may be from the exact value.
-struct TriplePower {
-    Triple value;
-    double error;
-    uint64_t k;  // modulo 2^64
-};
-
-HALFULP_INLINE TripleStart begin_power(const Triple& t) {
-    const double shifted = t.a + sixteenths_magic;
-    const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
-    const uint64_t index = bits_of(shifted) & 15;
-    return {s.high,
-            s.low + t.c,
-            constants::pair_powers[index],
-            {constants::pair_powers_lost[index], constants::triple_powers_lost_last[index]}};
-}
-
-// power (1 + lost) (1 + s q) 2^lost_of_s.
-HALFULP_INLINE Triple end_power(const TripleStart& begun, DoubleDouble q) {
-    DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.lost_of_s * constants::exp2_pair_pairs[1].high;  // less 1
-    more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
-    const DoubleDouble lost = two_sum(begun.lost.high, more.low);
-    const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
-    return multiply_add(begun.power, {more.high, lost.high, last}, {begun.power, 0, 0});
-}
-
-// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own roundings.)
-HALFULP_INLINE double error_of(const TripleStart& begun, double t) {
-    const double of_s = begun.power == 1 ? 64 * absolute(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
-    return multiply_add(absolute(t), triple_error.of_t, fixed * triple_error.fixed);
-}
-
-// A triple plus an error, rounded to the grid that `big` sets (see round_to).
-HALFULP_INLINE double round_triple(const Triple& value, double big, double error) {
-    double rounded = big + value.a, lost = value.a - (rounded - big);
-    DoubleDouble low = two_sum(lost, value.b);
-    return rounded + sum_to_odd(low.high, low.low + (value.c + error));
-}
-
-HALFULP_INLINE Rounding round_to_double(const TriplePower& power) {
-    // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
-    uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
-    bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
-    double big = is_subnormal ? double_of((1023 - 1022 - power.k) << 52) : 0;
-    double least = round_triple(power.value, big, -power.error) - big;
-    double greatest = round_triple(power.value, big, power.error) - big;
-    return {scaled(least, power.k), scaled(greatest, power.k)};
-}
-
-// To odd: a rounding to at most 51 bits then gives what rounding once gives. For powers that are normal numbers.
-HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
-    const auto end = [&](double error) {
-        const double low = sum_to_odd(power.value.b, power.value.c + error);
-        return double_of(bits_of(sum_to_odd(power.value.a, low)) + (power.k << 52));
-    };
-    return {end(-power.error), end(power.error)};
-}
 
 // finish(i, power) for each of x^y, at most triple_tile.
 template <typename Y, typename F>
@@ -212,8 +75,7 @@ template <typename Y, typename F>
     }
     // vector loop: avx512(most) avx2(most) neon(most)
     for (int i = 0; i < n; ++i) {
-        const uint64_t k = (bits_of(t.a[i] + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
-        finish(i, absolute(t.a[i]), TriplePower{power[i], error[i], k});
+        finish(i, TriplePower{power[i], error[i], whole_exponent(t.a[i]), t.a[i]});
     }
 }
 
@@ -221,10 +83,10 @@ template <typename Y, typename F>
 template <typename Y, typename Round>
 static void triple_phase(const double* x, Y y, double* least, double* greatest, int n, Round round) {
     for (int from = 0; from < n; from += triple_tile) {
-        const auto finish = [=](int i, double t, const TriplePower& power) {
+        const auto finish = [=](int i, const TriplePower& power) {
             const Rounding rounding = round(power);
             least[from + i] = rounding.least;
-            greatest[from + i] = t <= greatest_triple_t ? rounding.greatest : -1;
+            greatest[from + i] = absolute(power.t) <= greatest_triple_t ? rounding.greatest : -1;
         };
         raise_triples(x + from, y.from(from), n - from < triple_tile ? n - from : triple_tile, finish);
     }

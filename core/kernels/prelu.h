@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "../codec.h"
+#include "../formats/convert.h"
 #include "half.h"
 
 namespace halfulp::HALFULP_ISA {

@@ -5,7 +5,7 @@
 
 #include "abi.h"
 #include "broadcast.h"
-#include "element.h"
+#include "formats/element.h"
 
 namespace halfulp::ort {
 

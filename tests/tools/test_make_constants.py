@@ -11,4 +11,4 @@ def test_the_script_makes_the_file() -> None:
     made = subprocess.run(
         [sys.executable, ROOT / "tools" / "make_constants.py"], capture_output=True, text=True, check=True
     ).stdout
-    assert made == (ROOT / "core" / "kernels" / "constants.h").read_text(encoding="ascii") + "\n"
+    assert made == (ROOT / "core" / "numerics" / "constants.h").read_text(encoding="ascii") + "\n"

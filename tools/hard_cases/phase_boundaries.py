@@ -14,7 +14,7 @@ from gmpy2 import mpfr
 from halfulp.types import TYPES
 from hard_cases.case import Array, Case, from_codes, measure
 
-KERNELS = Path(__file__).parents[2] / "core" / "kernels"
+NUMERICS = Path(__file__).parents[2] / "core" / "numerics"
 LEAST, MOST = 0.6, 1.2  # of the claim
 # What a claim that was too small decided wrongly, of float64 and of float32 with exponents of float64.
 WRONG_ONCE = {
@@ -42,7 +42,7 @@ class Claim:
 def claims() -> dict[str, Claim]:
     """What stands in the kernels' headers."""
     number = r"(0x[0-9a-f.]+p-\d+)"
-    text = (KERNELS / "pow_pair.h").read_text() + (KERNELS / "pow_float.h").read_text()
+    text = (NUMERICS / "pow_dd.h").read_text() + (NUMERICS / "pow_fast.h").read_text()
     found = {name: re.search(rf"{name}_error{{{number}, {number}}}", text) for name in ("quotient", "table")}
     found["fast"] = re.search(rf"fast_error_of_exp2 = {number}, fast_error_of_t = {number}", text)
     return {name: Claim(*map(float.fromhex, match.groups())) for name, match in found.items() if match}

@@ -12,7 +12,7 @@
 //               that holds x^y, and decides where both its ends round to the same element. How near to a boundary a power
 //               can be that is not on it, is known for 16-bit types, by trying all, and not for longer ones (what Lauter
 //               and Lefevre proved of binary64, 2^-113, holds for a part of the exponents). If even 1024 bits cannot
-//               decide, `undecided` counts it, which the tests read, and the interval's upper end is taken
+//               decide, the result says so, and is the interval's upper end
 //   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 4 units in the last
 //               place (ulp), the division and the products by less than 8 in all; so its relative error is below
 //               2^(log2 n + 4) ulp, times |t| < 2^13 in t. exp: n terms, 4 ulp each, doubled by each of `halvings`
@@ -20,10 +20,11 @@
 //   subnormals  the interval's ends are rounded by encode_exact at the place that their exponent demands
 #pragma once
 
-#include <atomic>
+#include <bit>
 
-#include "../codec.h"
+#include "../formats/convert.h"
 #include "constants.h"
+#include "fixed_point.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -275,29 +276,34 @@ static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     return {end(power - error), end(power + error)};
 }
 
-// Powers that not even 1024 bits decided; nothing is known that would count here.
-inline std::atomic<uint64_t> undecided{0};
+// A result, and whether it is the right one for certain.
+template <typename Result>
+struct Decision {
+    Result result;
+    bool decided;
+};
 
 // x^y rounded by `round`, a monotone function of a Magnitude. The first phase has numbers of so many limbs.
 template <int first_limbs, typename Round>
 static auto decided_power(Dyadic x, bool y_negative, Dyadic y, Round round) {
+    using Result = decltype(round(Magnitude{}));
     Magnitude exact;
-    if (exact_power(x, y_negative, y, exact)) return round(exact);
-    Interval interval = power_interval<first_limbs>(x, y_negative, y);
-    if (round(interval.low) == round(interval.high)) return round(interval.low);
-    interval = power_interval<6>(x, y_negative, y);
-    if (round(interval.low) == round(interval.high)) return round(interval.low);
-    interval = power_interval<9>(x, y_negative, y);
-    if (round(interval.low) == round(interval.high)) return round(interval.low);
-    interval = power_interval<17>(x, y_negative, y);
-    if (round(interval.low) != round(interval.high)) undecided.fetch_add(1, std::memory_order_relaxed);
-    return round(interval.high);
+    if (exact_power(x, y_negative, y, exact)) return Decision<Result>{round(exact), true};
+    const auto phase = [&](const Interval& interval) {
+        const Result low = round(interval.low), high = round(interval.high);
+        return Decision<Result>{high, low == high};
+    };
+    Decision<Result> power = phase(power_interval<first_limbs>(x, y_negative, y));
+    if (!power.decided) power = phase(power_interval<6>(x, y_negative, y));
+    if (!power.decided) power = phase(power_interval<9>(x, y_negative, y));
+    if (!power.decided) power = phase(power_interval<17>(x, y_negative, y));
+    return power;
 }
 
-// The encoding of +-x^y in a floating type.
-static inline uint64_t pow_exact(const ElementRow& type, bool negative, Dyadic x, bool y_negative, Dyadic y) {
+// The encoding of x^y in a floating type.
+static inline Decision<uint64_t> pow_exact(const ElementRow& type, Dyadic x, bool y_negative, Dyadic y) {
     const auto round = [&](const Magnitude& m) {
-        return encode_exact(type, negative, m.significand, m.exponent, m.inexact);
+        return encode_exact(type, false, m.significand, m.exponent, m.inexact);
     };
     return decided_power<4>(x, y_negative, y, round);  // from triples, which have about as many bits as 3 limbs
 }
@@ -309,7 +315,7 @@ static inline uint64_t floor_of(const Magnitude& m) {
 }
 
 // floor(x^y), at most 2^64 - 1.
-static inline uint64_t pow_floor(Dyadic x, bool y_negative, Dyadic y) {
+static inline Decision<uint64_t> pow_floor(Dyadic x, bool y_negative, Dyadic y) {
     return decided_power<3>(x, y_negative, y, floor_of);
 }
 

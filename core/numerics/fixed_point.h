@@ -1,106 +1,12 @@
-// Arithmetic wider than a double: pairs of doubles for the kernels' second phase, and fixed-point numbers
-// of several 64-bit limbs for the last one.
+// Fixed-point numbers of several 64-bit limbs, for the last phase.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-#include "element.h"
+#include "../formats/element.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise. Real is double, or a
-// vector of them.
-template <typename Real>
-struct Pair {
-    Real high, low;
-};
-using DoubleDouble = Pair<double>;
-
-// An unevaluated sum of three, each at most about an ulp of the one before.
-struct Triple {
-    double a, b, c;
-};
-
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-#define HALFULP_FUSED
-#endif
-
-// a * b + c. Fused where the instruction set has it, rounded twice where it has not: the fast phases'
-// error bounds hold for both, and their rounding test makes the results the same.
-HALFULP_INLINE double multiply_add(double a, double b, double c) {
-#ifdef HALFULP_FUSED
-    return __builtin_fma(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-
-// a + b, exactly. Needs |a| >= |b| or a = 0.
-HALFULP_INLINE DoubleDouble fast_two_sum(double a, double b) {
-    double sum = a + b;
-    return {sum, b - (sum - a)};
-}
-
-// a + b, exactly. Where a fused multiply-add is there, it makes two of the five subtractions: processors add in other
-// units than they multiply, and triples are sums above all. Each rounds the same difference either way.
-HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
-    double sum = a + b;
-#ifdef HALFULP_FUSED
-    double b_part = __builtin_fma(a, -1.0, sum);
-    return {sum, (a - (sum - b_part)) + __builtin_fma(b_part, -1.0, b)};
-#else
-    double b_part = sum - a;
-    return {sum, (a - (sum - b_part)) + (b - b_part)};
-#endif
-}
-
-// a + b rounded to odd: a further rounding, to fewer bits, then gives what rounding once gives.
-HALFULP_INLINE double sum_to_odd(double a, double b) {
-    DoubleDouble sum = two_sum(a, b);
-    uint64_t bits = __builtin_bit_cast(uint64_t, sum.high);
-    bool inexact = sum.low > 0 || sum.low < 0;
-    uint64_t toward = (sum.low > 0) == (sum.high > 0) ? 1 : ~uint64_t{0};
-    return __builtin_bit_cast(double, inexact && (bits & 1) == 0 ? bits + toward : bits);
-}
-
-// a * b, exactly, unless the product's low half underflows. Without a fused multiply-add: Dekker's
-// splitting, which needs |a|, |b| < 2^995.
-HALFULP_INLINE DoubleDouble two_product(double a, double b) {
-    double product = a * b;
-#ifdef HALFULP_FUSED
-    return {product, __builtin_fma(a, b, -product)};
-#else
-    constexpr double splitter = 0x1p27 + 1;
-    double a_scaled = splitter * a, b_scaled = splitter * b;
-    double a_high = a_scaled - (a_scaled - a), b_high = b_scaled - (b_scaled - b);
-    double a_low = a - a_high, b_low = b - b_high;
-    return {product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low};
-#endif
-}
-
-// a * b + c as a pair, to within 2^-105 of it. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c less the rounded
-// sum is exact.
-template <typename Real>
-HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
-#ifdef HALFULP_FUSED
-    Real sum = multiply_add(a, b, c);
-    return {sum, multiply_add(a, b, c - sum)};  // with |c| >= 2 |a * b|, sum is between c / 2 and 2 c
-#else
-    DoubleDouble product = two_product(a, b), sum = fast_two_sum(c, product.high);
-    return {sum.high, sum.low + product.low};
-#endif
-}
-
-// a - q * b, exactly where q is a / b to within some ulps.
-HALFULP_INLINE double remainder_of(double a, double q, double b) {
-#ifdef HALFULP_FUSED
-    return __builtin_fma(-q, b, a);
-#else
-    DoubleDouble product = two_product(q, b);
-    return (a - product.high) - product.low;
-#endif
-}
 
 // A non-negative fixed-point number: limb[L-1] counts whole units, the others are the fraction, least first.
 // Operations round down: each is below the exact value by less than one unit in the last place, 2^-fraction_bits.

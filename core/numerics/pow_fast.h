@@ -6,7 +6,7 @@
 //   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which pow_tile.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]. A result is taken only
-//               where the whole interval rounds to one element; otherwise the next phase decides, pow_pair.h
+//               where the whole interval rounds to one element; otherwise the next phase decides, pow_dd.h
 //
 // Error, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one saves a rounding,
 // never adds one). The bounds marked * stand in constants.h, where tools/make_constants.py has computed them:
@@ -17,7 +17,7 @@
 //   of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 < fast_error.
 #pragma once
 
-#include "../codec.h"
+#include "../formats/convert.h"
 #include "constants.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -105,46 +105,6 @@ HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
     double sum = polynomial(constants::exp2_fast, t - (shifted - round_magic));
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
-}
-
-// An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.
-HALFULP_INLINE double product_exponent(double y) { return y >= 2 && y <= 15 && (y + 0x1p52) - 0x1p52 == y ? y : 0; }
-
-// A power, and not zero in `lost` where it is not known to be exact.
-struct ExactPower {
-    double value;
-    uint64_t lost;
-};
-
-HALFULP_INLINE uint64_t mantissa_of(double x) { return bits_of(x) << 12; }
-
-// x^y where x is a normal power of two and y log2(x) an integer between -1000 and 1000.
-HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
-    const double e = double_of(bits_of(x) >> 52 | bits_of(0x1p52)) - (0x1p52 + 1023);
-    const DoubleDouble t = two_product(e, y);
-    const double shifted = t.high + round_magic, rest = t.high - (shifted - round_magic);
-    const uint64_t far = t.high > -1000 && t.high < 1000 ? uint64_t{0} : 1;
-    return {double_of((bits_of(shifted) << 52) + bits_of(1.0)),
-            far | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(rest) << 1};
-}
-
-// x^y by squaring; `lost` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are, has no
-// rounded ones: its factors have no more bits than it has.
-
-// With the bits of y from the least on; the unused factors are 1.
-template <int bits_left>
-HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_t bits) {
-    double factor = (bits & 1) != 0 ? square : 1, root = bits > 1 ? square : 1;
-    DoubleDouble product = two_product(power.value, factor), next = two_product(root, root);
-    power.value = product.high;
-    power.lost |= bits_of(product.low) << 1 | bits_of(next.low) << 1;
-    if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
-}
-
-HALFULP_INLINE ExactPower power_by_products(double x, double y) {
-    ExactPower power{1, y > 0 ? uint64_t{0} : 1};
-    multiply_by_powers<4>(power, x, bits_of(y + 0x1p52) & 15);
-    return power;
 }
 
 }  // namespace halfulp::HALFULP_ISA

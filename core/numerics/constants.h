@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "wide.h"
+#include "double_double.h"
 
 namespace halfulp::HALFULP_ISA::constants {
 

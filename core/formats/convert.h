@@ -97,6 +97,17 @@ HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     return {encoding, rest < 0 ? -rest : rest};
 }
 
+// A magnitude's encoding, rounded from a double.
+template <Element type>
+HALFULP_INLINE uint32_t round_once(double magnitude) {
+    if constexpr (type == Element::float32) {
+        return __builtin_bit_cast(uint32_t, static_cast<float>(magnitude));
+    } else {
+        uint64_t encoding = round_magnitude<type>(magnitude).encoding;
+        return static_cast<uint32_t>(encoding > row(type).largest ? row(type).overflow : encoding);
+    }
+}
+
 // Two types' roundings from a float, in 32-bit lanes: the same as round_magnitude, and the encoding final.
 struct RoundedFloat {
     uint32_t encoding;

@@ -1,0 +1,128 @@
+// Powers that few operations give: by one that the processor rounds right, by products that are exact, of powers of two; and
+// which powers can be ties.
+#pragma once
+
+#include <type_traits>
+
+#include "constants.h"
+#include "pow_special.h"
+
+namespace halfulp::HALFULP_ISA {
+
+enum class Shortcut { none, square, root, reciprocal, cube, fourth, reciprocal_square, reciprocal_root, root_cube };
+
+static inline Shortcut shortcut_of(double y) {
+    if (y == 2) return Shortcut::square;
+    if (y == 0.5) return Shortcut::root;
+    if (y == -1) return Shortcut::reciprocal;
+    if (y == 3) return Shortcut::cube;
+    if (y == 4) return Shortcut::fourth;
+    if (y == -2) return Shortcut::reciprocal_square;
+    if (y == -0.5) return Shortcut::reciprocal_root;
+    if (y == 1.5) return Shortcut::root_cube;
+    return Shortcut::none;
+}
+
+// Calls f with a shortcut as a constant.
+template <typename F>
+HALFULP_INLINE auto with_shortcut(Shortcut shortcut, F f) {
+    using enum Shortcut;
+    switch (shortcut) {
+        case square: return f(std::integral_constant<Shortcut, square>{});
+        case root: return f(std::integral_constant<Shortcut, root>{});
+        case reciprocal: return f(std::integral_constant<Shortcut, reciprocal>{});
+        case cube: return f(std::integral_constant<Shortcut, cube>{});
+        case fourth: return f(std::integral_constant<Shortcut, fourth>{});
+        case reciprocal_square: return f(std::integral_constant<Shortcut, reciprocal_square>{});
+        case reciprocal_root: return f(std::integral_constant<Shortcut, reciprocal_root>{});
+        case root_cube: return f(std::integral_constant<Shortcut, root_cube>{});
+        case none: break;
+    }
+    return f(std::integral_constant<Shortcut, none>{});
+}
+
+static constexpr bool is_exact(Shortcut shortcut) {
+    return shortcut == Shortcut::square || shortcut == Shortcut::root || shortcut == Shortcut::reciprocal;
+}
+
+HALFULP_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
+HALFULP_INLINE double square_root(double x) { return __builtin_sqrt(x); }
+
+template <Shortcut shortcut, typename Real>
+HALFULP_INLINE Real exact_power_of(Real x) {
+    if constexpr (shortcut == Shortcut::square) return x * x;
+    else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
+    else return square_root(x);
+}
+
+// An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.
+HALFULP_INLINE double product_exponent(double y) { return y >= 2 && y <= 15 && (y + 0x1p52) - 0x1p52 == y ? y : 0; }
+
+// A power, and not zero in `lost` where it is not known to be exact.
+struct ExactPower {
+    double value;
+    uint64_t lost;
+};
+
+HALFULP_INLINE uint64_t mantissa_of(double x) { return bits_of(x) << 12; }
+
+// x^y where x is a normal power of two and y log2(x) an integer between -1000 and 1000.
+HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
+    const double e = double_of(bits_of(x) >> 52 | bits_of(0x1p52)) - (0x1p52 + 1023);
+    const DoubleDouble t = two_product(e, y);
+    const double shifted = t.high + round_magic, rest = t.high - (shifted - round_magic);
+    const uint64_t far = t.high > -1000 && t.high < 1000 ? uint64_t{0} : 1;
+    return {double_of((bits_of(shifted) << 52) + bits_of(1.0)),
+            far | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(rest) << 1};
+}
+
+// x^y by squaring; `lost` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are, has no
+// rounded ones: its factors have no more bits than it has.
+
+// With the bits of y from the least on; the unused factors are 1.
+template <int bits_left>
+HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_t bits) {
+    double factor = (bits & 1) != 0 ? square : 1, root = bits > 1 ? square : 1;
+    DoubleDouble product = two_product(power.value, factor), next = two_product(root, root);
+    power.value = product.high;
+    power.lost |= bits_of(product.low) << 1 | bits_of(next.low) << 1;
+    if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
+}
+
+HALFULP_INLINE ExactPower power_by_products(double x, double y) {
+    ExactPower power{1, y > 0 ? uint64_t{0} : 1};
+    multiply_by_powers<4>(power, x, bits_of(y + 0x1p52) & 15);
+    return power;
+}
+
+// Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
+// The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at most 44 bits. The
+// last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
+HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
+    constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
+    uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;
+    uint64_t root = y_high > 0 && y_high < 1.25 ? 1 : 0;
+    return of_few_bits & (root | ((bits_of(x) & of_x) == 0 ? 1 : 0));
+}
+
+// A power by an operation of the processor, which rounds it right, whatever its size.
+HALFULP_INLINE uint64_t is_one_operation(double y_high, double y_low) {
+    uint64_t is_one = (y_high == 2 ? 1 : 0) | (y_high == 0.5 ? 1 : 0) | (y_high == -1 ? 1 : 0);
+    return y_low == 0 ? is_one : 0;
+}
+
+static inline double by_one_operation(double x, double y) {
+    using enum Shortcut;
+    return y == 2 ? exact_power_of<square>(x) : y == 0.5 ? exact_power_of<root>(x) : exact_power_of<reciprocal>(x);
+}
+
+// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
+// n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
+// a power which the pair phase leaves undecided is a tie.
+static inline bool has_ties(double y) {
+    for (int k = 0; k <= 4; ++k, y *= 2)
+        if (parity_of(y) != not_integral) return y >= 1 && y <= 15;
+    return false;
+}
+
+}  // namespace halfulp::HALFULP_ISA

@@ -1,0 +1,262 @@
+// x^y in pairs of doubles, for float64 and for what the fast phase leaves undecided: plain functions without branches, as in
+// pow_fast.h. y log2(x) and 2^t stand here twice, by quotients and by tables.
+//
+//   guarantee   the exact value lies within their PairError of the scaled value. A result is taken only where the whole
+//               interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
+//               pow_exact.h
+#pragma once
+
+#include "pow_fast.h"
+
+namespace halfulp::HALFULP_ISA {
+
+// How far 2^(t - k) may be from the exact value.
+struct PairError {
+    double fixed, of_t;
+
+    double at(double t) const { return multiply_add(double_of(bits_of(t) & ~double_sign), of_t, fixed); }
+};
+static constexpr PairError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
+
+// Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
+static constexpr double sixteenths_magic = round_magic / 16;
+
+// c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts
+// are not normalised between steps: the chain of additions through `high` is what the loop waits for.
+template <int from, int to, int pairs, typename Real>
+HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> rest, Real x) {
+    if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
+    Pair<Real> sum = multiply_add_pair(rest.high, x, Real(c[from].high));
+    return {sum.high, sum.low + multiply_add(rest.low, x, Real(c[from].low))};
+}
+
+// 2^(t - k) for an integer k, and how far it may be from the exact value.
+struct PairPower {
+    DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-40
+    double error;
+    uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
+};
+
+// A power in a range [least, greatest] that holds the exact value, rounded both times: decided where they are equal.
+struct Rounding {
+    double least, greatest;
+};
+
+// A power in the range, as an encoding of float64, and not zero in `open` where it is undecided. For |t| <= 1020.
+struct NormalRounding {
+    uint64_t encoding, open;
+};
+
+HALFULP_INLINE NormalRounding round_normal(const PairPower& power) {
+    uint64_t least = bits_of(power.value.high + (power.value.low - power.error));
+    uint64_t greatest = bits_of(power.value.high + (power.value.low + power.error));
+    return {least + (power.k << 52), least ^ greatest};
+}
+
+// What a power is rounded to in the pair phase, where a result may be subnormal, overflow, or have fewer bits.
+struct PairTarget {
+    double most_t;  // beyond which every t gives the same element
+    int64_t least_exponent, fraction_bits;
+
+    static constexpr PairTarget of(const ElementRow& type) {
+        int below = type.precision + 2 - type.least_exponent(), above = type.greatest_exponent() + 2;
+        return {static_cast<double>(below > above ? below : above), type.least_exponent(), type.fraction_bits()};
+    }
+};
+
+// value * 2^k, in two steps, since 2^k may be no double.
+HALFULP_INLINE double scaled(double value, uint64_t k) {
+    uint64_t half = (k + 2048) >> 1;
+    double first = double_of((half - 1024 + 1023) << 52);
+    double second = double_of((k + 2048 - half - 1024 + 1023) << 52);
+    return value * first * second;
+}
+
+// To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times
+// the grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before
+// the second, deciding addition.
+HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& power) {
+    DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // whose binade is then the value's
+    uint64_t k = power.k;
+    uint64_t binade = (bits_of(value.high) >> 52) - 1023 + k + 2048;
+    uint64_t least = static_cast<uint64_t>(target.least_exponent + 2048);
+    bool is_subnormal = static_cast<int64_t>(binade) < static_cast<int64_t>(least);
+    uint64_t grid = (is_subnormal ? least : binade) - 2048 - static_cast<uint64_t>(target.fraction_bits) - k;
+    double big = double_of((grid + 52 + 1023) << 52);
+    if (target.fraction_bits == 52 && !is_subnormal) big = 0;
+
+    double rounded = big + value.high;
+    double lost = value.high - (rounded - big);
+    double error = multiply_add(big, 0x1p-104, power.error);
+    double least_value = rounded + (lost + (value.low - error));
+    double greatest_value = rounded + (lost + (value.low + error));
+    return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
+}
+
+// By quotients, which is the formula of pow_fast.h.
+//
+//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
+//
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them. An operation that is
+// not fused rounds a product besides; what that adds is counted.
+//   s, z        carry their rounding errors in a low part: s.low is up to 3 * 2^-53 |s|, z.low up to 7 * 2^-53 z, and what is
+//               left out 2^-101 of them
+//   P           its own 2^-77.60* of log2 m. The plain tail c4 + c5 z + z^2 (..), about 0.33, ends in two operations that round
+//               by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <= 2^-5.08: 2^-75.8.
+//               z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 = 2^-75.1 of that sum:
+//               2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
+//   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below 2^-40
+//   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13, ends in two
+//               operations that round by 2^-66 each, and those before them, and products, 2^-5 of that: 2^-64.9 r^6 <= 2^-70.9.
+//               Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together: 2^-70.1
+//   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|, below quotient_error.
+
+// x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
+struct PairQuotient {
+    DoubleDouble s;
+    double e;
+};
+
+template <bool may_be_subnormal>
+HALFULP_INLINE PairQuotient quotient_pair(double x) {
+    bool subnormal = may_be_subnormal && x < 0x1p-1022;
+    Split<double> parts = split(subnormal ? x * 0x1p54 : x);
+    double numerator = parts.m - 1, denominator = 1 + parts.m;
+    double denominator_low = parts.m - (denominator - 1);
+    double reciprocal = 1 / denominator;
+    double s = numerator * reciprocal;
+    double rest = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
+    return {{s, rest * reciprocal}, subnormal ? parts.e - 54 : parts.e};
+}
+
+// y * log2(x).
+HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, double y_low) {
+#ifndef HALFULP_FUSED
+    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
+    const auto& c = constants::log2_pair_pairs;
+    const auto& plain = constants::log2_pair;
+    DoubleDouble s = x.s, z = two_product(s.high, s.high);
+    z.low = multiply_add(s.high + s.high, s.low, z.low);
+    DoubleDouble sum = horner<0, 4>(c, DoubleDouble{polynomial(plain, z.high), 0}, z.high);
+    double slope = multiply_add(
+        z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
+    sum.low = multiply_add(z.low, slope, sum.low);
+
+    DoubleDouble whole = multiply_add_pair(s.high, sum.high, x.e);  // e = 0 or |e| >= 2 |log2 m|
+    whole.low += multiply_add(s.high, sum.low, s.low * sum.high);
+
+    DoubleDouble t = two_product(y_high, whole.high);
+    return {t.high, t.low + multiply_add(y_high, whole.low, y_low * whole.high)};
+}
+
+// The inner part of 2^(t - k).
+HALFULP_INLINE DoubleDouble exp2_pair_start(double t) {
+    double r = t - ((t + round_magic) - round_magic);
+    return horner<4, 6>(constants::exp2_pair_pairs, DoubleDouble{polynomial(constants::exp2_pair, r), 0}, r);
+}
+
+HALFULP_INLINE PairPower exp2_pair(DoubleDouble t, DoubleDouble start) {
+    double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
+    DoubleDouble sum = horner<0, 4>(constants::exp2_pair_pairs, start, r);
+    // times 2^t.low = 1 + t.low ln 2: |t.low| is below 2^-40.
+    sum.low = multiply_add(t.low * constants::exp2_pair_pairs[1].high, sum.high, sum.low);
+    return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
+}
+
+// By tables, of which registers hold too little where vectors have less than 512 bits; compilers make no vectors of look-ups.
+// (With these, powers of float64 take a quarter less on a Zen 5 with AVX-512: 1.8 instead of 2.4 ns.)
+//
+//   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
+//               log2 x = e - log2 r + f P(f);
+//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
+//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
+//
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
+//   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
+//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by up to
+//               2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
+//   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
+//               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
+//               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
+//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line: 2^-71.87
+//   t           y times that; its low part, below 2^-41, is rounded by 2^-93
+//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends in two
+//               operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72. Low parts:
+//               2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
+//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q, and by the
+//               logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
+//   Together below table_error. (docs/testing.md has the greatest error found.)
+
+// What begins a logarithm: f, e - log2 r in two parts, and the plain tail of P(f).
+struct TableLogarithm {
+    double f, whole, whole_low, tail;
+};
+
+// e, r's place in the tables, and f.
+struct TablePoint {
+    double e, f;
+    uint64_t index;
+};
+
+// A positive x.
+HALFULP_INLINE TablePoint table_point(double x) {
+    constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
+    const bool subnormal = x < 0x1p-1022;
+    const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
+    const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
+    const double e = static_cast<double>(static_cast<int64_t>(scale) >> 52) - (subnormal ? 54 : 0);
+    return {e, -remainder_of(1, double_of(bits - scale), constants::pair_reciprocals[index]), index};
+}
+
+HALFULP_INLINE TableLogarithm begin_logarithm_by_table(double x) {
+    const TablePoint point = table_point(x);
+    return {point.f, point.e + constants::pair_logarithms[point.index], constants::pair_logarithms_low[point.index],
+            polynomial(constants::log2_pair_by_table, point.f)};
+}
+
+// y * log2(x).
+template <bool has_y_low>
+HALFULP_INLINE DoubleDouble log2_pair_by_table(const TableLogarithm& x, double y_high, double y_low) {
+#ifndef HALFULP_FUSED
+    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
+    DoubleDouble sum = horner<0, 3>(constants::log2_pair_by_table_pairs, DoubleDouble{x.tail, 0}, x.f);
+    // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
+    DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
+    log2.low += multiply_add(x.f, sum.low, x.whole_low);
+    log2 = fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
+    DoubleDouble t = two_product(y_high, log2.high);
+    t.low = multiply_add(y_high, log2.low, t.low);
+    if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);
+    return t;
+}
+
+// What begins a power: Q(s), 2^(i/16), and what that lost as a part of it.
+struct TablePower {
+    DoubleDouble sum;
+    double power, lost;
+};
+
+HALFULP_INLINE TablePower begin_power_by_table(double t) {
+    const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
+    const uint64_t index = bits_of(shifted) & 15;
+    const DoubleDouble tail = {polynomial(constants::exp2_pair_by_table, s), 0};
+    return {horner<0, 2>(constants::exp2_pair_by_table_pairs, tail, s), constants::pair_powers[index],
+            constants::pair_powers_lost[index]};
+}
+
+HALFULP_INLINE PairPower exp2_pair_by_table(DoubleDouble t, const TablePower& begun) {
+    double shifted = t.high + sixteenths_magic, s = t.high - (shifted - sixteenths_magic);
+    DoubleDouble more = two_product(s, begun.sum.high);
+    more.low = multiply_add(s, begun.sum.low, more.low);
+    // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
+    double rest = multiply_add(t.low, constants::exp2_pair_pairs[1].high, begun.lost);
+    more.low = multiply_add(rest, more.high, more.low + rest);
+    DoubleDouble value = multiply_add_pair(begun.power, more.high, begun.power);
+    value.low = multiply_add(begun.power, more.low, value.low);
+    int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));
+    return {value, table_error.at(t.high), static_cast<uint64_t>(sixteenths >> 4)};
+}
+
+}  // namespace halfulp::HALFULP_ISA

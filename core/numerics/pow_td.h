@@ -1,0 +1,160 @@
+// x^y by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of pow_dd.h.
+//
+//   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
+//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
+//   domain      x a positive finite double, y finite, |t| <= greatest_triple_t. Other lanes yield a value without meaning
+//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole interval
+//               rounds to one element; otherwise pow_exact.h decides
+//
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
+//   f           exact, and e - log2 r exact but for 2^-148
+//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..), about 0.13,
+//               ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x| (2^-59.35*). The last of
+//               the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before it 2^-5 of that:
+//               2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150. Together: 2^-110.4
+//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19, ends in two
+//               operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as P's: 2^-105.9 |s| <=
+//               2^-110.9
+//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor rounded by
+//               2^-112 in all; with what the table lost it is rounded by 2^-112 twice. What the table lost as a part times
+//               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
+//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
+//               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
+//   Together below triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
+//   the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as a factor.
+#pragma once
+
+#include "pow_dd.h"
+#include "pow_special.h"
+
+namespace halfulp::HALFULP_ISA {
+
+static constexpr PairError triple_error{0x1.4p-107, 0x1.4p-110};
+static constexpr double greatest_triple_t = 1080;
+
+// a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
+// last place of low.high, and so more than low.low.
+HALFULP_INLINE Triple normalized(double a, double b, double c) {
+    DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), rest = fast_two_sum(high.low, low.low);
+    return {high.high, rest.high, rest.low};
+}
+
+// c + f x, for c = 0 or |c| > |f x|.
+HALFULP_INLINE Triple multiply_add(double f, const Triple& x, const Triple& c) {
+    DoubleDouble first = two_product(f, x.a), second = two_product(f, x.b), top = fast_two_sum(c.a, first.high);
+    DoubleDouble with_c = two_sum(top.low, c.b), with_first = two_sum(with_c.high, first.low);
+    DoubleDouble with_second = two_sum(with_first.high, second.high);
+    double third = multiply_add(f, x.c, c.c) + (with_c.low + with_first.low) + (with_second.low + second.low);
+    return normalized(top.high, with_second.high, third);
+}
+
+HALFULP_INLINE Triple product(const Triple& x, DoubleDouble y) {
+    DoubleDouble first = two_product(x.a, y.high), ab = two_product(x.a, y.low), ba = two_product(x.b, y.high);
+    DoubleDouble second = two_sum(ab.high, ba.high), carry = two_sum(first.low, second.high);
+    double third = multiply_add(x.c, y.high, x.b * y.low);
+    return normalized(first.high, carry.high, carry.low + (second.low + (ab.low + ba.low + third)));
+}
+
+HALFULP_INLINE Triple product(const Triple& x, double y) {
+    DoubleDouble first = two_product(x.a, y), second = two_product(x.b, y), carry = two_sum(first.low, second.high);
+    return normalized(first.high, carry.high, carry.low + multiply_add(x.c, y, second.low));
+}
+
+// What begins a logarithm: f, and e - log2 r.
+struct TripleLogarithm {
+    double f;
+    Triple whole;
+};
+
+HALFULP_INLINE TripleLogarithm begin_logarithm(double x) {
+    const TablePoint point = table_point(x);
+    return {point.f,
+            {point.e + constants::pair_logarithms[point.index], constants::pair_logarithms_low[point.index],
+             constants::triple_logarithms_last[point.index]}};
+}
+
+// What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
+struct TripleStart {
+    double s, lost_of_s, power;
+    DoubleDouble lost;
+};
+
+// 2^(t - k), and how far it may be from the exact value.
+struct TriplePower {
+    Triple value;
+    double error;
+    uint64_t k;  // modulo 2^64
+    double t;
+};
+
+HALFULP_INLINE TripleStart begin_power(const Triple& t) {
+    const double shifted = t.a + sixteenths_magic;
+    const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
+    const uint64_t index = bits_of(shifted) & 15;
+    return {s.high,
+            s.low + t.c,
+            constants::pair_powers[index],
+            {constants::pair_powers_lost[index], constants::triple_powers_lost_last[index]}};
+}
+
+// power (1 + lost) (1 + s q) 2^lost_of_s.
+HALFULP_INLINE Triple end_power(const TripleStart& begun, DoubleDouble q) {
+    DoubleDouble more = two_product(begun.s, q.high);
+    const double factor = begun.lost_of_s * constants::exp2_pair_pairs[1].high;  // less 1
+    more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
+    const DoubleDouble lost = two_sum(begun.lost.high, more.low);
+    const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
+    return multiply_add(begun.power, {more.high, lost.high, last}, {begun.power, 0, 0});
+}
+
+// k of 2^t = 2^k 2^(i/16) 2^s.
+HALFULP_INLINE uint64_t whole_exponent(double t) {
+    return (bits_of(t + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
+}
+
+// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own roundings.)
+HALFULP_INLINE double error_of(const TripleStart& begun, double t) {
+    const double of_s = begun.power == 1 ? 64 * absolute(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
+    return multiply_add(absolute(t), triple_error.of_t, fixed * triple_error.fixed);
+}
+
+// A triple plus an error, rounded to the grid that `big` sets (see round_to).
+HALFULP_INLINE double round_triple(const Triple& value, double big, double error) {
+    double rounded = big + value.a, lost = value.a - (rounded - big);
+    DoubleDouble low = two_sum(lost, value.b);
+    return rounded + sum_to_odd(low.high, low.low + (value.c + error));
+}
+
+HALFULP_INLINE Rounding round_to_double(const TriplePower& power) {
+    // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
+    uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
+    bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
+    double big = is_subnormal ? double_of((1023 - 1022 - power.k) << 52) : 0;
+    double least = round_triple(power.value, big, -power.error) - big;
+    double greatest = round_triple(power.value, big, power.error) - big;
+    return {scaled(least, power.k), scaled(greatest, power.k)};
+}
+
+// To odd: a rounding to at most 51 bits then gives what rounding once gives. For powers that are normal numbers.
+HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
+    const auto end = [&](double error) {
+        const double low = sum_to_odd(power.value.b, power.value.c + error);
+        return double_of(bits_of(sum_to_odd(power.value.a, low)) + (power.k << 52));
+    };
+    return {end(-power.error), end(power.error)};
+}
+
+// x^y for a positive finite x and a finite y + y_low.
+static inline TriplePower triple_power(double x, double y, double y_low) {
+    const TripleLogarithm log2 = begin_logarithm(x);
+    const DoubleDouble rest = horner<0, 9>(constants::log2_triple_pairs,
+                                           DoubleDouble{polynomial(constants::log2_triple, log2.f), 0}, log2.f);
+    Triple t = multiply_add(log2.f, {rest.high, rest.low, 0}, constants::log2_triple_triples[0]);
+    t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
+    const TripleStart begun = begin_power(t);
+    const DoubleDouble q = horner<0, 7>(constants::exp2_triple_pairs,
+                                        DoubleDouble{polynomial(constants::exp2_triple, begun.s), 0}, begun.s);
+    return {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a), t.a};
+}
+
+}  // namespace halfulp::HALFULP_ISA
