@@ -154,7 +154,7 @@ struct PowersWithin {
     }
     if (rest.count == 0) return;
 
-    const auto from_triple = [&](int j, const TriplePower& power) {
+    const auto from_triple = [&](int j, double, const TriplePower& power) {
         const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
         powers.put(j, power.value.a, more, error_of_triples, power.k);
     };

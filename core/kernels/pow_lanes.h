@@ -6,11 +6,11 @@
 #include <bit>
 #include <initializer_list>
 
+#include "../numerics/pow_fast.h"
 #include "half.h"
 #include "kernels.h"
 #include "log2_table.h"
 #include "memory_ahead.h"
-#include "../numerics/pow_fast.h"
 #include "pow_shortcut.h"
 #include "pow_signs.h"
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #ifndef __AVX512F__
-#include "kernels.h"
 #include "../numerics/pow_dd.h"
+#include "kernels.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {

@@ -5,8 +5,8 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 
-#include "kernels.h"
 #include "../numerics/pow_dd.h"
+#include "kernels.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {

@@ -6,12 +6,12 @@
 #include <atomic>
 
 #include "../numerics/pow_closed_form.h"
-#include "kernels.h"
-#include "memory_ahead.h"
+#include "../numerics/pow_dd.h"
 #include "../numerics/pow_exact.h"
 #include "../numerics/pow_fast.h"
+#include "kernels.h"
+#include "memory_ahead.h"
 #include "pow_lanes.h"
-#include "../numerics/pow_dd.h"
 #include "pow_pair_quotient.h"
 #include "pow_pair_table.h"
 #include "pow_triple.h"

@@ -75,7 +75,7 @@ template <typename Y, typename F>
     }
     // vector loop: avx512(most) avx2(most) neon(most)
     for (int i = 0; i < n; ++i) {
-        finish(i, TriplePower{power[i], error[i], whole_exponent(t.a[i]), t.a[i]});
+        finish(i, absolute(t.a[i]), TriplePower{power[i], error[i], whole_exponent(t.a[i])});
     }
 }
 
@@ -83,10 +83,10 @@ template <typename Y, typename F>
 template <typename Y, typename Round>
 static void triple_phase(const double* x, Y y, double* least, double* greatest, int n, Round round) {
     for (int from = 0; from < n; from += triple_tile) {
-        const auto finish = [=](int i, const TriplePower& power) {
+        const auto finish = [=](int i, double t, const TriplePower& power) {
             const Rounding rounding = round(power);
             least[from + i] = rounding.least;
-            greatest[from + i] = absolute(power.t) <= greatest_triple_t ? rounding.greatest : -1;
+            greatest[from + i] = t <= greatest_triple_t ? rounding.greatest : -1;
         };
         raise_triples(x + from, y.from(from), n - from < triple_tile ? n - from : triple_tile, finish);
     }

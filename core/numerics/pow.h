@@ -40,7 +40,8 @@ static Exponent exponent_of(Storage<type> stored) {
     if constexpr (!row(type).is_float) {
         const auto value = widen<type>(stored);
         const double high = static_cast<double>(value);
-        return {high, static_cast<double>(static_cast<int64_t>(static_cast<__int128>(value) - static_cast<__int128>(high)))};
+        return {high,
+                static_cast<double>(static_cast<int64_t>(static_cast<__int128>(value) - static_cast<__int128>(high)))};
     } else {
         return {decode<type>(stored), 0};
     }
@@ -84,7 +85,9 @@ static Attempt fast_phase(double x, const Exponent& y) {
 template <Element type>
 static Attempt attempt(const Rounding& rounding) {
     if constexpr (type == Element::float64) return {bits_of(rounding.least), rounding.least == rounding.greatest};
-    else return {round_once<type>(rounding.least), round_once<type>(rounding.least) == round_once<type>(rounding.greatest)};
+    else
+        return {round_once<type>(rounding.least),
+                round_once<type>(rounding.least) == round_once<type>(rounding.greatest)};
 }
 
 template <Element type>
@@ -97,8 +100,8 @@ static Attempt double_double_phase(double x, const Exponent& y) {
 
 template <Element type>
 static Attempt triple_double_phase(double x, const Exponent& y) {
-    const TriplePower power = triple_power(x, y.high, y.low);
-    if (!(absolute(power.t) <= greatest_triple_t)) return {0, false};
+    const auto [t, power] = triple_power(x, y.high, y.low);
+    if (!(absolute(t) <= greatest_triple_t)) return {0, false};
     if constexpr (type == Element::float64) return attempt<type>(round_to_double(power));
     else return attempt<type>(round_to_odd(power));
 }

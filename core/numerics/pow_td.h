@@ -84,7 +84,6 @@ struct TriplePower {
     Triple value;
     double error;
     uint64_t k;  // modulo 2^64
-    double t;
 };
 
 HALFULP_INLINE TripleStart begin_power(const Triple& t) {
@@ -144,17 +143,22 @@ HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
     return {end(-power.error), end(power.error)};
 }
 
-// x^y for a positive finite x and a finite y + y_low.
-static inline TriplePower triple_power(double x, double y, double y_low) {
+// x^y = 2^t for a positive finite x and a finite y + y_low.
+struct PowerOfTriples {
+    double t;
+    TriplePower power;
+};
+
+static inline PowerOfTriples triple_power(double x, double y, double y_low) {
     const TripleLogarithm log2 = begin_logarithm(x);
-    const DoubleDouble rest = horner<0, 9>(constants::log2_triple_pairs,
-                                           DoubleDouble{polynomial(constants::log2_triple, log2.f), 0}, log2.f);
+    const DoubleDouble rest =
+        horner<0, 9>(constants::log2_triple_pairs, DoubleDouble{polynomial(constants::log2_triple, log2.f), 0}, log2.f);
     Triple t = multiply_add(log2.f, {rest.high, rest.low, 0}, constants::log2_triple_triples[0]);
     t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
     const TripleStart begun = begin_power(t);
     const DoubleDouble q = horner<0, 7>(constants::exp2_triple_pairs,
                                         DoubleDouble{polynomial(constants::exp2_triple, begun.s), 0}, begun.s);
-    return {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a), t.a};
+    return {t.a, {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a)}};
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -62,7 +62,7 @@ void pair_integers(Tile& tile) { pair_by(tile, PairExponents{tile.y, tile.y_low}
 
 template <typename Y>
 void triple_by(Tile& tile, Y y) {
-    const auto finish = [&](int, const TriplePower& power) {
+    const auto finish = [&](int, double, const TriplePower& power) {
         tile.write({power.value.a, power.value.b, power.value.c}, power.k, power.error);
     };
     for (int i = 0; i < tile.n; i += triple_tile)
