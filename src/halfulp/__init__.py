@@ -15,8 +15,8 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 if TYPE_CHECKING:
     from halfulp.conformance.audit import audit
     from halfulp.conformance.check import check
+    from halfulp.models.run.api import run
     from halfulp.runtime.convert import convert
-    from halfulp.runtime.run import run
 
     __version__: str
 
@@ -41,7 +41,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # What reads models needs the onnx package, which is not imported before it is asked for.
     if name == "run":
-        from halfulp.runtime.run import run
+        from halfulp.models.run.api import run
 
         return run
     if name == "convert":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.frontends.models import parsed, single
+from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 from halfulp.cli import app

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from tests.frontends.models import external, parsed, single, with_initializer
-from tests.frontends.openvino_models import SMALL, WEIGHTS
+from tests.models.onnx_models import external, parsed, single, with_initializer
+from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.conformance.audit_node import Use

@@ -21,16 +21,17 @@ MAY_IMPORT = {
     "protocols": set(),
     "operands": BASE | {"protocols"},
     "apply": BASE | {"specs", "protocols", "operands", "_core"},
-    "__init__": BASE | {"specs", "apply", "runtime", "conformance"},
-    "frontends": BASE | {"specs", "operands", "apply"},
-    "runtime": BASE | {"specs", "apply", "frontends"},
-    "backend": BASE | {"specs", "apply", "frontends", "runtime"},
+    "__init__": BASE | {"specs", "apply", "models", "runtime", "conformance"},
+    "models": BASE | {"specs", "operands", "apply"},
+    "frontends": {"models"},
+    "runtime": BASE | {"specs", "apply", "models"},
+    "backend": BASE | {"specs", "apply", "models", "runtime"},
     "benchmark": BASE | {"apply"},
     "conformance": BASE
-    | {"specs", "protocols", "operands", "apply", "reference", "frontends", "runtime", "backend"}
+    | {"specs", "protocols", "operands", "apply", "reference", "models", "runtime", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
-    "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "conformance", "integrations"},
+    "integrations": BASE | {"specs", "operands", "apply", "models", "runtime"},
+    "cli": BASE | {"specs", "apply", "models", "runtime", "benchmark", "conformance", "integrations"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import halfulp.cli.engine
 from halfulp.cli import app
-from halfulp.frontends.onnx import load
-from halfulp.runtime.feeds import make_inputs
-from halfulp.runtime.run import run_with_report
+from halfulp.models.onnx import load
+from halfulp.models.run.api import run_with_report
+from halfulp.models.run.inputs import make_inputs
 
 ort: Any = pytest.importorskip("onnxruntime")
 engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime_engine")

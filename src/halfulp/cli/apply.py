@@ -16,7 +16,7 @@ from halfulp.apply import op as find_operator
 from halfulp.cli.output import check_writable
 from halfulp.cli.stream import regions, window
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import NpyFile, create_npy, open_npy, replacing
+from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
-    from halfulp.frontends.dxdispatch import Program
-    from halfulp.frontends.graph import Model
-    from halfulp.runtime.report import Report
+    from halfulp.models.directml.dxdispatch import Program
+    from halfulp.models.graph import Model
+    from halfulp.models.run.report import Report
 
 
 class Engine(StrEnum):
@@ -36,7 +36,7 @@ def evaluate(
     Raises:
         HalfulpError: ``onnxruntime`` is asked for, and can't run the model.
     """
-    from halfulp.runtime.run import run_with_report
+    from halfulp.models.run.api import run_with_report
 
     reason = ""
     if engine is not Engine.halfulp:

@@ -11,11 +11,11 @@ import typer
 from halfulp.cli.engine import Engine, evaluate
 from halfulp.cli.output import check_writable
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
+from halfulp.models.files import open_npy, read_npz, read_pb, viewed, write_npz
 
 if TYPE_CHECKING:
-    from halfulp.frontends.dxdispatch import Program
-    from halfulp.frontends.graph import Array, Model, Value
+    from halfulp.models.directml.dxdispatch import Program
+    from halfulp.models.graph import Array, Model, Value
 
 
 def run(
@@ -70,9 +70,9 @@ def run(
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.cli import table
-    from halfulp.frontends.graph import Model
-    from halfulp.frontends.load import load
-    from halfulp.runtime.feeds import make_inputs
+    from halfulp.models.graph import Model
+    from halfulp.models.load import load
+    from halfulp.models.run.inputs import make_inputs
 
     check_writable(output, binary=True)
     loaded = load(model)
@@ -147,7 +147,7 @@ def _read(path: Path, declared: Value) -> Array:
 
 
 def _dtype(declared: Value) -> np.dtype[Any] | None:
-    from halfulp.runtime.feeds import dtype_named
+    from halfulp.models.run.inputs import dtype_named
 
     return None if declared.type is None else dtype_named(declared.type)
 

@@ -16,8 +16,8 @@ from halfulp.conformance.audit_open import touched
 from halfulp.conformance.audit_report import ModelReport, NodeReport, OperandReport, Report
 from halfulp.conformance.audit_target import Asked, asked, statement
 from halfulp.errors import HalfulpError
-from halfulp.frontends import onnx
-from halfulp.frontends.load import Source
+from halfulp.models import onnx
+from halfulp.models.load import Source
 
 __all__ = ["audit"]
 

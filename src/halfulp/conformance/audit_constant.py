@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.audit_node import Use
-from halfulp.frontends.graph import Array
+from halfulp.models.graph import Array
 
 
 def second(use: Use) -> Array | None:

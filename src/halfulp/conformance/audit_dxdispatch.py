@@ -6,9 +6,9 @@ from pathlib import Path
 
 from halfulp.conformance.audit_node import Operand, Use, breach_of
 from halfulp.errors import ModelError, SpecError
-from halfulp.frontends.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
-from halfulp.frontends.dxdispatch import Program, load
-from halfulp.frontends.graph import printable
+from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
+from halfulp.models.directml.dxdispatch import Program, load
+from halfulp.models.graph import printable
 from halfulp.specs.resolve import in_force
 
 

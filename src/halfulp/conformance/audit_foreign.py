@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.frontends.onnx_nodes import OURS, plain_domain
+from halfulp.models.onnx.nodes import OURS, plain_domain
 from halfulp.runtime.convert.functions import Identity, identity
 
 _DOMAIN = "halfulp.audit"

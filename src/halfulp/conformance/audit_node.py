@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.frontends.graph import Array, describe, printable
-from halfulp.frontends.openvino_operators import agree
+from halfulp.models.graph import Array, describe, printable
+from halfulp.models.openvino.operators import agree
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import Shape
 

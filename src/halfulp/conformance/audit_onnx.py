@@ -11,10 +11,10 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.conformance.audit_foreign import every_node, with_stand_ins
 from halfulp.conformance.audit_node import Operand, Use, breaches
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.frontends.onnx_builder import build
-from halfulp.frontends.onnx_checks import label
-from halfulp.frontends.onnx_nodes import OURS, plain_domain
-from halfulp.frontends.onnx_tensors import TensorReader
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.nodes import OURS, plain_domain
+from halfulp.models.onnx.tensors import TensorReader
 from halfulp.runtime.convert.functions import FunctionTypes, Identity, identity
 from halfulp.runtime.convert.known import Known, default_opset, infer_types, inner_path
 from halfulp.specs.resolve import in_force

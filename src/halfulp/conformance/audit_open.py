@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp.conformance.audit_constant import describe_constant, holds_only, integral, number, second, values
 from halfulp.conformance.audit_node import Operand, Use
-from halfulp.frontends.graph import Array
+from halfulp.models.graph import Array
 from halfulp.specs import Unspecified
 from halfulp.types import TYPES
 

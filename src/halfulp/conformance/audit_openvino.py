@@ -10,11 +10,11 @@ from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
 from halfulp.conformance.audit_node import Operand, Use, breach_of
 from halfulp.errors import ModelError
-from halfulp.frontends.files import read_whole
-from halfulp.frontends.graph import Graph, Node, Value, printable
-from halfulp.frontends.openvino_builder import build
-from halfulp.frontends.openvino_layers import parse
-from halfulp.frontends.openvino_weights import Weights
+from halfulp.models.files import read_whole
+from halfulp.models.graph import Graph, Node, Value, printable
+from halfulp.models.openvino.builder import build
+from halfulp.models.openvino.layers import parse
+from halfulp.models.openvino.weights import Weights
 from halfulp.specs.resolve import in_force
 
 _LARGEST_FILE = 1 << 28

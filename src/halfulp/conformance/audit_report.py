@@ -12,7 +12,7 @@ from halfulp.conformance.audit_convert import Conversion
 from halfulp.conformance.audit_node import Breach, shown
 from halfulp.conformance.audit_open import Open
 from halfulp.conformance.audit_target import Asked, Statement
-from halfulp.frontends.graph import describe
+from halfulp.models.graph import describe
 from halfulp.specs.tensor import Shape
 
 SCHEMA = "halfulp.audit/1"

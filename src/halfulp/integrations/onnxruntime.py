@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.frontends.onnx import Source, parse
 from halfulp.integrations.onnxruntime_fusions import fused
 from halfulp.integrations.onnxruntime_patch import patched
+from halfulp.models.onnx import Source, parse
 from halfulp.types import TYPES, ElementType, element_type
 
 Array = NDArray[Any]

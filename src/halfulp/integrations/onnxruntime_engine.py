@@ -11,13 +11,13 @@ from typing import Any
 from onnx import GraphProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.frontends.graph import Model, describe, printable
-from halfulp.frontends.onnx import parse
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.integrations.onnxruntime_inline import subgraphs
 from halfulp.integrations.onnxruntime_patch import DOMAIN, patched
-from halfulp.runtime.feeds import bind
-from halfulp.runtime.report import NodeRun, Report
+from halfulp.models.graph import Model, describe, printable
+from halfulp.models.onnx import parse
+from halfulp.models.run.inputs import bind
+from halfulp.models.run.report import NodeRun, Report
 from halfulp.types import TYPES
 
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
@@ -33,7 +33,7 @@ def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tupl
 
     Args:
         path: the ONNX file.
-        model: the same, as :func:`halfulp.frontends.onnx.load` read and checked it.
+        model: the same, as :func:`halfulp.models.onnx.load` read and checked it.
         inputs: arrays by name.
 
     Raises:

@@ -9,8 +9,8 @@ from typing import Any
 from onnx import ModelProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.frontends.graph import printable
-from halfulp.frontends.onnx import parse
+from halfulp.models.graph import printable
+from halfulp.models.onnx import parse
 
 
 def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:

@@ -15,7 +15,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.frontends.graph import printable
+from halfulp.models.graph import printable
 from halfulp.specs.resolve import in_force
 
 RESOLVED = "halfulp.resolved"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from halfulp.apply import op
 from halfulp.errors import UnsupportedError
-from halfulp.runtime.cast import cast
+from halfulp.models.run.cast import cast
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType
 

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from tests.frontends.models import parsed, single
+from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
-from halfulp.frontends import dxdispatch, openvino
-from halfulp.frontends.load import load
+from halfulp.models import openvino
+from halfulp.models.directml import dxdispatch
+from halfulp.models.load import load
 from halfulp.runtime.convert import Conversion, Format
 from halfulp.runtime.convert.from_graph import integral
 from halfulp.types import TYPES

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
-from tests.frontends.models import external, parsed, single, with_initializer
+from tests.models.onnx_models import external, parsed, single, with_initializer
 
 import halfulp as hu
 from halfulp.runtime.convert import Conversion
@@ -525,8 +525,8 @@ def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     there = converted(model, opset).model
     back = hu.convert(there, opset=model.opset_import[0].version).model
     feeds = {info.name: None for info in model.graph.input}
-    from halfulp.frontends.onnx import load
-    from halfulp.runtime.feeds import make_inputs
+    from halfulp.models.onnx import load
+    from halfulp.models.run.inputs import make_inputs
 
     feeds = make_inputs(load(model), seed=1)
     (expected,), (got,) = hu.run(model, feeds).values(), hu.run(back, feeds).values()

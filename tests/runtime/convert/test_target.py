@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.frontends.models import parsed, single
+from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
-from halfulp.frontends.onnx_nodes import schema_in_force
+from halfulp.models.onnx.nodes import schema_in_force
 from halfulp.runtime.convert import Conversion
 from halfulp.runtime.convert.target import TARGETS
 from halfulp.types import TYPES

@@ -20,7 +20,7 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.targets import CrashedError
 from halfulp.conformance.targets.onnx_model import Prepared, prepare
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import read_npz
+from halfulp.models.files import read_npz
 from halfulp.protocols import Array
 from halfulp.types import TYPES
 

@@ -10,8 +10,8 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.graph import Value
-from halfulp.frontends.onnx_nodes import plain_domain
+from halfulp.models.graph import Value
+from halfulp.models.onnx.nodes import plain_domain
 from halfulp.runtime.convert.editor import Change, Editor, NoExactForm
 from halfulp.runtime.convert.known import default_opset, graphs
 from halfulp.runtime.convert.opset import check_node, finish, opset_of
@@ -65,7 +65,7 @@ def expand(node: NodeProto, edit: Editor) -> None:
     if value.type is None:
         raise NoExactForm("the type of X is not known")
     edit.note("becomes its function body", None if "int" in value.type else _SIGN)
-    from halfulp.runtime.feeds import dtype_named
+    from halfulp.models.run.inputs import dtype_named
 
     zero = edit.constant(np.zeros((), dtype_named(value.type)), "zero")
     below = edit.add("Less", [x, zero], Value("", "bool", value.shape))

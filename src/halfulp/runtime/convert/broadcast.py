@@ -7,7 +7,7 @@ from dataclasses import replace
 from onnx import AttributeProto, NodeProto
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.graph import Value
+from halfulp.models.graph import Value
 from halfulp.runtime.convert.editor import Editor, NoExactForm
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim

@@ -14,13 +14,14 @@ import onnx.inliner
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.frontends import dxdispatch, openvino
-from halfulp.frontends import onnx as onnx_front_end
-from halfulp.frontends.dxdispatch import Program
-from halfulp.frontends.graph import Model, printable
-from halfulp.frontends.load import Source, load
-from halfulp.frontends.onnx_builder import build
-from halfulp.frontends.onnx_checks import label
+from halfulp.models import onnx as onnx_front_end
+from halfulp.models import openvino
+from halfulp.models.directml import dxdispatch
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Model, printable
+from halfulp.models.load import Source, load
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.checks import label
 from halfulp.runtime.convert import from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.runtime.convert.body import How, body
 from halfulp.runtime.convert.editor import Change

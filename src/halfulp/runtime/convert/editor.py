@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.frontends.graph import Array, Value
+from halfulp.models.graph import Array, Value
 from halfulp.runtime.convert.known import Known, type_of_tensor
 from halfulp.specs.tensor import Shape
 
@@ -229,6 +229,6 @@ def enum_of(type_name: str) -> int:
         >>> enum_of("bfloat16")
         16
     """
-    from halfulp.runtime.feeds import dtype_named
+    from halfulp.models.run.inputs import dtype_named
 
     return onnx.helper.np_dtype_to_tensor_dtype(dtype_named(type_name))

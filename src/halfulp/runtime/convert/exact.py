@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from halfulp.frontends.graph import Array
-from halfulp.runtime.cast import cast
-from halfulp.runtime.feeds import dtype_named
+from halfulp.models.graph import Array
+from halfulp.models.run.cast import cast
+from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
 
 # How many bits a value of a type has at most: what has at least as many holds each of its values.

@@ -14,9 +14,9 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.frontends.graph import Value, printable
-from halfulp.frontends.onnx_nodes import schema_in_force
-from halfulp.frontends.onnx_tensors import declared
+from halfulp.models.graph import Value, printable
+from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.tensors import declared
 from halfulp.runtime.convert.editor import Editor, NoExactForm, enum_of, inherit
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at

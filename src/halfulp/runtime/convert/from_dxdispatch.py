@@ -6,20 +6,20 @@ from math import frexp, prod
 
 import numpy as np
 
-from halfulp.frontends.directml import (
+from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
     DML_ELEMENT_WISE_POW_OPERATOR_DESC,
     DML_SCALE_BIAS,
 )
-from halfulp.frontends.dxdispatch import Binding, Dispatch, Dispatchable, Program
-from halfulp.frontends.graph import Value, printable
+from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program
+from halfulp.models.graph import Value, printable
+from halfulp.models.run.dxdispatch import refuse_foreign
+from halfulp.models.run.inputs import dtype_named
 from halfulp.runtime.convert.editor import NoExactForm
 from halfulp.runtime.convert.from_graph import blaming, integral
 from halfulp.runtime.convert.pivot import Pivot
-from halfulp.runtime.dxdispatch import refuse_foreign
-from halfulp.runtime.feeds import dtype_named
 from halfulp.types import TYPES
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.frontends.graph import Array, Graph, Model, Node, listed, type_name
-from halfulp.frontends.onnx_tensors import dtype_of
+from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
+from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.run.helpers import HELPERS
 from halfulp.runtime.convert.editor import NoExactForm
 from halfulp.runtime.convert.pivot import Pivot
-from halfulp.runtime.helpers import HELPERS
 from halfulp.specs.resolve import find
 
 Reader = Callable[[Node, Pivot], None]

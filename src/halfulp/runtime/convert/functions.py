@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.frontends.graph import Value
-from halfulp.frontends.onnx_nodes import plain_domain
+from halfulp.models.graph import Value
+from halfulp.models.onnx.nodes import plain_domain
 from halfulp.runtime.convert.editor import enum_of
 from halfulp.runtime.convert.known import Types, graphs, infer_types
 

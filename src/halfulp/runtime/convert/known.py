@@ -12,9 +12,9 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError
-from halfulp.frontends.graph import Array, Value
-from halfulp.frontends.onnx_nodes import plain_domain, schema_in_force
-from halfulp.frontends.onnx_tensors import TensorReader, declared, dtype_of
+from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.nodes import plain_domain, schema_in_force
+from halfulp.models.onnx.tensors import TensorReader, declared, dtype_of
 from halfulp.types import type_name
 
 Types = dict[str, Value]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from halfulp.frontends.dxdispatch import Program
-from halfulp.frontends.graph import Model, listed
-from halfulp.frontends.onnx_nodes import plain_domain
-from halfulp.frontends.openvino_builder import Origin
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Model, listed
+from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.openvino.builder import Origin
 from halfulp.runtime.convert.editor import Change
 from halfulp.runtime.convert.known import graphs
 

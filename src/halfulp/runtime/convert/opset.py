@@ -13,7 +13,7 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.frontends.onnx_nodes import OURS, plain_domain
+from halfulp.models.onnx.nodes import OURS, plain_domain
 from halfulp.runtime.convert import foreign
 from halfulp.runtime.convert.editor import Change, Editor
 from halfulp.runtime.convert.known import Known, default_opset

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.frontends.graph import Array, Value, type_name
+from halfulp.models.graph import Array, Value, type_name
 from halfulp.runtime.convert.editor import Change, NoExactForm, unused
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
 from halfulp.specs.tensor import Dim, Shape, TensorType

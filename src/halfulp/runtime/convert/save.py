@@ -11,7 +11,7 @@ from pathlib import Path
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import inside, replacing
+from halfulp.models.files import inside, replacing
 from halfulp.runtime.convert.known import graphs
 
 

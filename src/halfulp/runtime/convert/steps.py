@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.frontends.graph import Value
+from halfulp.models.graph import Value
 from halfulp.runtime.convert.broadcast import BROADCASTING, is_one, to_legacy, to_numpy
 from halfulp.runtime.convert.editor import Editor, NoExactForm, inherit
 from halfulp.runtime.convert.exact import exactly_as, holds

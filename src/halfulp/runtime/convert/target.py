@@ -15,8 +15,8 @@ import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.graph import Value
-from halfulp.frontends.onnx_nodes import OURS
+from halfulp.models.graph import Value
+from halfulp.models.onnx.nodes import OURS
 from halfulp.runtime.convert.broadcast import is_one
 from halfulp.runtime.convert.editor import Change, Editor, NoExactForm
 from halfulp.runtime.convert.exact import SIGNIFICANT, exactly_as, holds, is_float

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError
-from halfulp.frontends.directml import (
+from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
     DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
@@ -19,15 +19,15 @@ from halfulp.frontends.directml import (
     OperatorDesc,
     validate,
 )
-from halfulp.frontends.directml_tensor import DATA_TYPES
-from halfulp.frontends.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
-from halfulp.frontends.dxdispatch_values import Constant, Values
-from halfulp.frontends.graph import Array, printable
-from halfulp.runtime.cast import cast
+from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
+from halfulp.models.directml.dxdispatch.values import Constant, Values
+from halfulp.models.directml.tensor import DATA_TYPES
+from halfulp.models.graph import Array, printable
+from halfulp.models.run.cast import cast
+from halfulp.models.run.inputs import dtype_named
 from halfulp.runtime.convert.editor import NoExactForm
 from halfulp.runtime.convert.from_graph import blaming, integral
 from halfulp.runtime.convert.pivot import Op, Pivot
-from halfulp.runtime.feeds import dtype_named
 
 _UNLIKE = "DirectML gives NaN for -infinity to a power that is no integer, and for a negative base to an infinite one"
 _MOST_DIMS = 8

@@ -11,11 +11,11 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.frontends.graph import Array, Value
+from halfulp.models.graph import Array, Value
+from halfulp.models.run.inputs import dtype_named
 from halfulp.runtime.convert.editor import NoExactForm, enum_of, unused
 from halfulp.runtime.convert.from_graph import blaming
 from halfulp.runtime.convert.pivot import Op, Pivot
-from halfulp.runtime.feeds import dtype_named
 from halfulp.types import TYPES
 
 OPSET = 18

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import UnsupportedError
-from halfulp.frontends.graph import Graph, Model, Node, Value, printable
-from halfulp.frontends.openvino_layers import OPENVINO_TYPES
+from halfulp.models.graph import Graph, Model, Node, Value, printable
+from halfulp.models.openvino.layers import OPENVINO_TYPES
 from halfulp.runtime.convert.broadcast import is_one
 from halfulp.runtime.convert.editor import NoExactForm
 from halfulp.runtime.convert.exact import exactly_as, holds

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.dxdispatch import Dispatch, Program
-from halfulp.frontends.graph import Array, Graph, Model, Value
-from halfulp.runtime.feeds import make_inputs
-from halfulp.runtime.report import show
-from halfulp.runtime.run import run
+from halfulp.models.directml.dxdispatch import Dispatch, Program
+from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.run.api import run
+from halfulp.models.run.inputs import make_inputs
+from halfulp.models.run.report import show
 from halfulp.types import TYPES
 
 _ROUNDS = 4

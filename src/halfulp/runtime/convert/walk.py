@@ -9,9 +9,9 @@ from pathlib import Path
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.frontends.onnx_checks import label
-from halfulp.frontends.onnx_nodes import plain_domain
-from halfulp.frontends.onnx_tensors import TensorReader
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.onnx.tensors import TensorReader
 from halfulp.runtime.convert.editor import Change, Editor, Names, NoExactForm
 from halfulp.runtime.convert.functions import FunctionTypes, identity
 from halfulp.runtime.convert.known import Known, default_opset, graphs, infer_types, inner_path
