@@ -1,4 +1,4 @@
-"""Make the files of src/halfulp/conformance/measured/ from what ``halfulp check --json`` has written.
+"""Make the files of src/halfulp/measured/ from what ``halfulp check --json`` has written.
 
     halfulp check onnxruntime --json onnxruntime.json
     python tools/measure_targets.py onnxruntime.json
@@ -27,13 +27,13 @@ from halfulp.conformance.generators.hard import hard_pairs
 from halfulp.conformance.generators.pairs import bases, joined, pow_values
 from halfulp.conformance.generators.special import specials
 from halfulp.conformance.judge import VERDICTS
-from halfulp.conformance.measured.reader import SCHEMA
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.targets import find
+from halfulp.measured.reader import SCHEMA
 from halfulp.protocols import Array
 from halfulp.types import TYPES
 
-FOLDER = Path(__file__).parents[1] / "src/halfulp/conformance/measured"
+FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
 
 # Whose version a target's is, where the two are not of one name.
 _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}

@@ -13,10 +13,10 @@ from halfulp.apply import Operator, op, ops, pow, prelu
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 
 if TYPE_CHECKING:
-    from halfulp.conformance.audit import audit
+    from halfulp.auditing.api import audit
     from halfulp.conformance.check import check
+    from halfulp.conversion import convert
     from halfulp.models.run.api import run
-    from halfulp.runtime.convert import convert
 
     __version__: str
 
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "convert":
-        from halfulp.runtime.convert import convert
+        from halfulp.conversion import convert
 
         return convert
     if name == "check":
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
 
         return check
     if name == "audit":
-        from halfulp.conformance.audit import audit
+        from halfulp.auditing.api import audit
 
         return audit
     if name == "__version__":

@@ -21,17 +21,20 @@ MAY_IMPORT = {
     "protocols": set(),
     "operands": BASE | {"protocols"},
     "apply": BASE | {"specs", "protocols", "operands", "_core"},
-    "__init__": BASE | {"specs", "apply", "models", "runtime", "conformance"},
+    "__init__": BASE | {"specs", "apply", "models", "conversion", "conformance", "auditing"},
     "models": BASE | {"specs", "operands", "apply"},
     "frontends": {"models"},
-    "runtime": BASE | {"specs", "apply", "models"},
-    "backend": BASE | {"specs", "apply", "models", "runtime"},
+    "conversion": BASE | {"specs", "models"},
+    "measured": set(),
+    "auditing": BASE | {"specs", "models", "conversion", "measured"},
+    "backend": BASE | {"specs", "apply", "models"},
     "benchmark": BASE | {"apply"},
     "conformance": BASE
-    | {"specs", "protocols", "operands", "apply", "reference", "models", "runtime", "backend"}
+    | {"specs", "protocols", "operands", "apply", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "operands", "apply", "models", "runtime"},
-    "cli": BASE | {"specs", "apply", "models", "runtime", "benchmark", "conformance", "integrations"},
+    "integrations": BASE | {"specs", "operands", "apply", "models"},
+    "cli": BASE
+    | {"specs", "apply", "models", "conversion", "benchmark", "conformance", "auditing", "integrations"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
