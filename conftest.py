@@ -13,7 +13,7 @@ collect_ignore_glob = [
     for name in ("dask", "jax", "openvino", "torch")
     if find_spec(name) is None
 ] + [
-    f"src/halfulp/conformance/targets/{name}*.py"
+    f"src/halfulp/conformance/runner/targets/{name}*.py"
     for name in ("jax", "onnxruntime", "openvino", "torch")
     if find_spec(name) is None
 ]

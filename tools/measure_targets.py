@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.case import ASPECTS, Case
-from halfulp.conformance.examine import Examiner, Options, Result
-from halfulp.conformance.generators.chance import Chance
-from halfulp.conformance.generators.hard import hard_pairs
-from halfulp.conformance.generators.pairs import bases, joined, pow_values
-from halfulp.conformance.generators.special import specials
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.cases.generators.hard import hard_pairs
+from halfulp.conformance.cases.generators.pairs import bases, joined, pow_values
+from halfulp.conformance.cases.generators.random import Chance
+from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.runner.examine import Examiner, Options, Result
+from halfulp.conformance.runner.targets import find
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
-from halfulp.conformance.targets import find
+from halfulp.conformance.verdict.judge import VERDICTS
 from halfulp.measured.reader import SCHEMA
 from halfulp.protocols import Array
 from halfulp.types import TYPES

@@ -9,13 +9,13 @@ import onnx
 import onnx.backend.test
 import pytest
 from onnx.backend.test.loader import load_model_tests
-from tests.conformance.test_cases import quick
+from tests.conformance.cases.test_cases import quick
 
 import halfulp.backend
 from halfulp.conformance.case import GROUPS, parse
 from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export, folder_name, tolerances
-from halfulp.conformance.model import feeds
+from halfulp.conformance.runner.onnx_model import feeds
 from halfulp.errors import HalfulpError
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from halfulp.protocols import Array
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import tensor_type
@@ -46,7 +48,6 @@ class Case:
         declared: the output's type and shape where the model declares them wrong, which must be refused.
 
     Example:
-        >>> import numpy as np
         >>> x = np.array([2, 3], np.float32)
         >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
         >>> case.row, case.types, case.shapes, case.name
@@ -114,3 +115,32 @@ def parse(id: str) -> Id:
     if group is None or not all(parts):
         raise ValueError(f"not the id of a case: {id!r}")
     return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+
+
+def broadcast(case: Case) -> tuple[Array, ...]:
+    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together.
+
+    Example:
+        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
+        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
+        >>> broadcast(case)[1]
+        array([[5., 5.],
+               [6., 6.]])
+    """
+    if len(case.inputs) == 1:
+        return case.inputs
+    x, y = case.inputs
+    plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
+    return np.broadcast_arrays(x, y.reshape(plan.y_shape))
+
+
+def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
+    """Return the operands of one element of a valid case's output, as 0-d arrays.
+
+    Example:
+        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
+        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
+        >>> operands_at(case, (0, 1))
+        (array(2.), array(5.))
+    """
+    return tuple(np.asarray(array[index]) for array in broadcast(case))

@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes
-from halfulp.conformance.judge import decimal
+from halfulp.conformance.verdict.judge import decimal
 from halfulp.protocols import Array
 from halfulp.types import element_type
 

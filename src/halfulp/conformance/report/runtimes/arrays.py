@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.report.literals import VARIABLES, dtype, numpy_has
-from halfulp.conformance.targets.array_library import prepare
+from halfulp.conformance.runner.targets.array_library import prepare
 from halfulp.protocols import Array
 
 LIBRARIES = ("numpy", "torch", "jax")
