@@ -9,7 +9,7 @@ from halfulp import _core
 
 # Their examples run, and so their modules are imported.
 collect_ignore_glob = [
-    f"src/halfulp/integrations/{name}*.py"
+    f"src/halfulp/integrations/{name}*"
     for name in ("dask", "jax", "openvino", "torch")
     if find_spec(name) is None
 ] + [

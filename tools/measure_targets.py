@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.generators.hard import hard_pairs
 from halfulp.conformance.cases.generators.pairs import bases, joined, pow_values
@@ -30,7 +31,6 @@ from halfulp.conformance.runner.targets import find
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.verdict.judge import VERDICTS
 from halfulp.measured.reader import SCHEMA
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"

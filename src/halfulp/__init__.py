@@ -9,8 +9,8 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from halfulp.apply import Operator, op, ops, pow, prelu
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.operators import Operator, op, ops, pow, prelu
 
 if TYPE_CHECKING:
     from halfulp.auditing.api import audit

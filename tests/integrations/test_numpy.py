@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import halfulp as hu
-from halfulp.apply import POW_UFUNC, PRELU_UFUNC
+from halfulp.operators import POW_UFUNC, PRELU_UFUNC
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from halfulp.models.run.api import run_with_report
 from halfulp.models.run.inputs import make_inputs
 
 ort: Any = pytest.importorskip("onnxruntime")
-engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime_engine")
+engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")
 
 OURS = """(float16[N] x, bool c) => (float16[M] z) {
     p = Pow(x, x)

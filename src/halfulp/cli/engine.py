@@ -42,7 +42,7 @@ def evaluate(
     if engine is not Engine.halfulp:
         reason = _why_not(path)
         if not reason:
-            from halfulp.integrations import onnxruntime_engine
+            from halfulp.integrations.onnxruntime import engine as onnxruntime_engine
 
             try:
                 outputs, report = onnxruntime_engine.run_with_report(path, model, feeds)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from halfulp.protocols import Array
+from halfulp._interop import Array
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import tensor_type
 

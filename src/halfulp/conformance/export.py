@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import onnx
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import float_type
 from halfulp.conformance.runner.onnx_model import feeds, model, tensor
 from halfulp.conformance.verdict.expected import expected
 from halfulp.conformance.verdict.unspecified import openness
 from halfulp.errors import HalfulpError
-from halfulp.protocols import Array
 from halfulp.types import element_type
 
 VALID, INVALID = "node", "invalid"

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from typing import Any
 
-from halfulp.apply import instruction_set
 from halfulp.conformance.case import ASPECTS, GROUPS, Mode
 from halfulp.conformance.runner.examine import Result
 from halfulp.conformance.schema import (
@@ -27,6 +26,7 @@ from halfulp.conformance.schema import (
 )
 from halfulp.conformance.verdict.allow import Allowed
 from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
+from halfulp.operators import instruction_set
 from halfulp.specs.resolve import ids
 from halfulp.types import TYPES
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_at, parse
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
@@ -15,7 +16,6 @@ from halfulp.conformance.runner.targets import TargetSpec
 from halfulp.conformance.verdict.expected import expected, twin
 from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.protocols import Array
 from halfulp.types import type_name
 
 MOST_HANGS = 5

@@ -7,9 +7,9 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.errors import UnsupportedError
-from halfulp.protocols import Array
 from halfulp.specs.tensor import Shape
 from halfulp.types import element_type
 

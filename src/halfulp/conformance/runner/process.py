@@ -17,13 +17,13 @@ from typing import IO, Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets import TargetSpec
 from halfulp.conformance.runner.wire import Closed, Late, receive, send
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 MEMORY = 4 << 30

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from halfulp.apply import op
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast
-from halfulp.protocols import Array
+from halfulp.operators import op
 from halfulp.specs import TensorType
 from halfulp.types import element_type
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, operands_at
 from halfulp.conformance.floats import codes, is_float, is_nan, ranks
 from halfulp.conformance.verdict.unspecified import Openness, openness
 from halfulp.errors import HalfulpError
-from halfulp.protocols import Array
 from halfulp.specs.tensor import TensorType
 from halfulp.types import type_name
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast
 from halfulp.conformance.verdict.unspecified_rules import OPEN
-from halfulp.protocols import Array
 
 
 class Openness(NamedTuple):

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.apply import pow as exact_pow
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import float_type, integer_range, is_float, is_nan
-from halfulp.protocols import Array
-from halfulp.specs import silence
+from halfulp.operators import pow as exact_pow
+from halfulp.specs import unspecified
 from halfulp.types import TYPES, element_type
 
 
@@ -219,15 +219,15 @@ def _tiny_types(case: Case) -> bool:
 
 
 OPEN: dict[str, Rule | None] = {
-    silence.ROUNDING.question: Rule(elements=_beyond_the_range),
-    silence.SPECIAL_VALUES.question: None,
-    silence.NAN.question: None,  # every NaN equals every other
-    silence.INTEGER_OVERFLOW.question: Rule(elements=_integer_overflow),
-    silence.INTEGER_BASE.question: Rule(elements=_integer_base),
-    silence.ENVIRONMENT.question: None,  # the reproducibility cases say it
-    silence.PRELU_ZERO_AND_NAN.question: Rule(elements=_prelu_nan, zero_signs=_prelu_zero),
-    silence.PRELU_ROUNDING.question: Rule(elements=_beyond_the_range),
-    silence.PRELU_INTEGER.question: Rule(elements=_prelu_overflow),
+    unspecified.ROUNDING.question: Rule(elements=_beyond_the_range),
+    unspecified.SPECIAL_VALUES.question: None,
+    unspecified.NAN.question: None,  # every NaN equals every other
+    unspecified.INTEGER_OVERFLOW.question: Rule(elements=_integer_overflow),
+    unspecified.INTEGER_BASE.question: Rule(elements=_integer_base),
+    unspecified.ENVIRONMENT.question: None,  # the reproducibility cases say it
+    unspecified.PRELU_ZERO_AND_NAN.question: Rule(elements=_prelu_nan, zero_signs=_prelu_zero),
+    unspecified.PRELU_ROUNDING.question: Rule(elements=_beyond_the_range),
+    unspecified.PRELU_INTEGER.question: Rule(elements=_prelu_overflow),
     "A negative axis.": Rule(whole=_negative_axis),
     "axis without broadcast=1.": Rule(whole=_axis_alone),
     "axis with a Y of one element.": Rule(whole=_axis_of_one),

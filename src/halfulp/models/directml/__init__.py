@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from halfulp.apply import Operator, op
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.tensor import (
     DML_BUFFER_TENSOR_DESC,
@@ -25,6 +24,7 @@ from halfulp.models.directml.tensor import (
     short,
 )
 from halfulp.models.graph import Array
+from halfulp.operators import Operator, op
 from halfulp.specs.resolve import in_force
 from halfulp.specs.tensor import TensorType, format_shape
 

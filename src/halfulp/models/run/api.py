@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from halfulp.apply import op
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Graph, Model, Node, Value
@@ -30,6 +29,7 @@ from halfulp.models.run.fallback import Foreign
 from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, guard_memory
 from halfulp.models.run.report import Engine, Report
+from halfulp.operators import op
 
 
 class Outputs(dict[str, Any]):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.apply import op
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model, Node, listed
 from halfulp.models.openvino.builder import Origin
@@ -16,6 +15,7 @@ from halfulp.models.openvino.operators import OPERATORS, infer
 from halfulp.models.openvino.weights import allows
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named, guard_memory
+from halfulp.operators import op
 from halfulp.specs.tensor import tensor_type
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, Group, Id
 from halfulp.conformance.cases.generators.pairs import Pairs
 from halfulp.conformance.floats import codes
 from halfulp.conformance.verdict.unspecified import openness
-from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
 

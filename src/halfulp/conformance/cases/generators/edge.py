@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from halfulp.apply import pow as exact_pow
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.generators.build import Types, case_id, elementwise, operand_types
 from halfulp.conformance.cases.generators.exact import exact_pairs
@@ -27,7 +27,7 @@ from halfulp.conformance.floats import (
     from_integers,
     integer_range,
 )
-from halfulp.protocols import Array
+from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
 

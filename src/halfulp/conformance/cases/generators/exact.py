@@ -13,10 +13,10 @@ from functools import cache
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.cases.generators.pairs import Pairs
 from halfulp.conformance.cases.generators.random import Chance
 from halfulp.conformance.floats import FloatType, float_type, from_codes, from_integers, integer_range
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 _GREATEST_SHIFT = 5  # 3^(2^6) has more digits than any type's significand

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.generators.attempts import Shape, attempts, refusal
 from halfulp.conformance.cases.generators.build import Types, case_id, least_rank
 from halfulp.conformance.cases.generators.random import Chance, cast
 from halfulp.conformance.cases.generators.shapes import small_inputs
-from halfulp.protocols import Array
 from halfulp.specs import OpVersion, TensorType
 from halfulp.types import TYPES, ElementType
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.cases.generators.random import Chance, cast, has_sign, log2
 from halfulp.conformance.floats import codes, float_type, from_codes, integer_range
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 

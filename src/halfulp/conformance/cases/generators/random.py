@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.apply import pow as exact_pow
+from halfulp._interop import Array
 from halfulp.conformance.floats import float_type, from_codes, from_integers, integer_range
-from halfulp.protocols import Array
+from halfulp.operators import pow as exact_pow
 from halfulp.types import TYPES
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
 from halfulp.conformance.cases.generators.attempts import refusal
 from halfulp.conformance.cases.generators.build import Types, case_id, line, operand_types
@@ -19,7 +20,6 @@ from halfulp.conformance.cases.generators.pairs import Pairs, pow_values, prelu_
 from halfulp.conformance.cases.generators.random import Chance, cast
 from halfulp.conformance.floats import is_float
 from halfulp.conformance.verdict.unspecified import openness
-from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd

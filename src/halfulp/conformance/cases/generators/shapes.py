@@ -7,13 +7,13 @@ from math import isqrt, prod
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.generators.attempts import Shape, attempts
 from halfulp.conformance.cases.generators.build import Types, case_id, operand_types
 from halfulp.conformance.cases.generators.pairs import Pairs, pow_values, prelu_values
 from halfulp.conformance.cases.generators.random import Chance, cast, has_sign
 from halfulp.conformance.floats import integer_range
-from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
 

@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.generators.build import Types, elementwise, is_small, operand_types
 from halfulp.conformance.cases.generators.pairs import outer
 from halfulp.conformance.floats import codes, float_type, from_codes, from_integers, integer_range
-from halfulp.protocols import Array
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.protocols import Array
 from halfulp.specs.tensor import tensor_type
 
 

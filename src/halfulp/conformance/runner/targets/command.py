@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets import CrashedError
 from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_npz
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 _TYPES = {row.onnx_enum: row.dtype for row in TYPES.values() if row.onnx_enum is not None}

@@ -11,9 +11,9 @@ import numpy as np
 
 import halfulp as hu
 import halfulp.backend
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare
-from halfulp.protocols import Array
 from halfulp.types import TYPES
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.array_library import Prepared, prepare
 from halfulp.conformance.runner.targets.onnx_model import versions
-from halfulp.protocols import Array
 
 
 class Target:

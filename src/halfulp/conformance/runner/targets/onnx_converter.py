@@ -5,9 +5,9 @@ from __future__ import annotations
 from onnx.defs import onnx_opset_version
 from onnx.version_converter import convert_version
 
+from halfulp._interop import Array
 from halfulp.conformance.runner.targets.onnx_model import Prepared
 from halfulp.conformance.runner.targets.onnx_reference import Target as Reference
-from halfulp.protocols import Array
 
 
 class Target(Reference):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import onnx
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.onnx_model import feeds, model
-from halfulp.protocols import Array
 
 
 class Prepared(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx.reference import ReferenceEvaluator
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare, versions
-from halfulp.protocols import Array
 
 
 class Target:

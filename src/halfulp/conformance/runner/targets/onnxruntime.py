@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare, versions
-from halfulp.protocols import Array
 from halfulp.types import TYPES, element_type
 
 ort: Any = import_module("onnxruntime")

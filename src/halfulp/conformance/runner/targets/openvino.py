@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare, versions
-from halfulp.integrations.openvino_operators import array_of, tensor_of
-from halfulp.protocols import Array
+from halfulp.integrations.openvino.operators import array_of, tensor_of
 
 
 class Target:

@@ -7,10 +7,10 @@ from typing import Any
 import openvino as ov
 from openvino import opset1
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.openvino import Target as FromOnnx
-from halfulp.integrations.openvino_operators import tensor_of
-from halfulp.protocols import Array
+from halfulp.integrations.openvino.operators import tensor_of
 
 _NODES = {"openvino.Power-1": opset1.power, "openvino.PReLU-1": opset1.prelu}
 

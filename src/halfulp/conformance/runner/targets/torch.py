@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets.array_library import Prepared, prepare
 from halfulp.conformance.runner.targets.onnx_model import versions
-from halfulp.protocols import Array
 from halfulp.types import element_type
 
 

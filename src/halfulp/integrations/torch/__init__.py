@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 import halfulp as hu
-from halfulp.apply import number_array
+from halfulp._args import Number, exponent_array
 from halfulp.errors import HalfulpError
-from halfulp.integrations.torch_operators import DTYPES, direct, leaky, power
-from halfulp.operands import Number, exponent_array
+from halfulp.integrations.torch.operators import DTYPES, direct, leaky, power
+from halfulp.operators import number_array
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:

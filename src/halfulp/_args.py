@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array, from_foreign, is_foreign
 from halfulp.errors import HalfulpError
-from halfulp.protocols import Array, from_foreign, is_foreign
 from halfulp.types import TYPES
 
 Number = int | float

@@ -6,7 +6,7 @@ import html as markup
 import textwrap
 from itertools import zip_longest
 
-from halfulp.specs.page import Block, Bullets, Code, Page, Table
+from halfulp.pages.page import Block, Bullets, Code, Page, Table
 
 WIDTH = 100
 _GAP = "  "
@@ -21,7 +21,7 @@ def text(page: Page, width: int = WIDTH) -> str:
     """Return a page as plain text, no line of prose wider than ``width``.
 
     Example:
-        >>> from halfulp.specs.page import Page, Section
+        >>> from halfulp.pages.page import Page, Section
         >>> print(text(Page("onnx.Pow-7", "It raises to a power.", (Section("Attributes", ("None.",)),))))
         onnx.Pow-7
         ==========
@@ -84,7 +84,7 @@ def markdown(page: Page) -> str:
     """Return a page as Markdown.
 
     Example:
-        >>> from halfulp.specs.page import Page, Section, Table
+        >>> from halfulp.pages.page import Page, Section, Table
         >>> table = Table(("id", "rule"), (("C1", "a | b"),))
         >>> print(markdown(Page("onnx.Pow-7", "It raises.", (Section("Clauses", (table,)),))))
         # onnx.Pow-7
@@ -136,7 +136,7 @@ def html(page: Page) -> str:
     """Return a page as a fragment of HTML, for notebooks.
 
     Example:
-        >>> from halfulp.specs.page import Page, Section
+        >>> from halfulp.pages.page import Page, Section
         >>> html(Page("onnx.Pow-7", "x < y", (Section("Attributes", ("None.",)),)))
         '<h3>onnx.Pow-7</h3><p>x &lt; y</p><h4>Attributes</h4><p>None.</p>'
     """

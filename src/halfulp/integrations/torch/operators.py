@@ -11,8 +11,8 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 import halfulp as hu
+from halfulp._args import Number
 from halfulp.errors import HalfulpError
-from halfulp.operands import Number
 from halfulp.types import TYPES
 
 # torch's names are ours; its types of 4 bits are packed two to a byte, which ours are not.

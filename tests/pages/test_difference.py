@@ -6,10 +6,12 @@ import itertools
 
 import pytest
 
+from halfulp import pages
 from halfulp.errors import UnsupportedError
-from halfulp.specs import find, ids, render
-from halfulp.specs.difference import difference
-from halfulp.specs.page import Bullets
+from halfulp.pages import render
+from halfulp.pages.difference import difference
+from halfulp.pages.page import Bullets
+from halfulp.specs import find, ids
 
 
 def items(new: str, old: str) -> dict[str, tuple[str, ...]]:
@@ -122,14 +124,14 @@ def run(*arguments: str) -> tuple[str, BaseException | None]:
 def test_spec_prints_the_page() -> None:
     output, error = run("onnx.Pow-14")
     assert error is None
-    assert output == f"{find('onnx.Pow-13')}\n"
+    assert output == f"{pages.text(find('onnx.Pow-13'))}\n"
 
 
 def test_spec_diff_prints_the_page_and_then_the_difference() -> None:
     output, error = run("onnx.Pow-12", "--diff", "onnx.Pow-7")
     assert error is None
     words = render.text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
-    assert output == f"{find('onnx.Pow-12')}\n\n{words}\n"
+    assert output == f"{pages.text(find('onnx.Pow-12'))}\n\n{words}\n"
 
 
 @pytest.mark.parametrize("arguments", [("onnx.Pow",), ("onnx.Pow-12", "--diff", "onnx.Pwo-7")])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from halfulp.pages.page import Bullets, Page, Section, limits_text, rule_text
 from halfulp.specs.model import OpVersion
-from halfulp.specs.page import Bullets, Page, Section, limits_text, rule_text
 from halfulp.specs.parts import Attribute, Clause
 
 

@@ -12,8 +12,8 @@ from onnx import GraphProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.integrations import onnxruntime as plugin
-from halfulp.integrations.onnxruntime_inline import subgraphs
-from halfulp.integrations.onnxruntime_patch import DOMAIN, patched
+from halfulp.integrations.onnxruntime.inline import subgraphs
+from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe, printable
 from halfulp.models.onnx import parse
 from halfulp.models.run.inputs import bind

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from halfulp.errors import UnsupportedError
-from halfulp.integrations.onnxruntime_fusions import fused
-from halfulp.integrations.onnxruntime_patch import patched
+from halfulp.integrations.onnxruntime.fusions import fused
+from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.onnx import Source, parse
 from halfulp.types import TYPES, ElementType, element_type
 

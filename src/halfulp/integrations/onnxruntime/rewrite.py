@@ -16,7 +16,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
 
 from halfulp.errors import HalfulpError, ModelError, SpecError
-from halfulp.integrations.onnxruntime_inline import RESOLVED, all_nodes, resolved, subgraphs
+from halfulp.integrations.onnxruntime.inline import RESOLVED, all_nodes, resolved, subgraphs
 from halfulp.models.graph import printable
 from halfulp.models.onnx.tensors import declared
 from halfulp.specs import OpVersion, TensorType, find

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halfulp.specs import broadcast, silence
+from halfulp.specs import broadcast, unspecified
 from halfulp.specs.model import OpVersion
 from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
 from halfulp.specs.tensor import TensorType
@@ -72,7 +72,7 @@ ROWS = (
                 "Every type of the type table: floating types of 4 to 64 bits, and signed and unsigned"
                 " integers of 4 to 64 bits.",
             ),
-            *silence.POW_ANY,
+            *unspecified.POW_ANY,
         ),
         examples=(
             Example(
@@ -142,7 +142,7 @@ ROWS = (
                 "Which floating types are supported.",
                 "Every floating type of the type table, 4 to 64 bits.",
             ),
-            *silence.PRELU_FLOAT,
+            *unspecified.PRELU_FLOAT,
         ),
         examples=(
             Example("1D input tensor data", (_f32(128), _f32(1)), _f32(128)),

@@ -12,9 +12,9 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from halfulp.apply import op
 from halfulp.errors import UnsupportedError
 from halfulp.models.run.cast import cast
+from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType
 

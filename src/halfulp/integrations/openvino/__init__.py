@@ -1,6 +1,6 @@
 """OpenVINO with exact Power and PReLU: both in an openvino.Model become ours, for the CPU plugin.
 
-The plugin computes f64 in f32, and i64 and u64 in i32. A mark (:mod:`halfulp.integrations.openvino_mark`) keeps a
+The plugin computes f64 in f32, and i64 and u64 in i32. A mark (:mod:`halfulp.integrations.openvino.mark`) keeps a
 node from that. So tensors of these types are followed from each operator of ours to the ends of where the mark is
 heeded, and all on the way gets it. 64-bit integers that one operator of ours hands to the next are disguised as i32.
 Where something on the way would narrow a tensor all the same, the model is refused.
@@ -19,8 +19,8 @@ import openvino as ov
 from openvino.utils import replace_node
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.integrations.openvino_mark import constant_node, keeps_wide_types, mark
-from halfulp.integrations.openvino_operators import (
+from halfulp.integrations.openvino.mark import constant_node, keeps_wide_types, mark
+from halfulp.integrations.openvino.operators import (
     OPERATORS,
     ROWS,
     WIDE,

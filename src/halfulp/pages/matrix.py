@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from halfulp.pages.page import Table
 from halfulp.specs.model import OpVersion
-from halfulp.specs.page import Table
 from halfulp.specs.resolve import find, ids
 from halfulp.types import TYPES
 

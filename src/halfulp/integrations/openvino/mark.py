@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from halfulp.integrations.openvino_operators import HalfulpPower, tensor_of
+from halfulp.integrations.openvino.operators import HalfulpPower, tensor_of
 
 _KEY = "DisablePrecisionConversion_0"
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray  # looked up in the module, it would take a tenth of a small call
 
 from halfulp import _core
-from halfulp.operands import (
+from halfulp._args import (
     Number,
     as_array,
     exponent_array,
@@ -24,7 +24,7 @@ from halfulp.operands import (
     is_safe_to_overwrite,
     number_as,
 )
-from halfulp.protocols import Array, Ufunc, like_operands, overriding_result
+from halfulp._interop import Array, Ufunc, like_operands, overriding_result
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -38,7 +38,7 @@ _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _
 
 
 class Operator(OpVersion):
-    """An operator version that computes: look at it, call it.
+    """An operator version that computes: ``print`` shows it as a page, a call computes.
 
     Example:
         >>> import halfulp as hu
@@ -97,6 +97,16 @@ class Operator(OpVersion):
             raise self.error(check, f"{port} does not fit the type {like.dtype.name}", got=number)
         return array
 
+    def __str__(self) -> str:
+        from halfulp import pages  # lazily: whoever computes needs none
+
+        return pages.text(self)
+
+    def _repr_html_(self) -> str:
+        from halfulp import pages
+
+        return pages.html(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return op, (self.id,)
 
@@ -104,7 +114,7 @@ class Operator(OpVersion):
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
     """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
 
-    It is kept for the next call. None where the number does not fit, see ``halfulp.operands.number_as``.
+    It is kept for the next call. None where the number does not fit, see ``halfulp._args.number_as``.
     """
     # -0.0 equals 0.0, and so has to be told apart.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
@@ -238,7 +248,7 @@ def _plain(operand: Any, other: Array) -> Any:
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp.protocols).
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
 
     Args:
         x: the base: an array-like of any type of the type table. A Python number takes y's type.
@@ -275,7 +285,7 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp.protocols).
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
 
     Args:
         x: an array-like of any type of the type table.

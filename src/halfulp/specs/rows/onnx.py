@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halfulp.specs import broadcast, silence
+from halfulp.specs import broadcast, unspecified
 from halfulp.specs.model import OpVersion
 from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
 from halfulp.specs.tensor import TensorType
@@ -96,7 +96,7 @@ _POW_1_UNSPECIFIED = (
     Unspecified("axis with a Y of one element.", "It is ignored: there is no equal shape to place."),
     Unspecified("Differing shapes without broadcast=1.", "An error."),
     Unspecified("A broadcast that is neither 0 nor 1.", "An error."),
-    *silence.POW_FLOAT,
+    *unspecified.POW_FLOAT,
 )
 
 
@@ -229,13 +229,13 @@ _PRELU_1_UNSPECIFIED = (
     Unspecified("A slope of rank 2 or more.", "It is broadcast unidirectionally to X, as PRelu-7 does it."),
     Unspecified("The rank of a slope of one element.", "Any."),
     Unspecified("The shape of Y.", "X's shape."),
-    *silence.PRELU_FLOAT,
+    *unspecified.PRELU_FLOAT,
 )
 _HIGHER_RANK = Unspecified(
     "A slope of higher rank than X whose extra dims are 1.", "An error: it would enlarge X."
 )
-_PRELU_7_UNSPECIFIED = (_HIGHER_RANK, *silence.PRELU_FLOAT)
-_PRELU_9_UNSPECIFIED = (_HIGHER_RANK, *silence.PRELU_ANY)
+_PRELU_7_UNSPECIFIED = (_HIGHER_RANK, *unspecified.PRELU_FLOAT)
+_PRELU_9_UNSPECIFIED = (_HIGHER_RANK, *unspecified.PRELU_ANY)
 
 _PRELU_16_BODY = """\
 <
@@ -295,7 +295,7 @@ ROWS = (
         type_variables={"T": _FLOATS},
         broadcasting=broadcast.NUMPY,
         clauses=_POW_7_CLAUSES,
-        unspecified=silence.POW_FLOAT,
+        unspecified=unspecified.POW_FLOAT,
         source=_POW_URL.format(7),
         kernel="pow",
     ),
@@ -315,7 +315,7 @@ ROWS = (
         type_variables={"T": _POW_12_T, "T1": _POW_12_T1},
         broadcasting=broadcast.NUMPY,
         clauses=_POW_12_CLAUSES,
-        unspecified=silence.POW_ANY,
+        unspecified=unspecified.POW_ANY,
         source=_POW_URL.format(12),
         kernel="pow",
     ),
@@ -335,7 +335,7 @@ ROWS = (
         type_variables={"T": _POW_13_T, "T1": _POW_12_T1},
         broadcasting=broadcast.NUMPY,
         clauses=_POW_12_CLAUSES,
-        unspecified=silence.POW_ANY,
+        unspecified=unspecified.POW_ANY,
         source=_POW_URL.format(13),
         kernel="pow",
     ),
@@ -355,7 +355,7 @@ ROWS = (
         type_variables={"T": _POW_13_T, "T1": _POW_15_T1},
         broadcasting=broadcast.NUMPY,
         clauses=_POW_12_CLAUSES,
-        unspecified=silence.POW_ANY,
+        unspecified=unspecified.POW_ANY,
         examples=_POW_15_EXAMPLES,
         source=_POW_URL.format(15),
         kernel="pow",

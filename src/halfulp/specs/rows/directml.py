@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from halfulp.specs import broadcast, silence
+from halfulp.specs import broadcast, unspecified
 from halfulp.specs.model import OpVersion
 from halfulp.specs.parts import Attribute, Clause, Limits, Port, Unspecified
 
@@ -47,7 +47,7 @@ _SCALE_BIAS_INTEGER = Unspecified(
     "N6",
 )
 _SPECIAL_VALUES = Unspecified(
-    silence.SPECIAL_VALUES.question,
+    unspecified.SPECIAL_VALUES.question,
     "As pow of IEEE 754-2019 9.2.1, where the document's NaN for a negative base does not come first:"
     " x^0 = 1 and 1^y = 1 even for a NaN.",
     "N1",
@@ -56,8 +56,8 @@ _EXPONENT_ROUNDING = Unspecified(
     "An Exponent or a ScaleBias that is not a float32 value.",
     "It is rounded once to float32, to nearest; a finite number that would overflow is an error.",
 )
-_POW_FLOAT = (silence.ROUNDING, _SPECIAL_VALUES, silence.NAN, silence.ENVIRONMENT)
-_POW_ANY = (*_POW_FLOAT[:-1], silence.INTEGER_OVERFLOW, silence.INTEGER_BASE, silence.ENVIRONMENT)
+_POW_FLOAT = (unspecified.ROUNDING, _SPECIAL_VALUES, unspecified.NAN, unspecified.ENVIRONMENT)
+_POW_ANY = (*_POW_FLOAT[:-1], unspecified.INTEGER_OVERFLOW, unspecified.INTEGER_BASE, unspecified.ENVIRONMENT)
 _BROADCASTING = Unspecified(
     "Operands of differing sizes that a stride of 0 would fit together.",
     "An error, as Sizes must be equal; give an array that is broadcast already.",
@@ -199,8 +199,8 @@ _RELU_NAN = Unspecified(
     " NaN is the canonical quiet NaN.",
     "N5",
 )
-_RELU_FLOAT = (_BROADCASTING, _RELU_NAN, silence.PRELU_ROUNDING, silence.ENVIRONMENT)
-_RELU_ANY = (*_RELU_FLOAT[:-1], silence.PRELU_INTEGER, silence.ENVIRONMENT)
+_RELU_FLOAT = (_BROADCASTING, _RELU_NAN, unspecified.PRELU_ROUNDING, unspecified.ENVIRONMENT)
+_RELU_ANY = (*_RELU_FLOAT[:-1], unspecified.PRELU_INTEGER, unspecified.ENVIRONMENT)
 
 # --- the rows ------------------------------------------------------------------------------------
 
