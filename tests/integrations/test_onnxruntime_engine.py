@@ -21,7 +21,7 @@ from halfulp.models.run.inputs import make_inputs
 ort: Any = pytest.importorskip("onnxruntime")
 engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")
 
-OURS = """(float16[N] x, bool c) => (float16[M] z) {
+SUPPORTED_OPS = """(float16[N] x, bool c) => (float16[M] z) {
     p = Pow(x, x)
     [second] q = PRelu(p, x)
     z = If(c) <then_branch = t () => (float16[M] a) { [inner] a = Pow(q, x) },
@@ -50,7 +50,7 @@ def invoked(*arguments: str, status: int = 0) -> str:
 
 
 def test_the_report_is_that_of_our_own_walk() -> None:
-    path = saved(OURS)
+    path = saved(SUPPORTED_OPS)
     model = load(path)
     feeds = make_inputs(model, dims={"N": 5})
     ours, our_report = run_with_report(model, feeds)

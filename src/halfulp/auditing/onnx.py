@@ -15,7 +15,7 @@ from halfulp.conversion.rewrite.value_info import Known, default_opset, infer_ty
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.nodes import OURS, plain_domain
+from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.specs.resolve import in_force
 
@@ -112,7 +112,7 @@ class _Reader:
                     inner = inner_path(path, node, attribute)
                     inside = known.inside(self._types.setdefault(inner, {}))
                     yield from self._walk(attribute.g, inside, inner, f"{name}.{attribute.name}", opset)
-            ours = not plain_domain(node.domain) and node.op_type in OURS
+            ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
             if ours and opset is not None and identity(node) not in self._functions:
                 yield self._use(node, name, known, opset)
 

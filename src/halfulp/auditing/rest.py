@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.conversion.rewrite.functions import Identity, identity
 from halfulp.errors import ModelError
-from halfulp.models.onnx.nodes import OURS, plain_domain
+from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 
 _DOMAIN = "halfulp.audit"
 _OPSET = 13  # that of the functions made here, which hold constants
@@ -58,7 +58,7 @@ def with_stand_ins(proto: ModelProto, file: str) -> ModelProto:
         texts = (node.name, node.domain, node.op_type, node.overload, *node.input, *node.output)
         if any(isinstance(text, bytes) for text in (*texts, *(a.name for a in node.attribute))):
             raise ModelError("a name is not UTF-8", file=file)
-        ours = not plain_domain(node.domain) and node.op_type in OURS
+        ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
         if identity(node) in own or (node.domain in domains and not ours):
             continue
         if ours:

@@ -41,8 +41,8 @@ class Case:
         constants: the indices of inputs that the model holds as initializers instead of being fed.
         clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
         aspect: in a reproducibility case what is different about it.
-        twin_of: in a reproducibility case the id of the case that it is compared with.
-        positions: where in the output of ``twin_of``, as flat indices, each element of this case's output stands;
+        compared_with: in a reproducibility case the id of the case that it is compared with.
+        positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
             None where they stand at the same places.
         threads: how many threads the runtime is to use; None where that doesn't matter.
         declared: the output's type and shape where the model declares them wrong, which must be refused.
@@ -62,7 +62,7 @@ class Case:
     constants: frozenset[int] = frozenset()
     clause: str | None = None
     aspect: Aspect | None = None
-    twin_of: str | None = None
+    compared_with: str | None = None
     positions: Array | None = None
     threads: int | None = None
     declared: TensorType | None = None

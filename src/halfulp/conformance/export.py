@@ -18,7 +18,7 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.floats import float_type
 from halfulp.conformance.runner.onnx_model import feeds, model, tensor
 from halfulp.conformance.verdict.expected import expected
-from halfulp.conformance.verdict.unspecified import openness
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError
 from halfulp.types import element_type
 
@@ -106,7 +106,7 @@ def _can_be_told(case: Case) -> bool:
     """Whether ONNX has the case, and whether all of its result, or its refusal, is what the document says."""
     if case.row.standard != "onnx" or case.threads is not None:
         return False
-    found = openness(case)
+    found = unspecified(case)
     return found is None or not (found.whole or found.elements.any())
 
 

@@ -13,8 +13,8 @@ import onnx
 import onnx.inliner
 from onnx import ModelProto, TensorProto
 
-from halfulp.conversion.dropped_metadata import lost
-from halfulp.conversion.ir import Pivot, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
+from halfulp.conversion.dropped_metadata import dropped_metadata
+from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.conversion.opset import opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
 from halfulp.conversion.rewrite.editor import Change
@@ -163,20 +163,20 @@ class _Work:
         """Bring the model into another format."""
         if wanted == self.format:
             return
-        pivot = self._pivot()
-        self.changes += lost(self.before if self._source is None else self._source, self.file)
+        ir = self._ir()
+        self.changes += dropped_metadata(self.before if self._source is None else self._source, self.file)
         match wanted:
             case "onnx":
-                self.model = to_onnx.write(pivot)
+                self.model = to_onnx.write(ir)
             case "openvino":
-                self.model = to_openvino.write(pivot)
+                self.model = to_openvino.write(ir)
             case "directml":
-                self.model = to_dxdispatch.write(pivot)
-        self.changes += pivot.changes
-        self.renamed = pivot.renamed
+                self.model = to_dxdispatch.write(ir)
+        self.changes += ir.changes
+        self.renamed = ir.renamed
         self.folder = None
 
-    def _pivot(self) -> Pivot:
+    def _ir(self) -> IR:
         if isinstance(self.model, Program):
             return from_dxdispatch.read(self.model)
         if isinstance(self.model, Model):

@@ -12,7 +12,7 @@ from halfulp.models.onnx.nodes import plain_domain
 from halfulp.models.openvino.builder import Origin
 
 
-def lost(model: ModelProto | Model | Program, file: str) -> list[Change]:
+def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
     """Return a line for each thing of a model that does not go along into another format."""
     if isinstance(model, ModelProto):
         found = _of_onnx(model)

@@ -22,7 +22,7 @@ from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
-from halfulp.models.onnx.nodes import OURS
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
 
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -126,7 +126,7 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
             check_node(node, opset, edit.known)
             (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
 
-        walk.rewrite(owner, opset, lambda node: node.op_type in OURS, rewrite, name)
+        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
     return changes + finish(walk, file)
 
 

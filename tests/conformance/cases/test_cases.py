@@ -17,9 +17,9 @@ from halfulp import reference
 from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.floats import codes
-from halfulp.conformance.verdict.expected import expected, twin
+from halfulp.conformance.verdict.expected import expected, oracle
 from halfulp.conformance.verdict.judge import judge
-from halfulp.conformance.verdict.unspecified import openness
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import Clause, find, ids, resolve
 
@@ -46,7 +46,7 @@ def digest(made):
             sorted(one.constants),
             one.clause,
             one.aspect,
-            one.twin_of,
+            one.compared_with,
             one.threads,
         )
         state.update(repr(told + (one.types, one.shapes, one.declared)).encode())
@@ -86,14 +86,14 @@ def test_all_aspects_of_reproducibility() -> None:
         wanted = set(ASPECTS) - ({"scalar exponent"} if row.standard == "directml" else set())
         assert {one.aspect for one in mine} - {None} == (wanted if len(row.inputs) == 2 else set())
         for one in mine:
-            assert (one.twin_of is None) == (one.aspect is None)
-            assert one.twin_of is None or one.twin_of in known
+            assert (one.compared_with is None) == (one.aspect is None)
+            assert one.compared_with is None or one.compared_with in known
 
 
 def test_a_twin_has_the_same_elements() -> None:
     others = {one.id: one for one in quick()}
-    for one in (one for one in quick() if one.twin_of and one.aspect != "threads"):
-        mine, theirs = expected(one), expected(others[one.twin_of])
+    for one in (one for one in quick() if one.compared_with and one.aspect != "threads"):
+        mine, theirs = expected(one), expected(others[one.compared_with])
         places = np.arange(mine.size) if one.positions is None else one.positions
         assert np.array_equal(codes(mine).ravel(), codes(theirs).ravel()[places]), one.id
 
@@ -261,7 +261,7 @@ def test_mpfr_confirms_what_is_expected(group) -> None:
         right = expected(one)
         assert judge(one, right, right).verdict in ("exact", "unspecified"), one.id
         if group == "broadcast":
-            assert same(twin(one), right), one.id
+            assert same(oracle(one), right), one.id
             continue
         chosen = np.random.default_rng(len(one.id)).integers(0, right.size, min(10, right.size))
         operands = tuple(array.ravel()[chosen] for array in broadcast(one))
@@ -288,7 +288,7 @@ def test_mpfr_confirms_every_element_of_full_mode(row) -> None:
         if one.clause is not None:
             assert refused_by(one) == one.clause, one.id
         elif one.threads is None:
-            assert same(twin(one), expected(one)), one.id
+            assert same(oracle(one), expected(one)), one.id
 
 
 def same(a, b):
@@ -298,7 +298,7 @@ def same(a, b):
 def test_what_is_open_has_cases_of_its_own() -> None:
     for one in quick():
         if one.clause is None and one.group in ("values", "special", "edge", "hard"):
-            found = openness(one)
+            found = unspecified(one)
             is_open = found is not None and (found.whole or bool(found.elements.any()))
             assert is_open == one.name.endswith("-open"), one.id
             assert not is_open or found.whole or found.elements.all(), one.id

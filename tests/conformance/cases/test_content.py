@@ -17,7 +17,7 @@ from halfulp.conformance import cases as module
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.cases.generators import hard
 from halfulp.conformance.cases.generators.exact import exact_pairs
-from halfulp.conformance.cases.generators.random import Chance, cast, log2
+from halfulp.conformance.cases.generators.random import Random, cast, log2
 from halfulp.conformance.cases.generators.special import specials
 from halfulp.conformance.floats import codes, float_type
 from halfulp.conformance.verdict.expected import expected
@@ -216,13 +216,13 @@ def test_every_generator_is_for_a_group() -> None:
 
 
 def test_chance_is_even() -> None:
-    chance = Chance("anything")
-    numbers = chance.uniform(-2, 3, 20_000)
+    random = Random("anything")
+    numbers = random.uniform(-2, 3, 20_000)
     assert numbers.min() >= -2
     assert numbers.max() < 3
     assert np.allclose(np.histogram(numbers, 5)[0], 4000, rtol=0.1)
-    assert set(chance.integers(-1, 3, 200).tolist()) == {-1, 0, 1, 2}
-    assert not np.array_equal(Chance("a").words(4), Chance("b").words(4))
+    assert set(random.integers(-1, 3, 200).tolist()) == {-1, 0, 1, 2}
+    assert not np.array_equal(Random("a").words(4), Random("b").words(4))
 
 
 def test_casts() -> None:

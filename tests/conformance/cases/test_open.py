@@ -11,7 +11,7 @@ import pytest
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.generators.special import every_value
 from halfulp.conformance.verdict.judge import Outcome, judge
-from halfulp.conformance.verdict.unspecified import openness
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.conformance.verdict.unspecified_rules import OPEN, integer_power
 from halfulp.specs import find, ids, resolve
 from halfulp.types import TYPES
@@ -94,7 +94,7 @@ def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y
     row = dataclasses.replace(find("onnx.Pow-15"), id="test.Pow-1", type_variables=every)
     monkeypatch.setitem(resolve._ROWS, row.id, row)
     x, y = np.meshgrid(every_value(x_name), every_value(y_name))
-    found = openness(Case("", "test.Pow-1", "special", (x, y)))
+    found = unspecified(Case("", "test.Pow-1", "special", (x, y)))
     limits = np.iinfo(x_name)
     for a, b, is_open in zip(x.ravel().tolist(), y.ravel().tolist(), found.elements.ravel(), strict=True):
         power = exact_integer(int(a), Fraction(int(b)))
@@ -102,7 +102,7 @@ def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y
 
 
 def open_elements(operator, *inputs, **attributes):
-    found = openness(Case("", operator, "special", inputs, attributes))
+    found = unspecified(Case("", operator, "special", inputs, attributes))
     return None if found is None else (found.elements.tolist(), found.question.split(":")[0])
 
 
@@ -135,14 +135,14 @@ def test_types_without_an_infinity() -> None:
 
 def test_prelu_of_nan_and_zero() -> None:
     x = np.array([[np.nan, 0, -0.0, -1]], F32)
-    found = openness(Case("", "onnx.PRelu-16", "special", (x, np.ones_like(x))))
+    found = unspecified(Case("", "onnx.PRelu-16", "special", (x, np.ones_like(x))))
     assert found.elements.tolist() == [[True, False, False, False]]
     assert found.zero_signs.tolist() == [[False, True, True, False]]
 
 
 def test_how_far_the_nan_of_a_negative_base_reaches() -> None:
     x, y = np.array([[[[-2, -1, -np.inf, -2, 2]]]], F32), np.array([[[[0.5, 0.5, 0.5, np.inf, np.inf]]]], F32)
-    found = openness(Case("", "directml.ELEMENT_WISE_POW-1_0", "special", (x, y)))
+    found = unspecified(Case("", "directml.ELEMENT_WISE_POW-1_0", "special", (x, y)))
     assert found.elements.ravel().tolist() == [False, True, True, True, False]
 
 
@@ -180,14 +180,14 @@ def test_whole_cases(operator, x, y, attributes, is_open) -> None:
     case = Case(
         "", operator, "invalid", inputs, attributes, clause=refusal(find(operator), inputs, attributes)
     )
-    found = openness(case)
+    found = unspecified(case)
     assert (found is not None and found.whole) == is_open
 
 
 def test_scale_bias_of_integers() -> None:
     x = np.ones((2, 3), np.int8)
     case = Case("", "directml.ELEMENT_WISE_POW-3_0", "values", (x, x), {"ScaleBias": (1.0, 0.0)})
-    assert openness(case).whole
+    assert unspecified(case).whole
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
 def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     example = entry["example"]
     again = None if example is None else _again(example["case"])
-    first = None if again is None or again.twin_of is None else _again(again.twin_of)
+    first = None if again is None or again.compared_with is None else _again(again.compared_with)
     if example is None or again is None or first is None or not _meet(again, example):
         return ()
     index = tuple(example["index"])

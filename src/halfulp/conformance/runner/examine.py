@@ -13,7 +13,7 @@ from halfulp.conformance.case import Case, broadcast, operands_at, parse
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.verdict.expected import expected, twin
+from halfulp.conformance.verdict.expected import expected, oracle
 from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.types import type_name
@@ -125,7 +125,7 @@ class Examiner:
                 continue
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
                 result, answers[case.id] = self._one(
-                    case, answers.get(case.twin_of or ""), is_run=hangs < MOST_HANGS
+                    case, answers.get(case.compared_with or ""), is_run=hangs < MOST_HANGS
                 )
             hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
             results.append(result)
@@ -171,7 +171,7 @@ class Examiner:
         if case.name.startswith(_GRID) and output is not None:
             grid = _grid(case, np.asarray(right), output, self.options.ulp_limit)
         repetition = None
-        if case.twin_of is not None and case.aspect is not None:
+        if case.compared_with is not None and case.aspect is not None:
             # On one processor there is no telling what threads do.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
@@ -199,7 +199,7 @@ class Examiner:
         try:
             # halfulp is not to be its own judge.
             own = self.spec.module == "halfulp" and case.clause is None
-            return np.asarray(twin(case) if own else expected(case))
+            return np.asarray(oracle(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:
                 raise

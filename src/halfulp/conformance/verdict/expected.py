@@ -33,14 +33,14 @@ def _empty(declared: TensorType) -> Array:
     return np.empty(shape, element_type(declared.type).dtype)
 
 
-def twin(case: Case) -> Array:
-    """Return the right output of a valid case, by the slow exact twins; needs gmpy2.
+def oracle(case: Case) -> Array:
+    """Return the right output of a valid case, by the slow exact oracle; needs gmpy2.
 
     It shares with ``expected`` the way in which operands of different shapes meet, and nothing else.
 
     Example:
         >>> x = np.array([2, 3], np.float32)
-        >>> twin(Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x)))
+        >>> oracle(Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x)))
         array([ 4., 27.], dtype=float32)
     """
     from halfulp import reference  # lazily: whoever only wants cases needs no gmpy2

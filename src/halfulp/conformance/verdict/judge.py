@@ -11,7 +11,7 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, operands_at
 from halfulp.conformance.floats import codes, is_float, is_nan, ranks
-from halfulp.conformance.verdict.unspecified import Openness, openness
+from halfulp.conformance.verdict.unspecified import UnspecifiedOutput, unspecified
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import TensorType
 from halfulp.types import type_name
@@ -107,7 +107,7 @@ def judge(
         >>> found.verdict, found.max_ulp, found.example["expected"]
         ('within', 1, {'value': '27', 'bits': '0x41d80000'})
     """
-    open_ = None if strict else openness(case)
+    open_ = None if strict else unspecified(case)
     if isinstance(got, Outcome):
         return _without_result(case, got, open_)
     if case.clause is not None or not isinstance(expected, np.ndarray):
@@ -123,7 +123,7 @@ def judge(
     return _compare(case, expected, got, ulp_limit, open_)
 
 
-def _without_result(case: Case, outcome: Outcome, open_: Openness | None) -> Judgement:
+def _without_result(case: Case, outcome: Outcome, open_: UnspecifiedOutput | None) -> Judgement:
     message = outcome.message.strip().split("\n")[0]
     if outcome.kind != "refused":
         return Judgement(outcome.kind, message=message)
@@ -134,7 +134,7 @@ def _without_result(case: Case, outcome: Outcome, open_: Openness | None) -> Jud
     return Judgement("refused", message=message)
 
 
-def _accepted(case: Case, open_: Openness | None) -> Judgement:
+def _accepted(case: Case, open_: UnspecifiedOutput | None) -> Judgement:
     if open_ is not None and open_.whole:
         return Judgement("unspecified", message=f"accepted; {open_.question}")
     return Judgement("accepted", message=f"{case.clause} must refuse it")
@@ -184,7 +184,7 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4, *, s
         ['exact', 'wrong']
     """
     steps, special = distances(expected, got)
-    open_ = None if strict else openness(case)
+    open_ = None if strict else unspecified(case)
     special = _forgiven(special, expected, got, open_)
     found = np.full(expected.shape, "exact", "<U11")
     found[steps > 0] = "within" if is_float(expected) else "wrong"
@@ -195,14 +195,16 @@ def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4, *, s
 
 
 @np.errstate(invalid="ignore")
-def _forgiven(special: Array, expected: Array, got: Array, open_: Openness | None) -> Array:
+def _forgiven(special: Array, expected: Array, got: Array, open_: UnspecifiedOutput | None) -> Array:
     """The special values gone wrong, without signs of zeros that the document leaves open."""
     if open_ is None or open_.whole:
         return special
     return np.asarray(special & ~(open_.zero_signs & (expected == 0) & (got == 0)))
 
 
-def _compare(case: Case, expected: Array, got: Array, ulp_limit: float, open_: Openness | None) -> Judgement:
+def _compare(
+    case: Case, expected: Array, got: Array, ulp_limit: float, open_: UnspecifiedOutput | None
+) -> Judgement:
     steps, special = distances(expected, got)
     special = _forgiven(special, expected, got, open_)
     judged = np.ones(expected.shape, bool) if open_ is None else ~open_.elements

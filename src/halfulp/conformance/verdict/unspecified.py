@@ -11,7 +11,7 @@ from halfulp.conformance.case import Case, broadcast
 from halfulp.conformance.verdict.unspecified_rules import OPEN
 
 
-class Openness(NamedTuple):
+class UnspecifiedOutput(NamedTuple):
     """What a document leaves open of a case's output.
 
     Attributes:
@@ -30,12 +30,12 @@ class Openness(NamedTuple):
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs
-def openness(case: Case) -> Openness | None:
+def unspecified(case: Case) -> UnspecifiedOutput | None:
     """Return what the document leaves open of a case; None where that is nothing.
 
     Example:
         >>> x, y = np.array([2, 0, 2]), np.array([3, -1, 64])
-        >>> found = openness(Case("", "onnx.Pow-15", "special", (x, y)))
+        >>> found = unspecified(Case("", "onnx.Pow-15", "special", (x, y)))
         >>> found.elements.tolist(), found.question
         ([False, True, True], 'onnx.Pow-15.U4: An integer result that the type does not hold.')
     """
@@ -47,7 +47,7 @@ def openness(case: Case) -> Openness | None:
     for question, rule in questions:
         if rule.whole is not None and rule.whole(case):
             nothing = np.zeros((), bool)
-            return Openness(nothing, nothing, True, True, question)
+            return UnspecifiedOutput(nothing, nothing, True, True, question)
     if case.clause is not None:
         return None
     x, *rest = broadcast(case)
@@ -63,4 +63,4 @@ def openness(case: Case) -> Openness | None:
                 found = function(case, x, y)
                 mask |= found
                 asked = asked or (question if found.any() else None)
-    return None if asked is None else Openness(elements, zero_signs, False, refusal, asked)
+    return None if asked is None else UnspecifiedOutput(elements, zero_signs, False, refusal, asked)

@@ -1,6 +1,6 @@
 """What lies between the formats: operators that are ours and the plumbing around them, free of any format.
 
-A format's reader makes a :class:`Pivot` of its file, a writer a file of one. Broadcasting here is NumPy's,
+A format's reader makes a :class:`IR` of its file, a writer a file of one. Broadcasting here is NumPy's,
 types are unrestricted: what a format lacks is its writer's business.
 """
 
@@ -30,7 +30,7 @@ class Op:
 
 
 @dataclass
-class Pivot:
+class IR:
     """A graph between two formats.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""DxDispatch programs to the pivot between the formats."""
+"""DxDispatch programs to the IR between the formats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import frexp, prod
 
 import numpy as np
 
-from halfulp.conversion.ir import Pivot
+from halfulp.conversion.ir import IR
 from halfulp.conversion.ir.from_graph import blaming, integral
 from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.models.directml import (
@@ -23,15 +23,15 @@ from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
 
 
-def read(program: Program) -> Pivot:
-    """Return the pivot of a program: its dispatches in order, resources that they read as inputs.
+def read(program: Program) -> IR:
+    """Return the IR of a program: its dispatches in order, resources that they read as inputs.
 
     Raises:
         UnsupportedError: dispatchables that are not ours; tensors that lie in their resource in a way
             that can't be said elsewhere; ScaleBias where its rounding can't.
     """
     refuse_foreign(program)
-    return _Reader(program).pivot()
+    return _Reader(program).ir()
 
 
 class _Reader:
@@ -39,33 +39,33 @@ class _Reader:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._pivot = Pivot(program.file, "graph")
+        self._ir = IR(program.file, "graph")
         self._held: dict[str, str] = {}  # by resource, the value that it holds now
         self._written: list[str] = []
 
-    def pivot(self) -> Pivot:
-        program, pivot = self._program, self._pivot
+    def ir(self) -> IR:
+        program, ir = self._program, self._ir
         for index, command in enumerate(program.commands):
             if not isinstance(command, Dispatch):
-                pivot.note(
+                ir.note(
                     program.file, f"command {index}, a {type(command).__name__.lower()}, is not carried over"
                 )
                 continue
             dispatchable = program.dispatchables[command.dispatchable]
             with blaming(program.file, f"'{printable(command.dispatchable)}' (command {index})"):
                 self._dispatch(dispatchable, command)
-        inputs = {value.name for value in pivot.inputs}
+        inputs = {value.name for value in ir.inputs}
         for resource in self._written:
             name = resource
             if resource in inputs:
-                name = pivot.free(f"{resource}_out")
-                pivot.note(
+                name = ir.free(f"{resource}_out")
+                ir.note(
                     program.file, f"resource {resource!r} is read and written: what is written is {name!r}"
                 )
-            pivot.add("identity", [self._held[resource]], f"'{printable(resource)}'", name)
-            pivot.renamed[resource] = name
-            pivot.outputs.append(Value(name, *pivot.types[name]))
-        return pivot
+            ir.add("identity", [self._held[resource]], f"'{printable(resource)}'", name)
+            ir.renamed[resource] = name
+            ir.outputs.append(Value(name, *ir.types[name]))
+        return ir
 
     def _dispatch(self, dispatchable: Dispatchable, command: Dispatch) -> None:
         desc = dispatchable.desc
@@ -77,17 +77,17 @@ class _Reader:
         match desc:
             case DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC():
                 slope = self._tensor(desc.SlopeTensor, bindings["SlopeTensor"], label, "SlopeTensor" in owned)
-                result = self._pivot.add("prelu", [x, slope], label)
+                result = self._ir.add("prelu", [x, slope], label)
             case DML_ELEMENT_WISE_POW_OPERATOR_DESC():
                 y = self._tensor(
                     desc.ExponentTensor, bindings["ExponentTensor"], label, "ExponentTensor" in owned
                 )
                 result = self._pow(x, y, desc.ScaleBias, label)
             case DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC():
-                y = self._pivot.add_constant(np.array(desc.Exponent, np.float32), "exponent")
+                y = self._ir.add_constant(np.array(desc.Exponent, np.float32), "exponent")
                 result = self._pow(x, y, desc.ScaleBias, label)
         output, binding = desc.OutputTensor, bindings["OutputTensor"]
-        if self._pivot.types[result].shape != output.Sizes:
+        if self._ir.types[result].shape != output.Sizes:
             raise NoExactForm("every input is repeated along a dim, and nothing here repeats the output")
         if output.Strides is not None and not output.is_packed:
             raise NoExactForm("OutputTensor has strides that leave gaps")
@@ -112,13 +112,13 @@ class _Reader:
         name = self._held.get(resource)
         if owned:
             array = self._program.resources[resource].make().reshape(sizes)
-            return self._pivot.add_constant(array, resource)
+            return self._ir.add_constant(array, resource)
         if name is None:
             name = self._held[resource] = resource
-            self._pivot.add_input(Value(resource, tensor.element_type.name, sizes))
-            self._pivot.defaults[resource] = self._program.resources[resource].make().reshape(sizes)
-        if self._pivot.types[name].shape != sizes:
-            return self._pivot.add("reshape", [name], label, shape=sizes)
+            self._ir.add_input(Value(resource, tensor.element_type.name, sizes))
+            self._ir.defaults[resource] = self._program.resources[resource].make().reshape(sizes)
+        if self._ir.types[name].shape != sizes:
+            return self._ir.add("reshape", [name], label, shape=sizes)
         return name
 
     def _covers(self, tensor: DML_BUFFER_TENSOR_DESC, binding: Binding, count: int | None = None) -> str:
@@ -134,33 +134,33 @@ class _Reader:
         return binding.name
 
     def _pow(self, x: str, y: str, scale_bias: DML_SCALE_BIAS | None, label: str) -> str:
-        pivot = self._pivot
+        ir = self._ir
         if scale_bias is not None:
             x = self._scaled(x, scale_bias, label)
-        power = pivot.add("pow", [x, y], label)
-        base, exponent = pivot.types[x].type, pivot.types[y].type
-        array = pivot.constants.get(y)
+        power = ir.add("pow", [x, y], label)
+        base, exponent = ir.types[x].type, ir.types[y].type
+        array = ir.constants.get(y)
         if TYPES[base].kind == "uint" or TYPES[exponent].kind != "float":
             return power
         if array is not None and bool(integral(array).all()):
             return power
-        pivot.note(label, "a negative base to a power that is no integer is made NaN, as DirectML does")
-        zero = pivot.add_constant(np.zeros((), dtype_named(base)), "zero")
+        ir.note(label, "a negative base to a power that is no integer is made NaN, as DirectML does")
+        zero = ir.add_constant(np.zeros((), dtype_named(base)), "zero")
         nan = np.array(np.nan, dtype_named(base)) if TYPES[base].kind == "float" else np.zeros((), base)
-        below = pivot.add("less", [x, zero], label)
-        instead = pivot.add("where", [below, pivot.add_constant(nan, "nan"), power], label)
+        below = ir.add("less", [x, zero], label)
+        instead = ir.add("where", [below, ir.add_constant(nan, "nan"), power], label)
         if array is not None:
-            whole = pivot.add_constant(integral(array), "integral")
+            whole = ir.add_constant(integral(array), "integral")
         else:
-            none = pivot.add_constant(np.zeros((), dtype_named(exponent)), "none")
-            floor = pivot.add("equal", [pivot.add("floor", [y], label), y], label)
-            finite = pivot.add("equal", [pivot.add("mul", [y, none], label), none], label)
-            whole = pivot.add("and", [floor, finite], label)
-        return pivot.add("where", [whole, power, instead], label)
+            none = ir.add_constant(np.zeros((), dtype_named(exponent)), "none")
+            floor = ir.add("equal", [ir.add("floor", [y], label), y], label)
+            finite = ir.add("equal", [ir.add("mul", [y, none], label), none], label)
+            whole = ir.add("and", [floor, finite], label)
+        return ir.add("where", [whole, power, instead], label)
 
     def _scaled(self, x: str, scale_bias: DML_SCALE_BIAS, label: str) -> str:
         """x * Scale + Bias with one rounding, through float64 where that is free of a second one."""
-        kind = self._pivot.types[x].type
+        kind = self._ir.types[x].type
         scale, bias = (float(np.float32(value)) for value in (scale_bias.Scale, scale_bias.Bias))
         power_of_two = abs(frexp(scale)[0]) == 0.5
         if kind != "float32" or not (bias == 0 or power_of_two):
@@ -168,10 +168,10 @@ class _Reader:
                 "ScaleBias is rounded once, and only in float32 with a Scale that is a power of two, or a Bias"
                 " of 0, can that be said with a product and a sum"
             )
-        self._pivot.note(label, "ScaleBias becomes a product and a sum in float64, which are exact here")
-        factor = self._pivot.add_constant(np.array(scale, np.float64), "scale")
-        summand = self._pivot.add_constant(np.array(bias, np.float64), "bias")
-        wide = self._pivot.add("cast", [x], label, to="float64")
-        wide = self._pivot.add("mul", [wide, factor], label)
-        wide = self._pivot.add("add", [wide, summand], label)
-        return self._pivot.add("cast", [wide], label, to="float32")
+        self._ir.note(label, "ScaleBias becomes a product and a sum in float64, which are exact here")
+        factor = self._ir.add_constant(np.array(scale, np.float64), "scale")
+        summand = self._ir.add_constant(np.array(bias, np.float64), "bias")
+        wide = self._ir.add("cast", [x], label, to="float64")
+        wide = self._ir.add("mul", [wide, factor], label)
+        wide = self._ir.add("add", [wide, summand], label)
+        return self._ir.add("cast", [wide], label, to="float32")

@@ -1,4 +1,4 @@
-"""Graphs of ONNX and of OpenVINO to the pivot between the formats."""
+"""Graphs of ONNX and of OpenVINO to the IR between the formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conversion.ir import Pivot
+from halfulp.conversion.ir import IR
 from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
@@ -17,11 +17,11 @@ from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs.resolve import find
 
-Reader = Callable[[Node, Pivot], None]
+Reader = Callable[[Node, IR], None]
 
 
-def read(model: Model, labels: Mapping[str, str] | None = None) -> Pivot:
-    """Return the pivot of a model.
+def read(model: Model, labels: Mapping[str, str] | None = None) -> IR:
+    """Return the IR of a model.
 
     Args:
         model: of OpenVINO, or of ONNX in an opset from 13 on, without functions.
@@ -33,32 +33,32 @@ def read(model: Model, labels: Mapping[str, str] | None = None) -> Pivot:
         ModelError: shapes that don't fit together.
     """
     graph = model.graph
-    foreign = [node.label for node in graph.nodes if _reader(node) is None]
-    if foreign:
+    unsupported = [node.label for node in graph.nodes if _reader(node) is None]
+    if unsupported:
         raise UnsupportedError(
             f"{model.file}: has nodes that have no counterpart elsewhere",
             expected="Pow, PRelu and the plumbing around them",
-            got=listed(foreign),
+            got=listed(unsupported),
         )
-    pivot = Pivot(model.file, graph.name)
+    ir = IR(model.file, graph.name)
     for value in graph.inputs:
         if value.name in graph.constants:
-            pivot.note(model.file, f"input {value.name!r} has a default, which it is now for good")
+            ir.note(model.file, f"input {value.name!r} has a default, which it is now for good")
         else:
-            pivot.add_input(value)
+            ir.add_input(value)
         if value.aliases and model.graph.nodes and model.graph.nodes[0].standard == "openvino":
-            pivot.note(model.file, f"input {value.name!r} loses its other names: {listed(value.aliases)}")
+            ir.note(model.file, f"input {value.name!r} loses its other names: {listed(value.aliases)}")
     for name, array in graph.constants.items():
-        pivot.add_constant(array, name)
+        ir.add_constant(array, name)
     for node in graph.nodes:
         node = replace(node, label=(labels or {}).get(node.outputs[0], node.label))
         reader = _reader(node)
         assert reader is not None
         with blaming(model.file, node.label):
-            reader(node, pivot)
-    pivot.outputs = list(graph.outputs)
-    _drop_unread(pivot, graph)
-    return pivot
+            reader(node, ir)
+    ir.outputs = list(graph.outputs)
+    _drop_unread(ir, graph)
+    return ir
 
 
 @contextmanager
@@ -76,10 +76,10 @@ def blaming(file: str, label: str) -> Iterator[None]:
         raise ModelError(error.message, file=file, node=label, clause=clause, **shown) from error
 
 
-def _drop_unread(pivot: Pivot, graph: Graph) -> None:
+def _drop_unread(ir: IR, graph: Graph) -> None:
     """Drop constants that only said how (axes, shapes)."""
-    read = {name for op in pivot.ops for name in op.inputs} | {value.name for value in graph.outputs}
-    pivot.constants = {name: array for name, array in pivot.constants.items() if name in read}
+    read = {name for op in ir.ops for name in op.inputs} | {value.name for value in graph.outputs}
+    ir.constants = {name: array for name, array in ir.constants.items() if name in read}
 
 
 def _reader(node: Node) -> Reader | None:
@@ -89,33 +89,33 @@ def _reader(node: Node) -> Reader | None:
 
 
 def _simple(kind: str) -> Reader:
-    def reader(node: Node, pivot: Pivot) -> None:
-        pivot.add(kind, node.inputs, node.label, node.outputs[0])
+    def reader(node: Node, ir: IR) -> None:
+        ir.add(kind, node.inputs, node.label, node.outputs[0])
 
     return reader
 
 
-def _constant_of(node: Node, index: int, pivot: Pivot, what: str) -> list[int]:
-    array = pivot.constants.get(node.inputs[index])
+def _constant_of(node: Node, index: int, ir: IR, what: str) -> list[int]:
+    array = ir.constants.get(node.inputs[index])
     if array is None:
         raise NoExactForm(f"{what} is not known until it runs")
     return [int(value) for value in array.reshape(-1)]
 
 
-def _unsqueeze(node: Node, pivot: Pivot) -> None:
-    asked = _constant_of(node, 1, pivot, "where its dims go")
-    rank = pivot.rank(node.inputs[0]) + len(asked) if any(axis < 0 for axis in asked) else 0
+def _unsqueeze(node: Node, ir: IR) -> None:
+    asked = _constant_of(node, 1, ir, "where its dims go")
+    rank = ir.rank(node.inputs[0]) + len(asked) if any(axis < 0 for axis in asked) else 0
     axes = tuple(sorted(axis + rank if axis < 0 else axis for axis in asked))
-    pivot.add("unsqueeze", node.inputs[:1], node.label, node.outputs[0], axes=axes)
+    ir.add("unsqueeze", node.inputs[:1], node.label, node.outputs[0], axes=axes)
 
 
-def _squeeze(node: Node, pivot: Pivot) -> None:
+def _squeeze(node: Node, ir: IR) -> None:
     """By Reshape, which every format has; the dims that stay are copied or numbers."""
-    shape = pivot.types[node.inputs[0]].shape
+    shape = ir.types[node.inputs[0]].shape
     if shape is None:
         raise NoExactForm("the rank of what is squeezed is not known")
     if len(node.inputs) > 1 and node.inputs[1]:
-        axes = {axis % len(shape) for axis in _constant_of(node, 1, pivot, "which dims go")}
+        axes = {axis % len(shape) for axis in _constant_of(node, 1, ir, "which dims go")}
     else:
         if any(not isinstance(dim, int) for dim in shape):
             raise NoExactForm("which dims are 1 is not known until it runs")
@@ -127,11 +127,11 @@ def _squeeze(node: Node, pivot: Pivot) -> None:
         asked.append(dim if isinstance(dim, int) else 0 if axis == place else -1)
     if asked.count(-1) > 1:
         raise NoExactForm("the dims that stay are not known until it runs")
-    pivot.add("reshape", node.inputs[:1], node.label, node.outputs[0], shape=tuple(asked))
+    ir.add("reshape", node.inputs[:1], node.label, node.outputs[0], shape=tuple(asked))
 
 
-def _reshape(node: Node, pivot: Pivot) -> None:
-    asked = _constant_of(node, 1, pivot, "the shape")
+def _reshape(node: Node, ir: IR) -> None:
+    asked = _constant_of(node, 1, ir, "the shape")
     copies = (
         node.attributes["special_zero"]
         if node.standard == "openvino"
@@ -139,36 +139,36 @@ def _reshape(node: Node, pivot: Pivot) -> None:
     )
     if not copies and 0 in asked:
         raise NoExactForm("a dim of 0 that copies nothing")
-    pivot.add("reshape", node.inputs[:1], node.label, node.outputs[0], shape=tuple(asked))
+    ir.add("reshape", node.inputs[:1], node.label, node.outputs[0], shape=tuple(asked))
 
 
 # --- ONNX -----------------------------------------------------------------------------------------
 
 
-def _onnx_constant(node: Node, pivot: Pivot) -> None:
+def _onnx_constant(node: Node, ir: IR) -> None:
     array = HELPERS["Constant"](node, [])
     if not isinstance(array, np.ndarray) or array.dtype == object:
         raise NoExactForm("it is no tensor of numbers")
-    pivot.add_constant(array, node.outputs[0])
+    ir.add_constant(array, node.outputs[0])
 
 
-def _onnx_cast(node: Node, pivot: Pivot) -> None:
+def _onnx_cast(node: Node, ir: IR) -> None:
     try:
         to = type_name(dtype_of(node.attributes["to"]))
     except KeyError:
         raise HalfulpError("Cast does not know the type", got=node.attributes["to"]) from None
     saturate = bool(node.attributes.get("saturate", 1))
-    pivot.add("cast", node.inputs, node.label, node.outputs[0], to=to, saturate=saturate)
+    ir.add("cast", node.inputs, node.label, node.outputs[0], to=to, saturate=saturate)
 
 
-def _onnx_cast_like(node: Node, pivot: Pivot) -> None:
-    to, saturate = pivot.types[node.inputs[1]].type, bool(node.attributes.get("saturate", 1))
-    pivot.add("cast", node.inputs[:1], node.label, node.outputs[0], to=to, saturate=saturate)
+def _onnx_cast_like(node: Node, ir: IR) -> None:
+    to, saturate = ir.types[node.inputs[1]].type, bool(node.attributes.get("saturate", 1))
+    ir.add("cast", node.inputs[:1], node.label, node.outputs[0], to=to, saturate=saturate)
 
 
-def _ours(node: Node, pivot: Pivot) -> None:
-    find(node.operator).infer(*(pivot.types[name] for name in node.inputs), **node.attributes)
-    pivot.add("pow" if node.type == "Pow" else "prelu", node.inputs, node.label, node.outputs[0])
+def _ours(node: Node, ir: IR) -> None:
+    find(node.operator).infer(*(ir.types[name] for name in node.inputs), **node.attributes)
+    ir.add("pow" if node.type == "Pow" else "prelu", node.inputs, node.label, node.outputs[0])
 
 
 _ONNX: Mapping[str, Reader] = {
@@ -190,26 +190,26 @@ _ONNX: Mapping[str, Reader] = {
 # --- OpenVINO -------------------------------------------------------------------------------------
 
 
-def _convert(node: Node, pivot: Pivot) -> None:
+def _convert(node: Node, ir: IR) -> None:
     to = node.attributes["destination_type"]
-    pivot.add("cast", node.inputs, node.label, node.outputs[0], to=to, saturate=False)
+    ir.add("cast", node.inputs, node.label, node.outputs[0], to=to, saturate=False)
 
 
-def _openvino_prelu(node: Node, pivot: Pivot) -> None:
+def _openvino_prelu(node: Node, ir: IR) -> None:
     """A slope of rank 1 as long as dim 1 is per channel; any other is NumPy's."""
     name, slope = node.inputs
-    x_shape, shape = pivot.types[name].shape, pivot.types[slope].shape
+    x_shape, shape = ir.types[name].shape, ir.types[slope].shape
     if shape is None or (len(shape) == 1 and x_shape is None):
         raise NoExactForm("whether the slope is per channel is not known until it runs")
     if len(shape) == 1 and x_shape is not None and len(x_shape) > 2:
         channels, size = x_shape[1], shape[0]
         if channels == size and size is not None:
             axes = tuple(range(1, len(x_shape) - 1))
-            slope = pivot.add("unsqueeze", [slope], node.label, axes=axes)
-            pivot.note(node.label, f"the slope, per channel, gets {len(axes)} more dims of 1")
+            slope = ir.add("unsqueeze", [slope], node.label, axes=axes)
+            ir.note(node.label, f"the slope, per channel, gets {len(axes)} more dims of 1")
         elif size != 1 and not (isinstance(channels, int) and isinstance(size, int)):
             raise NoExactForm("whether the slope is per channel is not known until it runs")
-    pivot.add("prelu", [name, slope], node.label, node.outputs[0])
+    ir.add("prelu", [name, slope], node.label, node.outputs[0])
 
 
 _OPENVINO: Mapping[str, Reader] = {

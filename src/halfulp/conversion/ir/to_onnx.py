@@ -1,4 +1,4 @@
-"""The pivot between the formats to ONNX."""
+"""The IR between the formats to ONNX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
-from halfulp.conversion.ir import Op, Pivot
+from halfulp.conversion.ir import IR, Op
 from halfulp.conversion.ir.from_graph import blaming
 from halfulp.conversion.rewrite.editor import NoExactForm, enum_of, unused
 from halfulp.errors import UnsupportedError
@@ -26,34 +26,34 @@ _SLOPED = (*_BASES, "uint32", "uint64")
 _EXPONENTS = (*_SLOPED, "int8", "int16", "uint8", "uint16")
 
 
-def write(pivot: Pivot) -> ModelProto:
-    """Return the ONNX model of a pivot; notes what it does to types that an operator lacks.
+def write(ir: IR) -> ModelProto:
+    """Return the ONNX model of an IR; notes what it does to types that an operator lacks.
 
     Raises:
         UnsupportedError: a type that ONNX lacks, or an operator has no exact form for, naming the node.
     """
-    return _Writer(pivot).model()
+    return _Writer(ir).model()
 
 
 class _Writer:
     """Writes one model."""
 
-    def __init__(self, pivot: Pivot) -> None:
-        self._pivot = pivot
-        self._graph = GraphProto(name=pivot.name or "graph")
-        self._names = set(pivot.types)
+    def __init__(self, ir: IR) -> None:
+        self._ir = ir
+        self._graph = GraphProto(name=ir.name or "graph")
+        self._names = set(ir.types)
         self._opset = OPSET
 
     def model(self) -> ModelProto:
-        pivot, graph = self._pivot, self._graph
-        for value in pivot.inputs:
+        ir, graph = self._ir, self._graph
+        for value in ir.inputs:
             graph.input.append(self._info(value))
-        for op in pivot.ops:
-            with blaming(pivot.file, op.label):
+        for op in ir.ops:
+            with blaming(ir.file, op.label):
                 _WRITERS.get(op.kind, _Writer._plain)(self, op)
-        for value in pivot.outputs:
-            graph.output.append(self._info(Value(value.name, *pivot.types[value.name])))
-        for name, array in (*pivot.constants.items(), *pivot.defaults.items()):
+        for value in ir.outputs:
+            graph.output.append(self._info(Value(value.name, *ir.types[value.name])))
+        for name, array in (*ir.constants.items(), *ir.defaults.items()):
             self._initializer(array, name)
         imports = [onnx.helper.make_opsetid("", self._opset)]
         return onnx.helper.make_model(
@@ -72,7 +72,7 @@ class _Writer:
     def _cast(self, op: Op) -> None:
         to = op.parameters["to"]
         self._opset = max(
-            self._opset, _first("Cast", 0, to), _first("Cast", 0, self._pivot.types[op.inputs[0]].type)
+            self._opset, _first("Cast", 0, to), _first("Cast", 0, self._ir.types[op.inputs[0]].type)
         )
         extra = {} if op.parameters.get("saturate", True) or "float8" not in to else {"saturate": 0}
         self._node("Cast", list(op.inputs), op.output, op.label, to=self._enum(to), **extra)
@@ -84,7 +84,7 @@ class _Writer:
         self._node(_OPERATORS[op.kind], [op.inputs[0], how], op.output, op.label)
 
     def _pow(self, op: Op) -> None:
-        x, y = (self._pivot.types[name].type for name in op.inputs)
+        x, y = (self._ir.types[name].type for name in op.inputs)
         if y not in _EXPONENTS:
             raise NoExactForm(f"Pow of ONNX takes no {y} as exponent")
         if x in _BASES:
@@ -99,10 +99,10 @@ class _Writer:
         if TYPES[y].kind == "float":
             raise NoExactForm(f"Pow of ONNX takes no {x} as base, and {x} to the power of a float saturates")
         wide = "int32" if TYPES[x].bits < 32 else "int64"
-        self._pivot.note(op.label, f"{x} goes through {wide}, whose low bits are the same: Pow takes no {x}")
+        self._ir.note(op.label, f"{x} goes through {wide}, whose low bits are the same: Pow takes no {x}")
         base = self._cast_to(op.inputs[0], wide, op)
         powers = self._node("Pow", [base, op.inputs[1]], None, op.label)
-        exponent = self._pivot.constants.get(op.inputs[1])
+        exponent = self._ir.constants.get(op.inputs[1])
         never_negative = TYPES[y].kind == "uint" or (exponent is not None and bool((exponent >= 0).all()))
         if never_negative:
             self._node("Cast", [powers], op.output, op.label, to=self._enum(x))
@@ -119,17 +119,17 @@ class _Writer:
         self._node("Where", [both, most, narrow], op.output, op.label)
 
     def _prelu(self, op: Op) -> None:
-        x = self._pivot.types[op.inputs[0]].type
+        x = self._ir.types[op.inputs[0]].type
         if x in _SLOPED:
             self._node("PRelu", list(op.inputs), op.output, op.label)
         elif TYPES[x].kind == "uint" or x == "float8_e8m0fnu":
-            self._pivot.note(op.label, f"{x} is never below 0: data as it is")
+            self._ir.note(op.label, f"{x} is never below 0: data as it is")
             self._node("Identity", [op.inputs[0]], op.output, op.label)
         elif TYPES[x].kind == "int":
-            self._pivot.note(op.label, f"{x} goes through int32, whose low bits are the same")
+            self._ir.note(op.label, f"{x} goes through int32, whose low bits are the same")
             self._through(op, x, "int32")
         else:
-            self._pivot.note(
+            self._ir.note(
                 op.label,
                 f"{x} goes through float32, which holds every product",
                 "a NaN in the data may lose its payload" if x == "float8_e5m2" else None,
@@ -147,7 +147,7 @@ class _Writer:
 
     def _need(self, op: Op, index: int) -> None:
         """Raise the opset to the first in which the operator takes its type."""
-        kind = self._pivot.types[op.inputs[index]].type
+        kind = self._ir.types[op.inputs[index]].type
         self._opset = max(self._opset, _first(_OPERATORS[op.kind], index, kind))
 
     def _node(
@@ -177,7 +177,7 @@ class _Writer:
 
     def _enum(self, kind: str) -> int:
         if kind in TYPES and TYPES[kind].onnx_enum is None:
-            raise UnsupportedError(f"{self._pivot.file}: ONNX has no type {kind}")
+            raise UnsupportedError(f"{self._ir.file}: ONNX has no type {kind}")
         return enum_of(kind)
 
     def _info(self, value: Value) -> onnx.ValueInfoProto:

@@ -12,13 +12,13 @@ from pathlib import Path
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import fallback as foreign
+from halfulp.conversion.opset import fallback
 from halfulp.conversion.opset.adapters import STEPS
 from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.value_info import Known, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.onnx.nodes import OURS, plain_domain
+from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.specs.resolve import in_force
 from halfulp.specs.tensor import TensorType
 
@@ -73,18 +73,18 @@ def opset_of(model: ModelProto, file: str) -> int:
 
 def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        if node.op_type in OURS:
+        if node.op_type in SUPPORTED_OPS:
             check_node(node, here, edit.known)
         step = STEPS.get((node.op_type, here, there))
         if step is not None:
             step(node, edit)
         else:
-            foreign.step(node, here, edit)
+            fallback.step(node, here, edit)
 
     walk.rewrite(
         owner,
         there,
-        lambda node: foreign.changes(node.op_type, here, there),
+        lambda node: fallback.changes(node.op_type, here, there),
         rewrite,
         f"opset {there}",
     )

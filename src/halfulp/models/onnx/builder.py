@@ -12,7 +12,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.models.graph import Graph, Model, Node, Value, describe, printable, type_name
 from halfulp.models.onnx.checks import Checks, Scope, label
 from halfulp.models.onnx.nodes import (
-    OURS,
+    SUPPORTED_OPS,
     attribute_value,
     check_clauses,
     check_node,
@@ -172,7 +172,7 @@ class _Builder:
             if schema is None:
                 self._check.unknown(domain, proto.op_type, opset, node)
             since = schema.since_version
-            if domain == "" and proto.op_type in OURS:
+            if domain == "" and proto.op_type in SUPPORTED_OPS:
                 check_clauses(proto.op_type, since, len(proto.input), attributes, self._file, node)
             check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, node)
             version = str(since)

@@ -15,7 +15,7 @@ from halfulp.models.graph import printable
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.specs.resolve import in_force
 
-OURS = ("Pow", "PRelu")
+SUPPORTED_OPS = ("Pow", "PRelu")
 
 _SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}

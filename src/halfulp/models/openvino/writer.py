@@ -76,12 +76,14 @@ class _Writer:
         return f'<?xml version="1.0"?>\n{text}\n'.encode()
 
     def _check(self) -> None:
-        foreign = [node for node in self._graph.nodes if node.standard != "openvino" or not _is_ours(node)]
-        if foreign:
+        unsupported = [
+            node for node in self._graph.nodes if node.standard != "openvino" or not _is_ours(node)
+        ]
+        if unsupported:
             raise UnsupportedError(
                 "these nodes are not OpenVINO operators that are ours",
                 expected=", ".join(OPERATORS),
-                got=listed(node.label for node in foreign),
+                got=listed(node.label for node in unsupported),
             )
         for value in self._graph.inputs:
             if value.name in self._graph.constants:

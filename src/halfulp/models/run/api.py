@@ -22,7 +22,7 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Graph, Model, Node, Value
 from halfulp.models.load import Source, load
-from halfulp.models.onnx.nodes import OURS
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fallback import Foreign
@@ -191,7 +191,7 @@ class _Walk:
         if node.standard == "openvino":
             return "halfulp", [openvino.evaluate(node, inputs, self._file)]
         if node.domain == "":
-            if node.type in OURS:
+            if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
             if node.type in CONTROL:
                 return "halfulp", CONTROL[node.type](

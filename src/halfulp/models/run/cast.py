@@ -19,7 +19,7 @@ _SMALL_FLOATS = _SATURATING | {"bfloat16", "float4_e2m1fn"}
 _SMALL_INTS = {"int4", "uint4", "int2", "uint2"}
 
 
-def does(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+def can_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
     """Tell whether :func:`cast` converts these types: all but strings and the scale-only types."""
     return all(
         dtype.kind in "biuf" or dtype.name in _SMALL_FLOATS | _SMALL_INTS for dtype in (source, target)
@@ -34,7 +34,7 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
     leaves what doesn't fit undefined.
 
     Args:
-        x: any shape, of a type that :func:`does` accepts.
+        x: any shape, of a type that :func:`can_cast` accepts.
         target: the same.
         saturate: for float 8 targets, whether what is too large becomes the largest number.
 

@@ -69,12 +69,12 @@ def run(
 
 def refuse_foreign(program: Program) -> None:
     """Raise UnsupportedError where a program has dispatchables that are not ours; it names them."""
-    foreign = [d for d in program.dispatchables.values() if d.desc is None]
-    if foreign:
+    unsupported = [d for d in program.dispatchables.values() if d.desc is None]
+    if unsupported:
         raise UnsupportedError(
             f"{program.file}: has dispatchables that are not ours",
             expected=", ".join(OPERATORS),
-            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in foreign),
+            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in unsupported),
         )
 
 

@@ -17,7 +17,7 @@ from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Node, type_name
 from halfulp.models.onnx.nodes import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
-from halfulp.models.run.cast import cast, does
+from halfulp.models.run.cast import can_cast, cast
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 
 Helper = Callable[[Node, list[Any]], Any]
@@ -120,7 +120,7 @@ def _cast_like(node: Node, inputs: list[Any]) -> Any:
 
 
 def _convert(x: Array, target: np.dtype[Any], node: Node) -> Array:
-    if not does(x.dtype, target):
+    if not can_cast(x.dtype, target):
         raise NotOurs
     return cast(x, target, saturate=bool(node.attributes.get("saturate", 1)))
 

@@ -14,7 +14,7 @@ from onnx import TensorProto
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array, Model, Value, type_name
 from halfulp.models.onnx.tensors import dtype_of
-from halfulp.models.run.cast import cast, does
+from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
 from halfulp.specs.tensor import format_shape
 
@@ -111,7 +111,7 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
     if isinstance(fed, int | float | list | tuple) and declared.type is not None:
         # Python's numbers have no element type; they take the declared one where they fit it.
         target = dtype_named(declared.type)
-        if does(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
+        if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
             with np.errstate(over="ignore"):  # what is too large is infinite, as where a model casts
                 converted = cast(array, target)
             if _is_integral(target) and not _same_numbers(converted, array):
@@ -245,7 +245,7 @@ def _random(rng: np.random.Generator, value: Value, shape: tuple[int, ...]) -> A
         low = 0 if "uint" in dtype.name else -5
         return cast(np.asarray(rng.integers(low, 6, shape)), dtype)
     normal = np.asarray(rng.standard_normal(shape))
-    return cast(normal, dtype) if does(normal.dtype, dtype) else normal.astype(dtype)
+    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
 
 
 def guard_memory(

@@ -26,10 +26,12 @@ def refuse_foreign(model: Model) -> None:
         UnsupportedError: it names the layers.
     """
     nodes = (node for node in model.graph.nodes if node.standard == "openvino")
-    foreign = [node.label for node in nodes if node.domain or node.type not in OPERATORS]
-    if foreign:
+    unsupported = [node.label for node in nodes if node.domain or node.type not in OPERATORS]
+    if unsupported:
         raise UnsupportedError(
-            f"{model.file}: has layers that are not ours", expected=", ".join(OPERATORS), got=listed(foreign)
+            f"{model.file}: has layers that are not ours",
+            expected=", ".join(OPERATORS),
+            got=listed(unsupported),
         )
 
 

@@ -11,7 +11,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, Group, Id
 from halfulp.conformance.cases.generators.pairs import Pairs
 from halfulp.conformance.floats import codes
-from halfulp.conformance.verdict.unspecified import openness
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES
 
@@ -104,7 +104,7 @@ def _divided(
     attributes: dict[str, Any],
 ) -> Iterator[Case]:
     whole = Case(case_id(row, types, group, name), row.id, group, inputs, attributes)
-    found = openness(whole)
+    found = unspecified(whole)
     is_open = np.zeros(inputs[0].size, bool)
     if found is not None:
         is_open |= found.whole | found.elements.ravel()

@@ -15,7 +15,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.cases.generators.pairs import Pairs
-from halfulp.conformance.cases.generators.random import Chance
+from halfulp.conformance.cases.generators.random import Random
 from halfulp.conformance.floats import FloatType, float_type, from_codes, from_integers, integer_range
 from halfulp.types import TYPES
 
@@ -32,7 +32,7 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
         True
     """
     row = TYPES[x_name]
-    draws = _Draws(Chance(f"exact cases {x_name} {y_name} {number}"))
+    draws = _Draws(Random(f"exact cases {x_name} {y_name} {number}"))
     made = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
     xs: list[Fraction] = []
     ys: list[Fraction] = []
@@ -47,15 +47,15 @@ def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
 
 
 class _Draws:
-    """Single numbers by chance, drawn a thousand at a time."""
+    """Single numbers at random, drawn a thousand at a time."""
 
-    def __init__(self, chance: Chance) -> None:
-        self._chance = chance
+    def __init__(self, random: Random) -> None:
+        self._random = random
         self._numbers: list[float] = []
 
     def uniform(self, low: float = 0, high: float = 1) -> float:
         if not self._numbers:
-            self._numbers = self._chance.uniform(0, 1, 1000).tolist()
+            self._numbers = self._random.uniform(0, 1, 1000).tolist()
         return low + (high - low) * self._numbers.pop()
 
     def integer(self, low: int, high: int) -> int:

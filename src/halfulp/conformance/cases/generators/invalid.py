@@ -14,7 +14,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case, Mode
 from halfulp.conformance.cases.generators.attempts import Shape, attempts, refusal
 from halfulp.conformance.cases.generators.build import Types, case_id, least_rank
-from halfulp.conformance.cases.generators.random import Chance, cast
+from halfulp.conformance.cases.generators.random import Random, cast
 from halfulp.conformance.cases.generators.shapes import small_inputs
 from halfulp.specs import OpVersion, TensorType
 from halfulp.types import TYPES, ElementType
@@ -59,16 +59,16 @@ class _Breach:
             id,
             row.id,
             "invalid",
-            self._inputs(row, types, Chance(id)),
+            self._inputs(row, types, Random(id)),
             dict(self.attributes),
             clause=self.clause,
             declared=self.declared,
         )
 
-    def _inputs(self, row: OpVersion, types: Types, chance: Chance) -> tuple[Array, ...]:
+    def _inputs(self, row: OpVersion, types: Types, random: Random) -> tuple[Array, ...]:
         """Operands as the row wants them, in what types and number the breach has them."""
         shapes = (*self.shapes, self.shapes[-1])[:2]
-        pairs = small_inputs(row, types, shapes, chance)
+        pairs = small_inputs(row, types, shapes, random)
         given = [pairs[min(i, len(pairs) - 1)] for i in range(len(self.shapes))]
         with np.errstate(invalid="ignore"):
             wide = [array.astype(np.float64) for array in given]

@@ -1,4 +1,4 @@
-"""Numbers by chance that are the same wherever and whenever they are drawn.
+"""Random numbers that are the same wherever and whenever they are drawn.
 
 NumPy keeps the raw stream of a bit generator from version to version, but not what ``Generator`` makes of it; and
 exp2 may differ by machine. Here everything comes from the raw stream, by arithmetic that is exact or rounded once.
@@ -18,11 +18,11 @@ from halfulp.operators import pow as exact_pow
 from halfulp.types import TYPES
 
 
-class Chance:
-    """A stream of chance that a text determines.
+class Random:
+    """A stream of random numbers that a text determines.
 
     Example:
-        >>> Chance("onnx.Pow-7/float32,float32/values/0").integers(0, 100, 5).tolist()
+        >>> Random("onnx.Pow-7/float32,float32/values/0").integers(0, 100, 5).tolist()
         [51, 53, 75, 84, 83]
     """
 
@@ -42,7 +42,7 @@ class Chance:
         return np.floor(self.uniform(low, high, count)).astype(np.int64)
 
     def choose(self, options: Sequence[Any] | Array, count: int) -> Array:
-        """Return elements of an array, each with the same chance."""
+        """Return elements of an array, each with the same probability."""
         options = np.asarray(options)
         return options[self.integers(0, len(options), count)]
 

@@ -1,6 +1,6 @@
 """The same elements in other surroundings: their bits should be the same.
 
-A case's ``twin_of`` names what it is compared with, ``positions`` says which elements are the same.
+A case's ``compared_with`` names what it is compared with, ``positions`` says which elements are the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from halfulp.conformance.cases.generators.attempts import refusal
 from halfulp.conformance.cases.generators.build import Types, case_id, line, operand_types
 from halfulp.conformance.cases.generators.hard import hard_pairs
 from halfulp.conformance.cases.generators.pairs import Pairs, pow_values, prelu_values
-from halfulp.conformance.cases.generators.random import Chance, cast
+from halfulp.conformance.cases.generators.random import Random, cast
 from halfulp.conformance.floats import is_float
-from halfulp.conformance.verdict.unspecified import openness
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd
@@ -65,51 +65,51 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     for length in _LENGTHS[mode]:
         yield _rearranged(base, f"length-{length}", "length", np.arange(length))
     for name, constants in (("inputs", {0, 1}), (row.inputs[1].name, {1})):
-        yield _twin(base, f"constant-{name}", "constant folding", constants=frozenset(constants))
+        yield _again(base, f"constant-{name}", "constant folding", constants=frozenset(constants))
     yield from _rows(base)
     many = replace(_case(row, types, "many", _MANY), threads=1)
     yield many
     for threads in _THREADS[mode]:
-        yield _twin(many, f"threads-{threads}", "threads", threads=threads)
+        yield _again(many, f"threads-{threads}", "threads", threads=threads)
     yield from _scalars(row, types, base, (_SLOPES if row.kernel == "prelu" else _EXPONENTS)[mode])
 
 
 def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
     """Elements without those that the document leaves open."""
     id = case_id(row, types, "reproducibility", name)
-    pairs = _closed(row, _pairs(row, types, Chance(id), min(count, 4 * _COUNT)))
+    pairs = _closed(row, _pairs(row, types, Random(id), min(count, 4 * _COUNT)))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
 
 
-def _pairs(row: OpVersion, types: Types, chance: Chance, count: int) -> Pairs:
+def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
     """Ordinary elements, every other one a hard case, where the least difference of two ways to compute it shows."""
     x_name, y_name = operand_types(row, types)
     if row.kernel == "prelu":
-        return prelu_values(x_name, chance, count)
-    pairs = pow_values(x_name, y_name, chance, count)
+        return prelu_values(x_name, random, count)
+    pairs = pow_values(x_name, y_name, random, count)
     hard = hard_pairs(x_name, y_name)
     if len(hard.x):
-        chosen = chance.integers(0, len(hard.x), len(pairs.x[::2]))
+        chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
     return pairs
 
 
 def _closed(row: OpVersion, pairs: Pairs) -> Pairs:
-    found = openness(Case("", row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
+    found = unspecified(Case("", row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
     if found is None or found.whole or found.elements.all():
         return pairs
     return Pairs(*(array[~found.elements.ravel()] for array in pairs))
 
 
-def _twin(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
+def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
     id = case_id(base.row, base.types, "reproducibility", name)
-    return replace(base, id=id, aspect=aspect, twin_of=base.id, **changes)
+    return replace(base, id=id, aspect=aspect, compared_with=base.id, **changes)
 
 
 def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
     inputs = tuple(line(base.row, array.ravel()[order]) for array in base.inputs)
-    return _twin(base, name, aspect, inputs=inputs, positions=order)
+    return _again(base, name, aspect, inputs=inputs, positions=order)
 
 
 def _rows(base: Case) -> Iterator[Case]:
@@ -126,12 +126,12 @@ def _rows(base: Case) -> Iterator[Case]:
 
 
 def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
-    """The twin with the first of some second operands that the document allows there without any doubt."""
+    """The same with the first of some second operands that the document allows there without any doubt."""
     for attributes in ({}, {"broadcast": 1}):
         for y in options:
             if refusal(tensor.row, (x, y), attributes) is None:
-                case = _twin(tensor, name, aspect, inputs=(x, y), attributes=attributes)
-                found = openness(case)
+                case = _again(tensor, name, aspect, inputs=(x, y), attributes=attributes)
+                found = unspecified(case)
                 if found is None or not found.whole:
                     return case
     return None
@@ -154,4 +154,4 @@ def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]
             yield tensor
             yield scalar
             # Compilers replace powers that they know: x^2 by x * x.
-            yield _twin(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))
+            yield _again(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))

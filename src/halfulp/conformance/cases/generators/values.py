@@ -15,7 +15,7 @@ from halfulp.conformance.cases.generators.build import (
     operand_types,
 )
 from halfulp.conformance.cases.generators.pairs import Pairs, bases, pow_values, prelu_values
-from halfulp.conformance.cases.generators.random import Chance
+from halfulp.conformance.cases.generators.random import Random
 from halfulp.specs import OpVersion
 
 _SETS = {"quick": 1, "full": 4}
@@ -50,11 +50,11 @@ def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def _pairs(row: OpVersion, types: Types, name: str) -> Pairs:
-    chance = Chance(case_id(row, types, "values", name))
+    random = Random(case_id(row, types, "values", name))
     x_name, y_name = operand_types(row, types)
     if row.kernel == "prelu":
-        return prelu_values(x_name, chance, _COUNT)
+        return prelu_values(x_name, random, _COUNT)
     if exponent_attribute(row) is None:
-        return pow_values(x_name, y_name, chance, _COUNT)
-    x = bases(x_name, chance, _COUNT)
+        return pow_values(x_name, y_name, random, _COUNT)
+    x = bases(x_name, random, _COUNT)
     return Pairs(x, np.resize(np.array(_EXPONENTS, np.float32), _COUNT))

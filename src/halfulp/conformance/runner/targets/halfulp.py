@@ -1,6 +1,6 @@
 """halfulp itself: ONNX models through its backend, the operators of other standards by their ids.
 
-It is judged by the slow exact twins, not by itself.
+It is judged by the slow exact oracle, not by itself.
 """
 
 from __future__ import annotations
