@@ -61,8 +61,9 @@ def test_silence_cites_the_contract(op: OpVersion) -> None:
         expected = {"N1", "N2", "N7"} | ({"N3", "N4"} if integers else set())
         expected |= {"N6", "N9"} if op.standard == "directml" else set()
     assert rules == expected
-    questions = [item.question for item in op.unspecified]
-    assert len(questions) == len(set(questions))
+    for part in ("key", "question"):
+        parts = [getattr(item, part) for item in op.unspecified]
+        assert len(parts) == len(set(parts))
 
 
 @every_row

@@ -1,6 +1,6 @@
 """What a document leaves open, narrowed to what one node can touch: by types, shapes, attributes, constants.
 
-Each question of a row has its test here, by its wording; a test proves that none is missing.
+Each question of a row has its test here, by its key; a test proves that none is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def touched(use: Use) -> tuple[Open, ...]:
         [('N3', 'int32 to the power of 2'), ('N7', 'every result')]
     """
     facts = _Facts(use)
-    found = ((question, _TESTS[question.question](facts)) for question in use.row.unspecified)
+    found = ((question, _TESTS[question.key](facts)) for question in use.row.unspecified)
     return tuple(Open(question, where) for question, where in found if where is not None)
 
 
@@ -266,34 +266,32 @@ def _strides_of_0(f: _Facts) -> str | None:
 
 
 _TESTS: Mapping[str, Callable[[_Facts], str | None]] = {
-    "How exact a floating result is.": _rounding,
-    "Results for zeros, infinities, NaN and a negative base.": _special_values,
-    "Sign and payload of a NaN result.": _nan,
-    "An integer result that the type does not hold.": _integer_overflow,
-    "An integer base with a negative or a floating exponent.": _integer_base,
-    "Whether a result may depend on anything but its operands.": _environment,
-    "A negative axis.": _negative_axis,
-    "axis without broadcast=1.": _axis_alone,
-    "axis with a Y of one element.": _axis_of_one,
-    "Differing shapes without broadcast=1.": _differing_shapes,
-    "A broadcast that is neither 0 nor 1.": _odd_broadcast,
-    "A NaN in the input, and the sign of a zero.": _prelu_zero_and_nan,
-    "How exact a floating product is.": _prelu_rounding,
-    "An integer product that the type does not hold.": _prelu_integer,
-    "A 1-d slope of more than one element.": _long_slope,
-    "A slope of rank 2 or more.": _high_slope,
-    "The rank of a slope of one element.": _one_slope,
-    "The shape of Y.": _shape_of_y,
-    "A slope of higher rank than X whose extra dims are 1.": _higher_slope,
-    "A slope of higher rank than data whose extra dims are 1.": _higher_slope,
-    "Other values of auto_broadcast that OpenVINO knows.": _auto_broadcast,
-    "Which types are numeric.": _which_types,
-    "Which floating types are supported.": _which_types,
-    "How far the NaN for a negative base reaches.": _negative_base,
-    "The rounding of x * scale + bias.": _scale_bias,
-    "ScaleBias with an integer InputTensor.": _scale_bias_integer,
-    "An Exponent or a ScaleBias that is not a float32 value.": _exponent_rounding,
-    "Operands of differing sizes that a stride of 0 would fit together.": _strides_of_0,
-    "A NaN in the input.": _prelu_zero_and_nan,
+    "rounding": _rounding,
+    "special-values": _special_values,
+    "nan": _nan,
+    "integer-overflow": _integer_overflow,
+    "integer-base": _integer_base,
+    "environment": _environment,
+    "negative-axis": _negative_axis,
+    "axis-without-broadcast": _axis_alone,
+    "axis-of-one-element": _axis_of_one,
+    "shapes-without-broadcast": _differing_shapes,
+    "other-broadcast": _odd_broadcast,
+    "prelu-zero-and-nan": _prelu_zero_and_nan,
+    "prelu-rounding": _prelu_rounding,
+    "prelu-integer-overflow": _prelu_integer,
+    "slope-of-rank-1": _long_slope,
+    "slope-of-rank-2": _high_slope,
+    "slope-of-one-element": _one_slope,
+    "output-shape": _shape_of_y,
+    "slope-of-higher-rank": _higher_slope,
+    "other-auto-broadcast": _auto_broadcast,
+    "supported-types": _which_types,
+    "negative-base": _negative_base,
+    "scale-bias-rounding": _scale_bias,
+    "scale-bias-of-integers": _scale_bias_integer,
+    "exponent-not-float32": _exponent_rounding,
+    "differing-sizes": _strides_of_0,
+    "prelu-nan": _prelu_zero_and_nan,
 }
-"""By the question."""
+"""By the question's key."""

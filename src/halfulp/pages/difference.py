@@ -171,20 +171,20 @@ def _same_topic(clause: Clause, others: list[Clause]) -> Iterator[Clause]:
 
 
 def _unspecified(new: OpVersion, old: OpVersion, changes: _Changes) -> None:
-    questions = {item.question: item for item in new.unspecified}
-    before = {item.question: item for item in old.unspecified}
+    after = {item.key: item for item in new.unspecified}
+    before = {item.key: item for item in old.unspecified}
     changes.added += [
-        f"Left open: {question} Our choice: {item.choice}"
-        for question, item in questions.items()
-        if question not in before
+        f"Left open: {item.question} Our choice: {item.choice}"
+        for key, item in after.items()
+        if key not in before
     ]
     changes.removed += [
-        f"No longer left open: {question}" for question in before if question not in questions
+        f"No longer left open: {item.question}" for key, item in before.items() if key not in after
     ]
     changes.changed += [
-        f"Left open: {question} Our choice: {item.choice} Before: {before[question].choice}"
-        for question, item in questions.items()
-        if question in before and item.choice != before[question].choice
+        f"Left open: {item.question} Our choice: {item.choice} Before: {before[key].choice}"
+        for key, item in after.items()
+        if key in before and item.choice != before[key].choice
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast
-from halfulp.conformance.verdict.unspecified_rules import OPEN
+from halfulp.conformance.verdict.unspecified_rules import RULES
 
 
 class UnspecifiedOutput(NamedTuple):
@@ -42,7 +42,7 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
     questions = [
         (f"{case.row.id}.U{number}: {entry.question}", rule)
         for number, entry in enumerate(case.row.unspecified, start=1)
-        if (rule := OPEN.get(entry.question)) is not None
+        if (rule := RULES[entry.key]) is not None
     ]
     for question, rule in questions:
         if rule.whole is not None and rule.whole(case):

@@ -1,7 +1,7 @@
 """The questions that rows leave open under ``unspecified``, and what of a case each concerns.
 
-The table OPEN has an entry for every question of every row (a test asks for it): the rule that says what of a case is
-open, or None where halfulp judges all the same: roundings by the exact value, special values by IEEE 754.
+The table RULES has an entry for the key of every question of every row; a test asks for it. The entry says what of a
+case is open. It is None where halfulp judges all the same: roundings by the exact value, special values by IEEE 754.
 """
 
 from __future__ import annotations
@@ -218,34 +218,32 @@ def _tiny_types(case: Case) -> bool:
     return any(row.bits < 8 or (row.kind == "float" and row.bits == 8) for row in rows)
 
 
-OPEN: dict[str, Rule | None] = {
-    unspecified.ROUNDING.question: Rule(elements=_beyond_the_range),
-    unspecified.SPECIAL_VALUES.question: None,
-    unspecified.NAN.question: None,  # every NaN equals every other
-    unspecified.INTEGER_OVERFLOW.question: Rule(elements=_integer_overflow),
-    unspecified.INTEGER_BASE.question: Rule(elements=_integer_base),
-    unspecified.ENVIRONMENT.question: None,  # the reproducibility cases say it
-    unspecified.PRELU_ZERO_AND_NAN.question: Rule(elements=_prelu_nan, zero_signs=_prelu_zero),
-    unspecified.PRELU_ROUNDING.question: Rule(elements=_beyond_the_range),
-    unspecified.PRELU_INTEGER.question: Rule(elements=_prelu_overflow),
-    "A negative axis.": Rule(whole=_negative_axis),
-    "axis without broadcast=1.": Rule(whole=_axis_alone),
-    "axis with a Y of one element.": Rule(whole=_axis_of_one),
-    "Differing shapes without broadcast=1.": Rule(whole=_differing_shapes),
-    "A broadcast that is neither 0 nor 1.": Rule(whole=_other_broadcast),
-    "A 1-d slope of more than one element.": Rule(whole=_slope_1d),
-    "A slope of rank 2 or more.": Rule(whole=_slope_2d),
-    "The rank of a slope of one element.": Rule(whole=_one_slope),
-    "The shape of Y.": None,
-    "A slope of higher rank than X whose extra dims are 1.": Rule(whole=_higher_rank),
-    "A slope of higher rank than data whose extra dims are 1.": Rule(whole=_higher_rank),
-    "Other values of auto_broadcast that OpenVINO knows.": Rule(whole=_other_auto_broadcast),
-    "Which types are numeric.": Rule(refusal=_tiny_types),
-    "Which floating types are supported.": Rule(refusal=_tiny_types),
-    "Operands of differing sizes that a stride of 0 would fit together.": Rule(whole=_differing_sizes),
-    "How far the NaN for a negative base reaches.": Rule(elements=_negative_base),
-    "The rounding of x * scale + bias.": None,
-    "ScaleBias with an integer InputTensor.": Rule(whole=_integer_scale),
-    "An Exponent or a ScaleBias that is not a float32 value.": None,
-    "A NaN in the input.": Rule(elements=_prelu_nan),
+RULES: dict[str, Rule | None] = {
+    unspecified.ROUNDING.key: Rule(elements=_beyond_the_range),
+    unspecified.SPECIAL_VALUES.key: None,
+    unspecified.NAN.key: None,  # every NaN equals every other
+    unspecified.INTEGER_OVERFLOW.key: Rule(elements=_integer_overflow),
+    unspecified.INTEGER_BASE.key: Rule(elements=_integer_base),
+    unspecified.ENVIRONMENT.key: None,  # the reproducibility cases say it
+    unspecified.PRELU_ZERO_AND_NAN.key: Rule(elements=_prelu_nan, zero_signs=_prelu_zero),
+    unspecified.PRELU_ROUNDING.key: Rule(elements=_beyond_the_range),
+    unspecified.PRELU_INTEGER.key: Rule(elements=_prelu_overflow),
+    "negative-axis": Rule(whole=_negative_axis),
+    "axis-without-broadcast": Rule(whole=_axis_alone),
+    "axis-of-one-element": Rule(whole=_axis_of_one),
+    "shapes-without-broadcast": Rule(whole=_differing_shapes),
+    "other-broadcast": Rule(whole=_other_broadcast),
+    "slope-of-rank-1": Rule(whole=_slope_1d),
+    "slope-of-rank-2": Rule(whole=_slope_2d),
+    "slope-of-one-element": Rule(whole=_one_slope),
+    "output-shape": None,
+    "slope-of-higher-rank": Rule(whole=_higher_rank),
+    "other-auto-broadcast": Rule(whole=_other_auto_broadcast),
+    "supported-types": Rule(refusal=_tiny_types),
+    "differing-sizes": Rule(whole=_differing_sizes),
+    "negative-base": Rule(elements=_negative_base),
+    "scale-bias-rounding": None,
+    "scale-bias-of-integers": Rule(whole=_integer_scale),
+    "exponent-not-float32": None,
+    "prelu-nan": Rule(elements=_prelu_nan),
 }

@@ -30,35 +30,41 @@ _SCALE_BIAS = Attribute(
 _EXPONENT = Attribute("Exponent", "FLOAT", "The exponent that all inputs will be raised to.", required=True)
 
 _NEGATIVE_BASE = Unspecified(
+    "negative-base",
     "How far the NaN for a negative base reaches.",
     "It holds for every base below 0, -1 and -infinity included, and an infinite exponent is not"
     " integral; -0 is not below 0.",
     "N9",
 )
 _SCALE_BIAS_ROUNDING = Unspecified(
+    "scale-bias-rounding",
     "The rounding of x * scale + bias.",
     "One rounding to float32 (a fused multiply-add); the power of that float32 base is rounded once to"
     " the output's type.",
     "N6",
 )
 _SCALE_BIAS_INTEGER = Unspecified(
+    "scale-bias-of-integers",
     "ScaleBias with an integer InputTensor.",
     "x * scale + bias with one rounding to float64; its power is truncated toward zero and saturated.",
     "N6",
 )
 _SPECIAL_VALUES = Unspecified(
+    unspecified.SPECIAL_VALUES.key,
     unspecified.SPECIAL_VALUES.question,
     "As pow of IEEE 754-2019 9.2.1, where the document's NaN for a negative base does not come first:"
     " x^0 = 1 and 1^y = 1 even for a NaN.",
     "N1",
 )
 _EXPONENT_ROUNDING = Unspecified(
+    "exponent-not-float32",
     "An Exponent or a ScaleBias that is not a float32 value.",
     "It is rounded once to float32, to nearest; a finite number that would overflow is an error.",
 )
 _POW_FLOAT = (unspecified.ROUNDING, _SPECIAL_VALUES, unspecified.NAN, unspecified.ENVIRONMENT)
 _POW_ANY = (*_POW_FLOAT[:-1], unspecified.INTEGER_OVERFLOW, unspecified.INTEGER_BASE, unspecified.ENVIRONMENT)
 _BROADCASTING = Unspecified(
+    "differing-sizes",
     "Operands of differing sizes that a stride of 0 would fit together.",
     "An error, as Sizes must be equal; give an array that is broadcast already.",
 )
@@ -194,6 +200,7 @@ _RELU_CLAUSES = (
     Clause("C8", _IN_PLACE),
 )
 _RELU_NAN = Unspecified(
+    "prelu-nan",
     "A NaN in the input.",
     "x < 0 decides, not x >= 0: a NaN passes through bit for bit, and so do +0 and -0; a product that is"
     " NaN is the canonical quiet NaN.",

@@ -91,11 +91,15 @@ _POW_12_CLAUSES = (
 )
 
 _POW_1_UNSPECIFIED = (
-    Unspecified("A negative axis.", "It counts from the end: -1 is the last dim of X."),
-    Unspecified("axis without broadcast=1.", "It is ignored."),
-    Unspecified("axis with a Y of one element.", "It is ignored: there is no equal shape to place."),
-    Unspecified("Differing shapes without broadcast=1.", "An error."),
-    Unspecified("A broadcast that is neither 0 nor 1.", "An error."),
+    Unspecified("negative-axis", "A negative axis.", "It counts from the end: -1 is the last dim of X."),
+    Unspecified("axis-without-broadcast", "axis without broadcast=1.", "It is ignored."),
+    Unspecified(
+        "axis-of-one-element",
+        "axis with a Y of one element.",
+        "It is ignored: there is no equal shape to place.",
+    ),
+    Unspecified("shapes-without-broadcast", "Differing shapes without broadcast=1.", "An error."),
+    Unspecified("other-broadcast", "A broadcast that is neither 0 nor 1.", "An error."),
     *unspecified.POW_FLOAT,
 )
 
@@ -222,17 +226,24 @@ _PRELU_16_CLAUSES = (
 
 _PRELU_1_UNSPECIFIED = (
     Unspecified(
+        "slope-of-rank-1",
         "A 1-d slope of more than one element.",
         "It holds a value for each channel, dim 1 of X; any other size is an error. An X of rank 1 has"
         " no channels.",
     ),
-    Unspecified("A slope of rank 2 or more.", "It is broadcast unidirectionally to X, as PRelu-7 does it."),
-    Unspecified("The rank of a slope of one element.", "Any."),
-    Unspecified("The shape of Y.", "X's shape."),
+    Unspecified(
+        "slope-of-rank-2",
+        "A slope of rank 2 or more.",
+        "It is broadcast unidirectionally to X, as PRelu-7 does it.",
+    ),
+    Unspecified("slope-of-one-element", "The rank of a slope of one element.", "Any."),
+    Unspecified("output-shape", "The shape of Y.", "X's shape."),
     *unspecified.PRELU_FLOAT,
 )
 _HIGHER_RANK = Unspecified(
-    "A slope of higher rank than X whose extra dims are 1.", "An error: it would enlarge X."
+    "slope-of-higher-rank",
+    "A slope of higher rank than X whose extra dims are 1.",
+    "An error: it would enlarge X.",
 )
 _PRELU_7_UNSPECIFIED = (_HIGHER_RANK, *unspecified.PRELU_FLOAT)
 _PRELU_9_UNSPECIFIED = (_HIGHER_RANK, *unspecified.PRELU_ANY)

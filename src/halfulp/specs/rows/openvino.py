@@ -64,10 +64,12 @@ ROWS = (
         ),
         unspecified=(
             Unspecified(
+                "other-auto-broadcast",
                 "Other values of auto_broadcast that OpenVINO knows.",
                 "explicit is an older word for none; pdpd is refused.",
             ),
             Unspecified(
+                "supported-types",
                 "Which types are numeric.",
                 "Every type of the type table: floating types of 4 to 64 bits, and signed and unsigned"
                 " integers of 4 to 64 bits.",
@@ -135,10 +137,12 @@ ROWS = (
         ),
         unspecified=(
             Unspecified(
+                "slope-of-higher-rank",
                 "A slope of higher rank than data whose extra dims are 1.",
                 "An error: the output would not have data's shape.",
             ),
             Unspecified(
+                "supported-types",
                 "Which floating types are supported.",
                 "Every floating type of the type table, 4 to 64 bits.",
             ),
