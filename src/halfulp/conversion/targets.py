@@ -1,15 +1,16 @@
 """An ONNX model rewritten so that a target accepts each of its Pow and PRelu nodes.
 
-What a target accepts is data here: ONNX Runtime's and OpenVINO's as measured (1.31.1, CPU; 2026.4.1),
-DirectML's as ONNX Runtime's DmlExecutionProvider lists it, TensorRT's as its parser (10.0) does. Where
-a type must go through another, the change says whether the result can differ for it.
+Which types ONNX Runtime and OpenVINO take was measured, and is read from ``halfulp.measured``. DirectML's
+are those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). Where a type
+must go through another, the change says whether the result can differ for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
@@ -21,8 +22,10 @@ from halfulp.conversion.rewrite.exact import SIGNIFICANT, exactly_as, holds, is_
 from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
+from halfulp.measured import nearest
 from halfulp.models.graph import Value
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.types import TYPES
 
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -51,27 +54,49 @@ class Target:
     pads_slope: bool = False
 
 
-_FLOATS = ("float16", "float32", "float64")
-_ANY = (*_FLOATS, "bfloat16", *_SMALL_INTS, "int64", "uint64")
+def _measured(name: str, **more: Any) -> Target:
+    """Return a target whose types are those that its newest measured version did not refuse."""
+    found = nearest(name)
+    assert found is not None, f"nothing was measured of {name}"
+    taken: dict[str, set[tuple[str, ...]]] = {}
+    for (operator, types), row in found.rows.items():
+        if row.verdict not in ("refused", "crashed", "hung"):
+            taken.setdefault(operator, set()).add(types)
+    pow_version = max((op for op in taken if op.startswith("onnx.Pow-")), key=_version)
+    pairs = taken[pow_version]
+    bases = {x for x, _ in pairs}
+    exponents = {y for _, y in pairs if all((x, y) in pairs for x in bases)}
+    prelu = {_version(op): taken[op] for op in taken if op.startswith("onnx.PRelu-")}
+    oldest = 7  # before that, both refuse or misread how the operands are broadcast
+    return Target(
+        name,
+        opsets=(oldest, None),
+        bases=_in_order(bases),
+        exponents=_in_order(exponents),
+        prelu={since: _in_order({x for x, _ in prelu[since]}) for since in sorted(prelu) if since >= oldest},
+        **more,
+    )
+
+
+def _version(operator: str) -> int:
+    return int(operator.rpartition("-")[2])
+
+
+def _in_order(types: Iterable[str]) -> tuple[str, ...]:
+    """Return floating types first, and of each kind the short ones."""
+    return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
+
 
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
-        Target(
+        _measured(
             "onnxruntime",
-            opsets=(7, None),
-            bases=(*_FLOATS, "int32", "int64"),
-            exponents=(*_FLOATS, "int32", "int64"),
-            prelu={7: ("float16", "float32"), 16: (*_FLOATS, "int32", "int64", "uint32")},
             wide="float64",
             unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
         ),
-        Target(
+        _measured(
             "openvino",
-            opsets=(7, None),
-            bases=_ANY,
-            exponents=_ANY,
-            prelu={7: _ANY},
             unlike={
                 "float64": "OpenVINO computes float64 in float32",
                 "int64": "OpenVINO computes int64 in 32 bits, and saturates",
