@@ -160,7 +160,7 @@ def test_a_selection_takes_what_names_things() -> None:
 
 
 def test_types_are_known() -> None:
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(UnsupportedError, match="no element type float33"):
         selection((), (), ["float33"])
 
 

@@ -107,7 +107,9 @@ def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
         files = sorted((model.parent / "test_data_set_0").glob("input_*.pb"))
         inputs = [onnx.numpy_helper.to_array(onnx.load_tensor(path)) for path in files]
         assert len(inputs) == len(feeds(case(told["id"])))
-        with pytest.raises(HalfulpError):
+        # The clause, or for a wrong declaration of the output that.
+        words = f"{told['refused_by']}|contradicts what the model declares"
+        with pytest.raises(HalfulpError, match=words):
             halfulp.backend.run_model(onnx.load(model), inputs)
 
 

@@ -99,9 +99,15 @@ def test_broken_documents(change: str, value: Any, says: str, document: Document
     assert str(caught.value).startswith("HalfulpError: old.json: ")
 
 
-@pytest.mark.parametrize("text", ["", "{", "1", "[1]", "null", "[" * 100_000, '{"schema": []}'])
-def test_no_documents(text: str) -> None:
-    with pytest.raises(HalfulpError):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "not JSON") for text in ("", "{", "[" * 100_000)),
+        *((text, "no document of halfulp.check/1") for text in ("1", "[1]", "null", '{"schema": []}')),
+    ],
+)
+def test_no_documents(text: str, words: str) -> None:
+    with pytest.raises(HalfulpError, match=words):
         loads(text)
 
 

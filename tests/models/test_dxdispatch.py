@@ -695,8 +695,12 @@ def test_raw_files_that_do_not_fit(tmp_path: Path) -> None:
         (tmp_path / "p.json").write_text(json.dumps(changed("resources", "A", to=source)))
         with pytest.raises(hu.ModelError, match=words):
             load(tmp_path / "p.json")
-    for path in (tmp_path, tmp_path / "none.json", "/dev/zero"):
-        with pytest.raises(hu.ModelError):
+    for path, words in (
+        (tmp_path, "not a plain file"),
+        (tmp_path / "none.json", "No such file"),
+        ("/dev/zero", "not a plain file"),
+    ):
+        with pytest.raises(hu.ModelError, match=words):
             load(path)
 
 

@@ -219,8 +219,12 @@ def test_names_that_xml_must_escape(tmp_path: Path) -> None:
     inputs = [Value(name, "float32", (3,)) for name in names[:2]]
     model = reread(graph(nodes, inputs, names[2:], {"e": X[0]}), tmp_path)
     assert [value.name for value in (*model.graph.inputs, *model.graph.outputs)] == names
-    for bad in ("a\0", "\ud800", "ends in \\"):
-        with pytest.raises(hu.HalfulpError):
+    for bad, words in (
+        ("a\0", "XML can't hold a character"),
+        ("\ud800", "XML can't hold a character"),
+        ("ends in \\", "ends in a backslash"),
+    ):
+        with pytest.raises(hu.HalfulpError, match=words):
             save(graph([], [Value(bad, "float32", (3,))], [bad]), tmp_path / "bad.xml")
     assert not list(tmp_path.glob("bad*"))
     assert not list(tmp_path.glob(".bad*"))

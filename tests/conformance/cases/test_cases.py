@@ -181,18 +181,18 @@ def test_a_case_is_made_again_from_its_id(group) -> None:
 
 
 @pytest.mark.parametrize(
-    "id",
+    ("id", "words"),
     [
-        "onnx.Pow-7",
-        "onnx.Pow-7/float32,float32/values/nothing",
-        "onnx.Pow-7/int8,int8/values/0",
-        "onnx.Pow-8/float32,float32/values/0",
-        "onnx.Pov-7/float32,float32/values/0",
-        "onnx.Pow-7/float32,float32/other/0",
+        ("onnx.Pow-7", "not the id of a case"),
+        ("onnx.Pow-7/float32,float32/values/nothing", "no case onnx.Pow-7"),
+        ("onnx.Pow-7/int8,int8/values/0", "no case onnx.Pow-7"),
+        ("onnx.Pow-8/float32,float32/values/0", "no case onnx.Pow-8"),
+        ("onnx.Pov-7/float32,float32/values/0", "no operator version onnx.Pov-7"),
+        ("onnx.Pow-7/float32,float32/other/0", "not the id of a case"),
     ],
 )
-def test_no_such_case(id) -> None:
-    with pytest.raises(HalfulpError):
+def test_no_such_case(id, words) -> None:
+    with pytest.raises(HalfulpError, match=words):
         case(id)
 
 

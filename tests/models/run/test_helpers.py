@@ -207,7 +207,7 @@ def test_reshape_of_nothing_and_allowzero() -> None:
     assert reshape(13, empty, [0, 5, 3][:1] + [3]).shape == (0, 3)
     assert reshape(14, np.ones(1, np.float32), []).shape == ()
     for shape in ([0, -1], [2, 0, 1]):
-        with pytest.raises(ModelError):
+        with pytest.raises(ModelError, match="node 'node'"):
             reshape(14, np.ones(2, np.float32), shape, allowzero=1)
     with pytest.raises(ModelError, match="as many elements"):
         reshape(14, empty, [0, -1])  # the -1 could be anything
