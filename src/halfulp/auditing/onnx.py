@@ -11,7 +11,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.auditing.rest import every_node, with_stand_ins
 from halfulp.conversion.rewrite.functions import FunctionTypes, Identity, identity
-from halfulp.conversion.rewrite.value_info import Known, default_opset, infer_types, inner_path
+from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
@@ -71,7 +71,7 @@ class _Reader:
         opset = default_opset(proto.opset_import)
         if opset is None and proto.ir_version < 3:
             opset = 1  # before IR version 3 there was one opset and no import
-        yield from self._walk(proto.graph, Known(self._types[""], self._tensors), "", "", opset)
+        yield from self._walk(proto.graph, ValueInfo(self._types[""], self._tensors), "", "", opset)
         called = self._called()
         if not called:
             return
@@ -81,9 +81,9 @@ class _Reader:
             root = "/".join(key)
             found = inside.of(function)
             self._types |= {root + path: types for path, types in found.items()}
-            known = Known(self._types.setdefault(root, {}), self._tensors)
+            value_info = ValueInfo(self._types.setdefault(root, {}), self._tensors)
             opset = default_opset(function.opset_import)
-            yield from self._walk(function, known, root, function.name, opset)
+            yield from self._walk(function, value_info, root, function.name, opset)
 
     def _called(self) -> list[Identity]:
         """Return the functions that the graph calls, or that one which it calls does, in the file's order."""
@@ -99,38 +99,45 @@ class _Reader:
         return [key for key in self._functions if key in found]
 
     def _walk(
-        self, owner: GraphProto | FunctionProto, known: Known, path: str, where: str, opset: int | None
+        self,
+        owner: GraphProto | FunctionProto,
+        value_info: ValueInfo,
+        path: str,
+        where: str,
+        opset: int | None,
     ) -> Iterator[Use]:
         if isinstance(owner, GraphProto):
-            known.add_constants(owner)
+            value_info.add_constants(owner)
         else:
-            known.add_nodes(owner.node)
+            value_info.add_nodes(owner.node)
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.GRAPH:
                     inner = inner_path(path, node, attribute)
-                    inside = known.inside(self._types.setdefault(inner, {}))
+                    inside = value_info.inside(self._types.setdefault(inner, {}))
                     yield from self._walk(attribute.g, inside, inner, f"{name}.{attribute.name}", opset)
             ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
             if ours and opset is not None and identity(node) not in self._functions:
-                yield self._use(node, name, known, opset)
+                yield self._use(node, name, value_info, opset)
 
-    def _use(self, node: NodeProto, name: str, known: Known, opset: int) -> Use:
-        inputs = [self._operand(given, known, constant=index == 1) for index, given in enumerate(node.input)]
-        output = self._operand(node.output[0] if node.output else "", known)
+    def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int) -> Use:
+        inputs = [
+            self._operand(given, value_info, constant=index == 1) for index, given in enumerate(node.input)
+        ]
+        output = self._operand(node.output[0] if node.output else "", value_info)
         operator = in_force("onnx", node.op_type, opset).id
         return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node))
 
-    def _operand(self, name: str, known: Known, *, constant: bool = False) -> Operand:
-        value = known.value(name)
+    def _operand(self, name: str, value_info: ValueInfo, *, constant: bool = False) -> Operand:
+        value = value_info.value(name)
         array = None
-        tensor = known.tensor(name) if constant else None
+        tensor = value_info.tensor(name) if constant else None
         if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
             count = 1
             for dim in tensor.dims:
                 count *= dim
-            array = known.array(name) if count <= _MOST_CONSTANT else None
+            array = value_info.array(name) if count <= _MOST_CONSTANT else None
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
 
 

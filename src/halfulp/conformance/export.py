@@ -16,7 +16,7 @@ import onnx
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import float_type
-from halfulp.conformance.runner.onnx_model import feeds, model, tensor
+from halfulp.conformance.runner.onnx_model import model, model_inputs, tensor
 from halfulp.conformance.verdict.expected import expected
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError
@@ -115,7 +115,7 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
     data.mkdir(parents=True)
     onnx.save(model(case), folder / "model.onnx")
     told: dict[str, object] = {"id": case.id}
-    for number, (name, array) in enumerate(feeds(case).items()):
+    for number, (name, array) in enumerate(model_inputs(case).items()):
         (data / f"input_{number}.pb").write_bytes(tensor(name, array).SerializeToString())
     if case.clause is None:
         result = expected(case)

@@ -148,7 +148,7 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
             opset = default_opset(owner.opset_import) or opset
 
         def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-            check_node(node, opset, edit.known)
+            check_node(node, opset, edit.value_info)
             (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
 
         walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
@@ -189,8 +189,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         output = new.output[0]
         new.output[0] = edit.new_name("power")
         edit.keep(new)
-        shape = edit.known.value(output).shape
-        edit.known.types[new.output[0]] = Value(new.output[0], base, shape)
+        shape = edit.value_info.value(output).shape
+        edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
         edit.cast(new.output[0], x, output=output)
         return
     unlike = target.unlike.get(x) or target.unlike.get(y)
@@ -217,7 +217,7 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
         # To the power of an integer it wraps around, to that of a float it saturates.
         wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
     preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
-    array = edit.known.array(name)
+    array = edit.value_info.array(name)
     if array is not None:
         for kind in preferred:
             held = exactly_as(array, kind)
@@ -259,7 +259,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
     x, y = (edit.cast(name, wide) for name in new.input)
-    middle = edit.add("PRelu", [x, y], edit.known.value(x), like=node)
+    middle = edit.add("PRelu", [x, y], edit.value_info.value(x), like=node)
     edit.cast(middle, kind, output=node.output[0])
     return None
 
@@ -278,7 +278,7 @@ def _by_its_body(node: NodeProto, kind: str, edit: Editor, target: Target) -> No
         raise NoExactForm(f"it takes no {kind}, and the function body of PRelu needs opset 9 or later")
     differs = None if kind.startswith("int") else "a product that is a NaN may have its sign bit set"
     edit.note(f"becomes its function body: {target.name} takes no {kind} here", differs)
-    x = edit.known.value(node.input[0])
+    x = edit.value_info.value(node.input[0])
     zero = edit.constant(np.zeros((), kind), "zero")
     below = edit.add("Less", [node.input[0], zero], Value("", "bool", x.shape))
     product = edit.add("Mul", [node.input[1], node.input[0]], x)
@@ -288,7 +288,7 @@ def _by_its_body(node: NodeProto, kind: str, edit: Editor, target: Target) -> No
 def _padded(node: NodeProto, edit: Editor) -> str:
     """Return the slope with X's rank: one of rank 1 would be taken for one per channel."""
     given: str = node.input[1]
-    x, slope = edit.known.value(node.input[0]), edit.known.value(given)
+    x, slope = edit.value_info.value(node.input[0]), edit.value_info.value(given)
     if slope.shape is None or len(slope.shape) > 1 or (is_one(slope) and slope.shape):
         return given
     if not slope.shape:
@@ -303,14 +303,14 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         return given
     name = edit.unsqueeze(given, range(len(x.shape) - 1))
     edit.note(
-        f"the slope gets the shape {list(edit.known.value(name).shape or ())}:"
+        f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
         " one of rank 1 would be taken for one per channel"
     )
     return name
 
 
 def _type(name: str, edit: Editor) -> str:
-    kind = edit.known.value(name).type
+    kind = edit.value_info.value(name).type
     if kind is None:
         raise NoExactForm(f"the type of its input {name!r} is not known")
     return kind

@@ -85,16 +85,16 @@ def compare(
     compared = rounds = 0
     differences: list[str] = []
     for number in range(_ROUNDS):
-        feeds = _feeds(before, names, seed + number, special=number > 0)
+        inputs = _inputs(before, names, seed + number, special=number > 0)
         try:
-            expected = run(before, feeds)
+            expected = run(before, inputs)
         except HalfulpError:
             if number == _ROUNDS - 1 and not rounds:
                 raise
             continue
         rounds += 1
         try:
-            got = run(after, {name: _shaped(array, names[name]) for name, array in feeds.items()})
+            got = run(after, {name: _shaped(array, names[name]) for name, array in inputs.items()})
         except HalfulpError as error:
             differences.append(f"inputs of seed {seed + number} are refused now: {error.message}")
             continue
@@ -123,15 +123,15 @@ def _shaped(array: Array, declared: Value) -> Array:
     return array.reshape([-1 if not isinstance(dim, int) else dim for dim in declared.shape])
 
 
-def _feeds(model: Model | Program, wanted: Collection[str], seed: int, *, special: bool) -> dict[str, Array]:
+def _inputs(model: Model | Program, wanted: Collection[str], seed: int, *, special: bool) -> dict[str, Array]:
     if isinstance(model, Program):
-        inputs = tuple(value for value in model.inputs if value.name in wanted)
-        model = Model(model.file, Graph("", inputs, (), {}, (), {}))
-    feeds = make_inputs(model, seed=seed)
+        declared = tuple(value for value in model.inputs if value.name in wanted)
+        model = Model(model.file, Graph("", declared, (), {}, (), {}))
+    inputs = make_inputs(model, seed=seed)
     if special:
         rng = np.random.default_rng(seed)
-        feeds = {name: _with_special(array, rng) for name, array in feeds.items()}
-    return feeds
+        inputs = {name: _with_special(array, rng) for name, array in inputs.items()}
+    return inputs
 
 
 def _with_special(array: Array, rng: np.random.Generator) -> Array:

@@ -7,7 +7,7 @@ import pytest
 import halfulp as hu
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.floats import codes
-from halfulp.conformance.runner.onnx_model import feeds, model
+from halfulp.conformance.runner.onnx_model import model, model_inputs
 from halfulp.conformance.verdict.expected import expected
 from halfulp.errors import HalfulpError, UnsupportedError
 
@@ -26,7 +26,7 @@ def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name,
             made, full_check=one.operator != "onnx.Pow-1"
         )  # whose shapes onnx does not infer
         assert made.opset_import[0].version == int(one.row.version)
-        (result,) = hu.run(made, feeds(one)).values()
+        (result,) = hu.run(made, model_inputs(one)).values()
         right = expected(one)
         assert result.dtype == right.dtype
         assert np.array_equal(codes(result), codes(right)), one.id
@@ -39,7 +39,7 @@ def test_an_invalid_model_is_refused_when_it_is_run(operator) -> None:
     for one in found:
         made = model(one)
         with pytest.raises(HalfulpError) as caught:
-            hu.run(made, feeds(one))
+            hu.run(made, model_inputs(one))
         # For the reason that the case is about: its clause, or the output that the model declares.
         if one.declared is None:
             assert caught.value.clause == one.clause
@@ -55,11 +55,11 @@ def test_constants_are_initializers_that_nothing_can_replace() -> None:
     made = model(one)
     assert [value.name for value in made.graph.input] == ["X"]
     assert [value.name for value in made.graph.initializer] == ["Y"]
-    assert list(feeds(one)) == ["X"]
+    assert list(model_inputs(one)) == ["X"]
     assert made.ir_version >= 4
     both = case("onnx.Pow-7/float32,float32/reproducibility/constant-inputs")
     assert not model(both).graph.input
-    assert feeds(both) == {}
+    assert model_inputs(both) == {}
 
 
 def test_dynamic_dims_are_symbols() -> None:

@@ -70,12 +70,12 @@ def input_names(case: Case) -> list[str]:
     return [*names, "extra"][: len(case.inputs)]
 
 
-def feeds(case: Case) -> dict[str, Array]:
+def model_inputs(case: Case) -> dict[str, Array]:
     """Return what is fed: the inputs that are no constants, by name.
 
     Example:
         >>> import numpy as np
-        >>> feeds(Case("", "onnx.PRelu-7", "values", (np.zeros(1), np.ones(1)), constants=frozenset({1})))
+        >>> model_inputs(Case("", "onnx.PRelu-7", "values", (np.zeros(1), np.ones(1)), constants=frozenset({1})))
         {'X': array([0.])}
     """
     named = zip(input_names(case), case.inputs, strict=True)

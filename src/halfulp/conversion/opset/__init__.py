@@ -15,7 +15,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from halfulp.conversion.opset import fallback
 from halfulp.conversion.opset.adapters import STEPS
 from halfulp.conversion.rewrite.editor import Change, Editor
-from halfulp.conversion.rewrite.value_info import Known, default_opset
+from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
@@ -74,7 +74,7 @@ def opset_of(model: ModelProto, file: str) -> int:
 def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
         if node.op_type in SUPPORTED_OPS:
-            check_node(node, here, edit.known)
+            check_node(node, here, edit.value_info)
         step = STEPS.get((node.op_type, here, there))
         if step is not None:
             step(node, edit)
@@ -90,9 +90,9 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
     )
 
 
-def check_node(node: NodeProto, opset: int, known: Known) -> None:
+def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
     """Refuse a node of ours that breaks a clause of its own version, whatever it is fed."""
-    operands = [known.value(name) for name in node.input]
+    operands = [value_info.value(name) for name in node.input]
     types = [TensorType(value.type, value.shape) for value in operands if value.type is not None]
     if len(types) == len(operands):
         given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}

@@ -55,7 +55,7 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
         return _integer_pow(node, edit)
     if x == y:
         return edit.keep(node)
-    array = edit.known.array(node.input[1])
+    array = edit.value_info.array(node.input[1])
     if array is not None:
         held = exactly_as(array, x)
         if held is None:
@@ -75,8 +75,8 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:
     """An integer base: a product wraps around as the power does."""
-    kind, rank = _type(node, 0, edit), len(edit.known.value(node.input[0]).shape or ())
-    exponent = edit.known.array(node.input[1])
+    kind, rank = _type(node, 0, edit), len(edit.value_info.value(node.input[0]).shape or ())
+    exponent = edit.value_info.array(node.input[1])
     power = 0
     if exponent is not None and exponent.size == 1 and exponent.ndim <= rank and exponent.dtype.kind in "iu":
         power = int(exponent.reshape(-1)[0])
@@ -86,7 +86,7 @@ def _integer_pow(node: NodeProto, edit: Editor) -> None:
             f" {_MOST_PRODUCT}, can be said otherwise, as a product"
         )
     edit.note(f"{kind} to the power of {power} becomes a product, which wraps around as the power does")
-    x = edit.known.value(node.input[0])
+    x = edit.value_info.value(node.input[0])
     # Square and multiply, from the exponent's second bit on.
     factors = "".join("s" if bit == "0" else "sx" for bit in f"{power:b}"[1:])
     if not factors:
@@ -114,7 +114,7 @@ def _drop_consumed(node: NodeProto, edit: Editor) -> None:
 
 def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
     """The slope gets the shape that NumPy's rules broadcast along the channels."""
-    x, slope = (edit.known.value(name) for name in node.input)
+    x, slope = (edit.value_info.value(name) for name in node.input)
     name = node.input[1]
     if slope.shape is None:
         raise NoExactForm("a slope is per channel or not by its rank, which is not known")
@@ -126,13 +126,15 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
             raise NoExactForm("a slope per channel needs the rank of X, which is not known")
         name = edit.unsqueeze(name, range(1, len(x.shape) - 1))
     if name != node.input[1]:
-        edit.note(f"the slope, of shape {_shape(slope)}, gets the shape {_shape(edit.known.value(name))}")
+        edit.note(
+            f"the slope, of shape {_shape(slope)}, gets the shape {_shape(edit.value_info.value(name))}"
+        )
     edit.keep(_with_input(node, 1, name))
 
 
 def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
     """The slope becomes one element, or one for each channel; X is turned round for it if need be."""
-    x, slope = (edit.known.value(name) for name in node.input)
+    x, slope = (edit.value_info.value(name) for name in node.input)
     if slope.shape is None:
         raise NoExactForm("the form of a slope in opset 6 depends on its shape, which is not known")
     if is_one(slope):
@@ -155,7 +157,7 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
     if len(x.shape) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
-        middle = edit.add("PRelu", [row, flat], edit.known.value(row), like=node)
+        middle = edit.add("PRelu", [row, flat], edit.value_info.value(row), like=node)
         edit.squeeze(middle, [0], output=node.output[0])
         return None
     order = list(range(len(x.shape)))
@@ -173,7 +175,7 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
     kind = _type(node, 0, edit)
     if kind in _FLOATS:
         return edit.keep(node)
-    x = edit.known.value(node.input[0])
+    x = edit.value_info.value(node.input[0])
     if kind.startswith("uint"):
         edit.note(f"{kind} is never below 0: X as it is")
         edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
@@ -198,7 +200,7 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
         "a NaN in X comes out as a NaN, but its payload may not",
     )
     x, slope = (edit.cast(name, "float64") for name in node.input)
-    wide = edit.add("PRelu", [x, slope], edit.known.value(x), like=node)
+    wide = edit.add("PRelu", [x, slope], edit.value_info.value(x), like=node)
     edit.cast(wide, "bfloat16", output=node.output[0])
     return None
 
@@ -240,7 +242,7 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> None:
 def _constant_9_8(node: NodeProto, edit: Editor) -> None:
     """What is not of floats becomes an initializer."""
     tensor = held_tensor(node)
-    if tensor is None or edit.known.value(node.output[0]).type in _FLOATS:
+    if tensor is None or edit.value_info.value(node.output[0]).type in _FLOATS:
         return edit.keep(node)
     if not isinstance(edit.owner, GraphProto):
         raise NoExactForm("before opset 9 a Constant holds floats only, and a function has no initializers")
@@ -269,7 +271,7 @@ def _drop_defaults(**defaults: int) -> Step:
 
 
 def _type(node: NodeProto, index: int, edit: Editor) -> str:
-    kind = edit.known.value(node.input[index]).type
+    kind = edit.value_info.value(node.input[index]).type
     if kind is None:
         raise NoExactForm(f"the type of its input {node.input[index]!r} is not known")
     return kind

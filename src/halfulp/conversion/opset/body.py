@@ -47,7 +47,7 @@ def body(model: ModelProto, how: How, file: str, folder: Path | None) -> list[Ch
         if how == "expand":
 
             def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-                check_node(node, opset, edit.known)
+                check_node(node, opset, edit.value_info)
                 expand(node, edit)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == "PRelu", rewrite, f"opset {opset}")
@@ -59,7 +59,7 @@ def body(model: ModelProto, how: How, file: str, folder: Path | None) -> list[Ch
 def expand(node: NodeProto, edit: Editor) -> None:
     """Add the function body of a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``."""
     x, slope = node.input
-    value = edit.known.value(x)
+    value = edit.value_info.value(x)
     if edit.opset < _OLDEST:
         raise NoExactForm(f"the function body of PRelu needs opset {_OLDEST} or later")
     if value.type is None:
@@ -88,7 +88,7 @@ def _fold(node: NodeProto, edit: Editor) -> None:
     like = makers.get(less.input[1])
     if like is not None and like.op_type == "CastLike" and reads[less.input[1]] == 1:
         edit.nodes.remove(like)
-    is_int = "int" in (edit.known.value(x).type or "")
+    is_int = "int" in (edit.value_info.value(x).type or "")
     edit.note(
         "and the Less and Mul before it are PRelu's function body, and become PRelu",
         None if is_int else _SIGN,
@@ -114,13 +114,13 @@ def _is_zero(name: str, x: str, edit: Editor, makers: dict[str, NodeProto]) -> b
     maker = makers.get(name)
     if maker is not None and maker.op_type == "CastLike":
         name = maker.input[0]
-    array, shape = edit.known.array(name), edit.known.value(x).shape
+    array, shape = edit.value_info.array(name), edit.value_info.value(x).shape
     return array is not None and array.size == 1 and array.ndim <= len(shape or ()) and not array.any()
 
 
 def _fits(x: str, slope: str, edit: Editor) -> bool:
     """Tell whether a PRelu of this opset takes these two, whatever dims that are not known turn out to be."""
-    a, b = edit.known.value(x), edit.known.value(slope)
+    a, b = edit.value_info.value(x), edit.value_info.value(slope)
     if a.type is None or a.shape is None or b.shape is None:
         return False
     row = in_force("onnx", "PRelu", edit.opset)

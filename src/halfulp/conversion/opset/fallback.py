@@ -108,7 +108,7 @@ def _check_types(node: NodeProto, schema: onnx.defs.OpSchema, edit: Editor) -> N
             formal = formals[min(index, len(formals) - 1)]
             if not name or formal.type_str not in allowed:
                 continue
-            value = edit.known.value(name)
+            value = edit.value_info.value(name)
             if value.kind != "tensor":
                 spelled = None if value.kind == "undeclared" else f"{value.kind}(...)"
                 fits = any(kind.startswith(value.kind) for kind in allowed[formal.type_str])
@@ -161,7 +161,7 @@ def _through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
         for index, name in enumerate(new.output):
             if name and name not in original:
                 original[name] = edit.new_name(new.op_type.lower())
-                edit.known.types[original[name]] = types.get(name, Value(name))
+                edit.value_info.types[original[name]] = types.get(name, Value(name))
             if name:
                 new.output[index] = original[name]
         if place == heir:
@@ -196,16 +196,20 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         alone.input[index] = short.setdefault(name, f"i{index}")
         if short[name] != f"i{index}":
             continue
-        tensor = edit.known.tensor(name, or_default=True)
-        array = None if tensor is None or _count(tensor) > _SMALL else edit.known.array(name, or_default=True)
+        tensor = edit.value_info.tensor(name, or_default=True)
+        array = (
+            None
+            if tensor is None or _count(tensor) > _SMALL
+            else edit.value_info.array(name, or_default=True)
+        )
         if array is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
         else:
-            graph.input.append(_info(short[name], edit.known.value(name)))
+            graph.input.append(_info(short[name], edit.value_info.value(name)))
     for index, name in enumerate(node.output):
         if name:
             alone.output[index] = f"o{index}"
-            graph.output.append(_info(f"o{index}", edit.known.value(name)))
+            graph.output.append(_info(f"o{index}", edit.value_info.value(name)))
     for attribute in alone.attribute:
         if attribute.type == AttributeProto.GRAPH:
             attribute.g.CopyFrom(GraphProto(name="body"))  # put back afterwards

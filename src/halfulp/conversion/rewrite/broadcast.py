@@ -30,13 +30,13 @@ def to_numpy(node: NodeProto, edit: Editor) -> None:
     new.attribute.extend(kept)
     edit.keep(new)
     if y != node.input[1]:
-        edit.note(f"Y is unsqueezed to {edit.known.value(y)}, where axis={attributes['axis']} puts it")
+        edit.note(f"Y is unsqueezed to {edit.value_info.value(y)}, where axis={attributes['axis']} puts it")
 
 
 def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) -> str:
     """Return the second operand in the shape that NumPy's rules fit to the first."""
     y_name: str = node.input[1]
-    x, y = edit.known.value(node.input[0]), edit.known.value(y_name)
+    x, y = edit.value_info.value(node.input[0]), edit.value_info.value(y_name)
     _check(node.op_type, x, y, attributes)
     axis = attributes.get("axis")
     if not attributes.get("broadcast") or axis is None or y.shape == () or is_one(y):
@@ -49,11 +49,11 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
 
 
 def _check(op_type: str, x: Value, y: Value, attributes: dict[str, int]) -> None:
-    known = y.shape
-    if op_type != "Pow" and known is not None and attributes.get("broadcast"):
-        known = tuple(None if dim == 1 else dim for dim in known)  # as runtime.helpers does it
+    value_info = y.shape
+    if op_type != "Pow" and value_info is not None and attributes.get("broadcast"):
+        value_info = tuple(None if dim == 1 else dim for dim in value_info)  # as runtime.helpers does it
     try:
-        LEGACY_AXIS.infer(x.shape, known, attributes)
+        LEGACY_AXIS.infer(x.shape, value_info, attributes)
     except Mismatch as error:
         raise HalfulpError(error.message.format(x="X", y="Y"), got=f"{x} and {y}") from None
 
@@ -77,7 +77,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     Raises:
         NoExactForm: the shapes are not known well enough, or one would be repeated too often.
     """
-    x, y = edit.known.value(x_name), edit.known.value(y_name)
+    x, y = edit.value_info.value(x_name), edit.value_info.value(y_name)
     if x.shape is not None and x.shape == y.shape and all(dim is not None for dim in x.shape):
         return x_name, y_name, {}
     if x.shape is None or y.shape is None:
@@ -86,7 +86,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
         raise NoExactForm("opset 6 broadcasts by the ranks of X and Y, and they are not known")
     if len(y.shape) > len(x.shape):
         x_name = edit.unsqueeze(x_name, range(len(y.shape) - len(x.shape)))
-    x_dims, y_dims = _dims(edit.known.value(x_name)), _dims(y)
+    x_dims, y_dims = _dims(edit.value_info.value(x_name)), _dims(y)
     if is_one(y):
         return x_name, y_name, {"broadcast": 1} if x_dims != y_dims else {}
     lead = len(x_dims) - len(y_dims)
@@ -95,7 +95,7 @@ def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[
     for axis, (a, b) in enumerate(zip(x_dims, padded, strict=True)):
         if a == 1 and b != 1:
             x_name = _repeated(x_name, axis, b, "X", edit)
-    x_dims = _dims(edit.known.value(x_name))
+    x_dims = _dims(edit.value_info.value(x_name))
     run = [axis for axis, dim in enumerate(padded) if dim != 1]
     start, end = run[0], run[-1] + 1
     for axis in range(start, end):
@@ -130,14 +130,14 @@ def _refuse_unknown(x: list[Dim], y: list[Dim]) -> None:
 
 def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str:
     """Return a value repeated along a dim that is 1."""
-    value = edit.known.value(name)
+    value = edit.value_info.value(name)
     assert value.shape is not None
     if not isinstance(times, int):
         raise NoExactForm(f"{which} would have to be repeated {times or '?'} times, not known until it runs")
     if times > _MOST_COPIES or not times:
         raise NoExactForm(f"opset 6 can't broadcast {which} here, and it would be repeated {times} times")
     shape = (*value.shape[:axis], times, *value.shape[axis + 1 :])
-    array = edit.known.array(name)
+    array = edit.value_info.array(name)
     if array is not None:
         return edit.constant(array.repeat(times, axis), "repeated")
     edit.note(f"{which} is repeated {times} times along dim {axis}")

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.rewrite.value_info import Known, type_of_tensor
+from halfulp.conversion.rewrite.value_info import ValueInfo, type_of_tensor
 from halfulp.models.graph import Array, Value
 from halfulp.specs.tensor import Shape
 
@@ -90,9 +90,11 @@ class Editor:
         nodes: what was collected so far.
     """
 
-    def __init__(self, owner: GraphProto | FunctionProto, known: Known, names: Names, opset: int) -> None:
+    def __init__(
+        self, owner: GraphProto | FunctionProto, value_info: ValueInfo, names: Names, opset: int
+    ) -> None:
         self.owner = owner
-        self.known = known
+        self.value_info = value_info
         self.opset = opset
         self.nodes: list[NodeProto] = []
         self.changes: list[Change] = []
@@ -116,7 +118,7 @@ class Editor:
     def keep(self, node: NodeProto) -> None:
         """Add a node as it is."""
         self.nodes.append(node)
-        self.known.add_nodes([node])
+        self.value_info.add_nodes([node])
 
     def add(
         self,
@@ -142,7 +144,7 @@ class Editor:
         if like is not None:
             inherit(node, like)
         if output is None and result is not None:
-            self.known.types[name] = Value(name, result.type, result.shape)
+            self.value_info.types[name] = Value(name, result.type, result.shape)
         self.nodes.append(node)
         return name
 
@@ -166,22 +168,22 @@ class Editor:
             self.owner.initializer.append(held)
         else:
             self.nodes.append(onnx.helper.make_node("Constant", [], [name], value=held))
-        self.known.constants[name] = held
-        self.known.types[name] = type_of_tensor(held)
+        self.value_info.constants[name] = held
+        self.value_info.types[name] = type_of_tensor(held)
         return name
 
     # --- plumbing, in the form that the opset has --------------------------------------------------
 
     def cast(self, name: str, to: str, *, output: str | None = None) -> str:
         """Return a value cast to an element type."""
-        value = self.known.value(name)
+        value = self.value_info.value(name)
         number = enum_of(to)
         target: Any = TensorProto.DataType.Name(number) if self.opset < 6 else number
         return self.add("Cast", [name], Value("", to, value.shape), output=output, to=target)
 
     def unsqueeze(self, name: str, axes: Sequence[int]) -> str:
         """Return a value with 1-dims inserted; a constant is stored in that shape instead."""
-        value = self.known.value(name)
+        value = self.value_info.value(name)
         assert value.shape is not None
         rank = len(value.shape) + len(axes)
         rest = iter(value.shape)
@@ -190,7 +192,7 @@ class Editor:
 
     def squeeze(self, name: str, axes: Sequence[int], *, output: str | None = None) -> str:
         """Return a value without some of its 1-dims; a constant is stored in that shape instead."""
-        shape = self.known.value(name).shape
+        shape = self.value_info.value(name).shape
         assert shape is not None
         kept = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
         return self._reshaped("Squeeze", name, axes, kept, output)
@@ -200,8 +202,8 @@ class Editor:
     ) -> str:
         if not axes and output is None:
             return name
-        value = Value("", self.known.value(name).type, shape)
-        tensor = self.known.tensor(name)
+        value = Value("", self.value_info.value(name).type, shape)
+        tensor = self.value_info.tensor(name)
         if tensor is not None and output is None:
             held = TensorProto()
             held.CopyFrom(tensor)

@@ -26,7 +26,7 @@ _SMALL = 1024
 _SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
 
 
-class Known:
+class ValueInfo:
     """The values that a node of one graph can see.
 
     Attributes:
@@ -35,16 +35,16 @@ class Known:
         defaults: names of constants that a caller may replace, for they are inputs too.
     """
 
-    def __init__(self, types: Types, reader: TensorReader, outer: Known | None = None) -> None:
+    def __init__(self, types: Types, reader: TensorReader, outer: ValueInfo | None = None) -> None:
         self.types = types
         self.constants: dict[str, TensorProto] = {}
         self.defaults: set[str] = set()
         self._reader = reader
         self._outer = outer
 
-    def inside(self, types: Types) -> Known:
+    def inside(self, types: Types) -> ValueInfo:
         """Return what a subgraph sees."""
-        return Known(types, self._reader, self)
+        return ValueInfo(types, self._reader, self)
 
     def add_constants(self, graph: GraphProto) -> None:
         """Take note of the constants of a graph."""

@@ -10,7 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.conversion.rewrite.editor import Change, Editor, Names, NoExactForm
 from halfulp.conversion.rewrite.functions import FunctionTypes, identity
-from halfulp.conversion.rewrite.value_info import Known, default_opset, graphs, infer_types, inner_path
+from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, graphs, infer_types, inner_path
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.nodes import plain_domain
@@ -75,8 +75,8 @@ class Walk:
         """
         path = _root(owner) if isinstance(owner, FunctionProto) else ""
         before = _read_in(owner) if isinstance(owner, FunctionProto) else set()
-        known = Known(self._types[path], self._reader)
-        self._walk(owner, known, path, (opset, wanted, rewrite, where))
+        value_info = ValueInfo(self._types[path], self._reader)
+        self._walk(owner, value_info, path, (opset, wanted, rewrite, where))
         if isinstance(owner, FunctionProto):
             _drop_constants(owner, before - _read_in(owner))
 
@@ -111,23 +111,23 @@ class Walk:
     def _walk(
         self,
         owner: GraphProto | FunctionProto,
-        known: Known,
+        value_info: ValueInfo,
         path: str,
         task: tuple[int, Wanted, Rewrite, str],
     ) -> None:
         opset, wanted, rewrite, where = task
         if isinstance(owner, GraphProto):
-            known.add_constants(owner)
+            value_info.add_constants(owner)
         else:
-            known.add_nodes(owner.node)
-        edit = Editor(owner, known, self._names, opset)
+            value_info.add_nodes(owner.node)
+        edit = Editor(owner, value_info, self._names, opset)
         labels = self._labels[path]
         changed = False
         for node in owner.node:
             for attribute in node.attribute:
                 if attribute.type == AttributeProto.GRAPH:
                     inner = inner_path(path, node, attribute)
-                    self._walk(attribute.g, known.inside(self._types.setdefault(inner, {})), inner, task)
+                    self._walk(attribute.g, value_info.inside(self._types.setdefault(inner, {})), inner, task)
             if plain_domain(node.domain) or not wanted(node):
                 edit.keep(node)
                 continue

@@ -99,12 +99,12 @@ def run_with_report(
 ) -> tuple[dict[str, Any], Report]:
     """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
     loaded = model if isinstance(model, Model | Program) else load(model)
-    feeds = {} if inputs is None else inputs
+    inputs = {} if inputs is None else inputs
     if isinstance(loaded, Program):
-        return dxdispatch.run(loaded, feeds, output_folder)
+        return dxdispatch.run(loaded, inputs, output_folder)
     openvino.refuse_foreign(loaded)
     walk = _Walk(loaded)
-    values = bind(loaded, feeds)
+    values = bind(loaded, inputs)
     openvino.check_ranges(loaded, values)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)

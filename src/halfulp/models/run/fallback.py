@@ -46,8 +46,8 @@ class Foreign:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 evaluator = self._evaluator(node, inputs)
-                feeds = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
-                outputs = evaluator.run([name for name in node.outputs if name], feeds)
+                named = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
+                outputs = evaluator.run([name for name in node.outputs if name], named)
         except (MemoryError, HalfulpError):
             raise
         except NotImplementedError as error:

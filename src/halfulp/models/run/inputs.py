@@ -22,12 +22,12 @@ DEFAULT_DIM = 3
 """What a symbolic or unknown dim becomes in made-up inputs."""
 
 
-def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of every input: what is fed, else the initializer of the same name.
 
     Args:
         model: declares the inputs.
-        feeds: by name; NumPy arrays are taken as they are, anything else is made one of the declared
+        inputs: by name; NumPy arrays are taken as they are, anything else is made one of the declared
             type.
 
     Raises:
@@ -35,12 +35,12 @@ def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
             contradicts the declaration, a symbol that would stand for two numbers.
     """
     graph = model.graph
-    feeds = by_name(graph.inputs, feeds, model.file)
+    inputs = by_name(graph.inputs, inputs, model.file)
     symbols: dict[str, tuple[int, str]] = {}
     values: dict[str, Any] = {}
     for declared in graph.inputs:
-        if declared.name in feeds:
-            values[declared.name] = as_value(feeds[declared.name], declared, model.file)
+        if declared.name in inputs:
+            values[declared.name] = as_value(inputs[declared.name], declared, model.file)
         elif declared.name in graph.constants:
             values[declared.name] = graph.constants[declared.name]
         elif declared.kind == "optional":
@@ -54,7 +54,7 @@ def bind(model: Model, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def by_name(inputs: Sequence[Value], feeds: Mapping[str, Any], file: str) -> dict[str, Any]:
+def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> dict[str, Any]:
     """Return what is fed by the inputs' names, which each may be called by an alias.
 
     Raises:
@@ -64,20 +64,20 @@ def by_name(inputs: Sequence[Value], feeds: Mapping[str, Any], file: str) -> dic
         >>> by_name([Value("x", aliases=("Parameter_1",))], {"Parameter_1": 1}, "net.xml")
         {'x': 1}
     """
-    if not isinstance(feeds, Mapping):
+    if not isinstance(inputs, Mapping):
         raise ModelError(
-            "its inputs are fed as a dict of arrays by name", file=file, got=type(feeds).__name__
+            "its inputs are fed as a dict of arrays by name", file=file, got=type(inputs).__name__
         )
-    names = {value.name: [value.name] for value in inputs}
-    for value in inputs:
+    names = {value.name: [value.name] for value in declared}
+    for value in declared:
         for alias in value.aliases:
             if [alias] != names.get(alias):  # a name goes before an alias
                 names.setdefault(alias, []).append(value.name)
     found: dict[str, Any] = {}
-    for given, value in feeds.items():
+    for given, value in inputs.items():
         meant = names.get(given, [])
         if len(meant) != 1:
-            known = ", ".join(repr(value.name) for value in inputs)
+            known = ", ".join(repr(value.name) for value in declared)
             message = f"has no input {given!r}" if not meant else f"has several inputs called {given!r}"
             raise ModelError(message, file=file, expected=known or "none")
         if meant[0] in found:

@@ -52,7 +52,7 @@ class Target:
         with tempfile.TemporaryDirectory(prefix="halfulp-check-") as folder:
             files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
             files["model.onnx"].write_bytes(prepared.model.SerializeToString())
-            np.savez(files["inputs.npz"], allow_pickle=False, **prepared.feeds)
+            np.savez(files["inputs.npz"], allow_pickle=False, **prepared.inputs)
             words = [_filled(word, files) for word in self._words]
             done = subprocess.run(
                 words,

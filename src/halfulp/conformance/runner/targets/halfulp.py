@@ -37,7 +37,7 @@ class Target:
     def run(self, prepared: Any) -> list[Array]:
         """Return the outputs."""
         if isinstance(prepared, Prepared):
-            return list(halfulp.backend.run_model(prepared.model, prepared.feeds))
+            return list(halfulp.backend.run_model(prepared.model, prepared.inputs))
         out = None
         if prepared.declared is not None:
             out = np.empty(prepared.declared.shape, TYPES[prepared.declared.type].dtype)

@@ -32,7 +32,7 @@ class Target:
 
     def run(self, prepared: Prepared) -> list[Any]:
         """Return the outputs; the interface takes the inputs in the model's order."""
-        inputs = list(prepared.feeds.values())
+        inputs = list(prepared.inputs.values())
         if hasattr(self._backend, "prepare"):
             outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
         else:

@@ -16,4 +16,4 @@ class Target(Reference):
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the outputs."""
         newest = convert_version(prepared.model, onnx_opset_version())
-        return super().run(Prepared(newest, prepared.feeds))
+        return super().run(Prepared(newest, prepared.inputs))

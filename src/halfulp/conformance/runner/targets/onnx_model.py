@@ -9,19 +9,19 @@ import onnx
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.onnx_model import feeds, model
+from halfulp.conformance.runner.onnx_model import model, model_inputs
 
 
 class Prepared(NamedTuple):
     """A model and its inputs by name."""
 
     model: onnx.ModelProto
-    feeds: dict[str, Array]
+    inputs: dict[str, Array]
 
 
 def prepare(case: Case) -> Prepared:
     """Return a case as a model and what to feed it: all inputs that are no initializers."""
-    return Prepared(model(case), feeds(case))
+    return Prepared(model(case), model_inputs(case))
 
 
 def versions(*packages: str) -> dict[str, str]:

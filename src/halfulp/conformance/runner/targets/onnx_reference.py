@@ -25,4 +25,4 @@ class Target:
 
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the outputs."""
-        return list(ReferenceEvaluator(prepared.model).run(None, prepared.feeds))
+        return list(ReferenceEvaluator(prepared.model).run(None, prepared.inputs))

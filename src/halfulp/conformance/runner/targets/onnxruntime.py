@@ -44,7 +44,7 @@ class Target:
         )
         binding = session.io_binding()
         kept = {
-            name: np.ascontiguousarray(array).reshape(array.shape) for name, array in prepared.feeds.items()
+            name: np.ascontiguousarray(array).reshape(array.shape) for name, array in prepared.inputs.items()
         }
         for name, array in kept.items():
             number = element_type(array.dtype).onnx_enum

@@ -36,12 +36,12 @@ class Target:
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the outputs."""
         model = self._core.read_model(prepared.model.SerializeToString())
-        return self.infer(model, prepared.feeds)
+        return self.infer(model, prepared.inputs)
 
-    def infer(self, model: Any, feeds: dict[str, Array] | list[Array]) -> list[Array]:
+    def infer(self, model: Any, inputs: dict[str, Array] | list[Array]) -> list[Array]:
         """Return the outputs of a model of OpenVINO's own."""
         request = self._core.compile_model(model, "CPU", self._config).create_infer_request()
-        named = feeds.items() if isinstance(feeds, dict) else enumerate(feeds)
+        named = inputs.items() if isinstance(inputs, dict) else enumerate(inputs)
         for name, array in named:
             tensor = tensor_of(array)
             request.set_input_tensor(name, tensor) if isinstance(name, int) else request.set_tensor(

@@ -25,15 +25,15 @@ class Target(FromOnnx):
     def run(self, prepared: Any) -> list[Array]:
         """Return the outputs."""
         case: Case = prepared
-        feeds, operands, parameters = [], [], []
+        fed, operands, parameters = [], [], []
         for index, array in enumerate(case.inputs):
             tensor = tensor_of(array)
             if index in case.constants:
                 operands.append(ov.op.Constant(tensor))
             else:
                 parameter = ov.op.Parameter(tensor.element_type, ov.PartialShape(list(array.shape)))
-                feeds.append(array)
+                fed.append(array)
                 operands.append(parameter)
                 parameters.append(parameter)
         node = _NODES[case.operator](*operands, **case.attributes)
-        return self.infer(ov.Model([node], parameters), feeds)
+        return self.infer(ov.Model([node], parameters), fed)
