@@ -1,1 +1,1 @@
-"""The front ends: one module per file format, each turning a file into the neutral graph."""
+"""Models: the graph that all formats are read into, a package for each format, and the walk that runs a graph."""
