@@ -9,11 +9,11 @@ from halfulp import _core
 
 # Their examples run, and so their modules are imported.
 collect_ignore_glob = [
-    f"src/halfulp/integrations/{name}*.py"
+    f"src/halfulp/integrations/{name}*"
     for name in ("dask", "jax", "openvino", "torch")
     if find_spec(name) is None
 ] + [
-    f"src/halfulp/conformance/targets/{name}*.py"
+    f"src/halfulp/conformance/runner/targets/{name}*.py"
     for name in ("jax", "onnxruntime", "openvino", "torch")
     if find_spec(name) is None
 ]

@@ -12,10 +12,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from halfulp.specs import OpVersion, find, ids, render
-from halfulp.specs.difference import difference
-from halfulp.specs.matrix import LEGEND, matrix
-from halfulp.specs.page import STANDARDS, Section, Table, page
+from halfulp.pages import render
+from halfulp.pages.difference import difference
+from halfulp.pages.matrix import LEGEND, matrix
+from halfulp.pages.page import STANDARDS, Section, Table, page
+from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]
 OPERATORS = Path("docs/operators")

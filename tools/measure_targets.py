@@ -1,4 +1,4 @@
-"""Make the files of src/halfulp/conformance/measured/ from what ``halfulp check --json`` has written.
+"""Make the files of src/halfulp/measured/ from what ``halfulp check --json`` has written.
 
     halfulp check onnxruntime --json onnxruntime.json
     python tools/measure_targets.py onnxruntime.json
@@ -20,20 +20,20 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import ASPECTS, Case
-from halfulp.conformance.examine import Examiner, Options, Result
-from halfulp.conformance.generators.chance import Chance
-from halfulp.conformance.generators.hard import hard_pairs
-from halfulp.conformance.generators.pairs import bases, joined, pow_values
-from halfulp.conformance.generators.special import specials
-from halfulp.conformance.judge import VERDICTS
-from halfulp.conformance.measured.reader import SCHEMA
+from halfulp.conformance.cases.generators.hard import hard_pairs
+from halfulp.conformance.cases.generators.pairs import bases, joined, pow_values
+from halfulp.conformance.cases.generators.random import Random
+from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.runner.examine import Examiner, Options, Result
+from halfulp.conformance.runner.targets import find
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
-from halfulp.conformance.targets import find
-from halfulp.protocols import Array
+from halfulp.conformance.verdict.judge import VERDICTS
+from halfulp.measured.reader import SCHEMA
 from halfulp.types import TYPES
 
-FOLDER = Path(__file__).parents[1] / "src/halfulp/conformance/measured"
+FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
 
 # Whose version a target's is, where the two are not of one name.
 _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}
@@ -191,7 +191,7 @@ def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[st
         found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
         for key, case in cases.items():
             if _one_float(types) and found[key][0] in ("within", "wrong"):
-                x = bases(types[0], Chance(case.id), _PIECE * 60)
+                x = bases(types[0], Random(case.id), _PIECE * 60)
                 pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
                 if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
                     found[key].append("position")
@@ -205,7 +205,7 @@ def _one_float(types: tuple[str, ...]) -> bool:
 def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
     """Return a case for each exponent, by the exponent as it is in its type."""
     x_type, y_type = types
-    x = np.concatenate([specials(x_type), bases(x_type, Chance(f"{operator}/{x_type}"), 2000)])
+    x = np.concatenate([specials(x_type), bases(x_type, Random(f"{operator}/{x_type}"), 2000)])
     row = TYPES[y_type]
     cases = {}
     for number in _FLOATS if row.kind == "float" else _INTEGERS:
@@ -243,7 +243,7 @@ def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple
         if not _one_float(types):
             continue
         kind = types[0]
-        pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Chance(f"{operator}/{kind}"), 500))
+        pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Random(f"{operator}/{kind}"), 500))
         x, y = (array[:_ELEMENTS] for array in pairs)
         id = f"{operator}/{','.join(types)}/reproducibility/whole"
         cases = [*_pieces(id, operator, x, y), *_scalars(operator, types, x)]
@@ -264,7 +264,7 @@ def _pieces(id: str, operator: str, x: Array, y: Array) -> Iterator[Case]:
             (x[places], y[places] if y.ndim else y),
             constants=constants,
             aspect="position",
-            twin_of=id,
+            compared_with=id,
             positions=places,
         )
 
@@ -274,7 +274,9 @@ def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
         y = np.array(number).astype(x.dtype)
         id = f"{operator}/{','.join(types)}/reproducibility/filled {number:g}"
         yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield Case(f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", twin_of=id)
+        yield Case(
+            f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id
+        )
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Correctly rounded power and PReLU operators of ONNX, OpenVINO and DirectML.
 
+Public is what ``__all__`` lists here, and beside it the modules of ``halfulp.integrations``, ``halfulp.backend``,
+``halfulp.reference``, and those that the docs import. All else can change without notice.
+
 Example:
     >>> import halfulp as hu
     >>> import numpy as np
@@ -9,14 +12,14 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from halfulp.apply import Operator, op, ops, pow, prelu
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.operators import Operator, op, ops, pow, prelu
 
 if TYPE_CHECKING:
-    from halfulp.conformance.audit import audit
+    from halfulp.auditing.api import audit
     from halfulp.conformance.check import check
-    from halfulp.runtime.convert import convert
-    from halfulp.runtime.run import run
+    from halfulp.conversion import convert
+    from halfulp.models.run.api import run
 
     __version__: str
 
@@ -38,26 +41,26 @@ __all__ = [
 ]
 
 
+# What reads models needs the onnx package, which is not imported before it is asked for.
+_LAZY = {
+    "audit": "halfulp.auditing.api",
+    "check": "halfulp.conformance.check",
+    "convert": "halfulp.conversion",
+    "run": "halfulp.models.run.api",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # What reads models needs the onnx package, which is not imported before it is asked for.
-    if name == "run":
-        from halfulp.runtime.run import run
+    if name in _LAZY:
+        from importlib import import_module
 
-        return run
-    if name == "convert":
-        from halfulp.runtime.convert import convert
-
-        return convert
-    if name == "check":
-        from halfulp.conformance.check import check
-
-        return check
-    if name == "audit":
-        from halfulp.conformance.audit import audit
-
-        return audit
+        return getattr(import_module(_LAZY[name]), name)
     if name == "__version__":
         from importlib.metadata import version
 
         return version("halfulp")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

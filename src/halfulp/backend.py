@@ -19,9 +19,9 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from halfulp.errors import HalfulpError
-from halfulp.frontends.graph import Model
-from halfulp.frontends.onnx import load
-from halfulp.runtime.run import run
+from halfulp.models.graph import Model
+from halfulp.models.onnx import load
+from halfulp.models.run.api import run
 
 
 class PreparedModel(BackendRep):
@@ -40,7 +40,7 @@ class PreparedModel(BackendRep):
                 of them where there are as many); a single array where there is one input.
 
         Raises:
-            ModelError, UnsupportedError: as :func:`halfulp.runtime.run.run`.
+            ModelError, UnsupportedError: as :func:`halfulp.models.run.api.run`.
         """
         outputs = run(self._model, self._by_name(inputs))
         return self._outputs(*outputs.values())

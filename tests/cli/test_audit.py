@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 import pytest
-from tests.frontends.models import parsed, single
+from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 from halfulp.cli import app

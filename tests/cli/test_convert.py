@@ -7,11 +7,11 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.frontends.models import parsed, single
+from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 from halfulp.cli import app
-from halfulp.runtime.convert import verify
+from halfulp.conversion import verify
 
 
 @pytest.fixture(autouse=True)

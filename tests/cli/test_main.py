@@ -9,11 +9,11 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.frontends.models import single
+from tests.models.onnx_models import single
 from typer.testing import CliRunner
 
 import halfulp.cli
-import halfulp.runtime.run  # before a test replaces what it imports
+import halfulp.models.run.api  # before a test replaces what it imports
 from halfulp.cli import app
 
 
@@ -56,7 +56,7 @@ def test_what_a_verb_may_meet(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("halfulp.frontends.onnx.load", fail)
+    monkeypatch.setattr("halfulp.models.onnx.load", fail)
     result = CliRunner().invoke(app, ["run", "m"])
     assert result.exit_code == status
     assert result.stderr.strip() == text

@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from tests.frontends.models import parsed, single, with_initializer
+from tests.models.onnx_models import parsed, single, with_initializer
 from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.frontends.onnx import load
-from halfulp.runtime.feeds import make_inputs
+from halfulp.models.onnx import load
+from halfulp.models.run.inputs import make_inputs
 
 
 @pytest.fixture(autouse=True)

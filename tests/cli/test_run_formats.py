@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.frontends.openvino_models import SMALL, WEIGHTS
-from tests.frontends.test_dxdispatch import ROOT
+from tests.models.openvino_models import SMALL, WEIGHTS
+from tests.models.test_dxdispatch import ROOT
 from typer.testing import CliRunner
 
 from halfulp.cli import app

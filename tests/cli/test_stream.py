@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfulp.cli.stream import expanded, regions, window
-from halfulp.frontends.files import open_npy
+from halfulp.models.files import open_npy
 
 
 @given(st.lists(st.integers(0, 5), max_size=5), st.integers(1, 200))

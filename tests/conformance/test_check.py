@@ -15,9 +15,9 @@ import halfulp as hu
 from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import Progress, Report, check, check_target, selection
-from halfulp.conformance.examine import Examiner, Options
-from halfulp.conformance.spread import _ADDRESS, processors
-from halfulp.conformance.targets import find
+from halfulp.conformance.runner.examine import Examiner, Options
+from halfulp.conformance.runner.spread import _ADDRESS, processors
+from halfulp.conformance.runner.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
 
@@ -160,14 +160,14 @@ def test_a_selection_takes_what_names_things() -> None:
 
 
 def test_types_are_known() -> None:
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(UnsupportedError, match="no element type float33"):
         selection((), (), ["float33"])
 
 
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HALFULP_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("halfulp.conformance.spread._CONTAINER", Path("/nonexistent"))
+    monkeypatch.setattr("halfulp.conformance.runner.spread._CONTAINER", Path("/nonexistent"))
     available = len(os.sched_getaffinity(0))
     assert processors() == available
     monkeypatch.setenv("OMP_NUM_THREADS", "1,4")
@@ -187,7 +187,7 @@ def test_the_quota_of_a_container(
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
     (tmp_path / "cpu.max").write_text(text)
-    monkeypatch.setattr("halfulp.conformance.spread._CONTAINER", tmp_path / "cpu.max")
+    monkeypatch.setattr("halfulp.conformance.runner.spread._CONTAINER", tmp_path / "cpu.max")
     assert processors() == (count or 8)
 
 
@@ -207,7 +207,7 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.Mon
     monkeypatch.setenv("FAULTY", "hangs")
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
-    examiner = Examiner(find("tests.conformance.faulty"), Options())
+    examiner = Examiner(find("tests.conformance.runner.faulty"), Options())
     assert examiner.versions is not None
     threading.Timer(0.3, examiner.close).start()
     with pytest.raises(HalfulpError, match="was ended"):
@@ -247,7 +247,7 @@ def test_an_address(address: str) -> None:
 
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("halfulp.conformance.spread._PATIENCE", 1)
+    monkeypatch.setattr("halfulp.conformance.runner.spread._PATIENCE", 1)
     with pytest.raises(HalfulpError) as caught:
         small(dask="tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

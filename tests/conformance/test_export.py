@@ -9,13 +9,13 @@ import onnx
 import onnx.backend.test
 import pytest
 from onnx.backend.test.loader import load_model_tests
-from tests.conformance.test_cases import quick
+from tests.conformance.cases.test_cases import quick
 
 import halfulp.backend
 from halfulp.conformance.case import GROUPS, parse
 from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export, folder_name, tolerances
-from halfulp.conformance.model import feeds
+from halfulp.conformance.runner.onnx_model import model_inputs
 from halfulp.errors import HalfulpError
 
 
@@ -106,8 +106,10 @@ def test_every_invalid_case_is_refused_by_halfulp(exported) -> None:
         assert not list(model.parent.glob("*/output*"))
         files = sorted((model.parent / "test_data_set_0").glob("input_*.pb"))
         inputs = [onnx.numpy_helper.to_array(onnx.load_tensor(path)) for path in files]
-        assert len(inputs) == len(feeds(case(told["id"])))
-        with pytest.raises(HalfulpError):
+        assert len(inputs) == len(model_inputs(case(told["id"])))
+        # The clause, or for a wrong declaration of the output that.
+        words = f"{told['refused_by']}|contradicts what the model declares"
+        with pytest.raises(HalfulpError, match=words):
             halfulp.backend.run_model(onnx.load(model), inputs)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from halfulp.conformance import allow, schema
+from halfulp.conformance import schema
 from halfulp.conformance.check import check
 from halfulp.conformance.schema import Document, dumps, load, loads
+from halfulp.conformance.verdict import allow
 from halfulp.errors import HalfulpError
 
 PAGE = Path(__file__).parents[2] / "docs/formats/check.md"
@@ -98,9 +99,15 @@ def test_broken_documents(change: str, value: Any, says: str, document: Document
     assert str(caught.value).startswith("HalfulpError: old.json: ")
 
 
-@pytest.mark.parametrize("text", ["", "{", "1", "[1]", "null", "[" * 100_000, '{"schema": []}'])
-def test_no_documents(text: str) -> None:
-    with pytest.raises(HalfulpError):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "not JSON") for text in ("", "{", "[" * 100_000)),
+        *((text, "no document of halfulp.check/1") for text in ("1", "[1]", "null", '{"schema": []}')),
+    ],
+)
+def test_no_documents(text: str, words: str) -> None:
+    with pytest.raises(HalfulpError, match=words):
         loads(text)
 
 

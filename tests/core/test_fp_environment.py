@@ -14,7 +14,7 @@ import pytest
 from tests.core.operands import assert_same
 
 import halfulp as hu
-from halfulp import apply
+from halfulp import operators
 
 MACHINE = platform.machine()
 pytestmark = pytest.mark.skipif(
@@ -93,7 +93,7 @@ def test_same_bits_and_the_callers_state_is_restored(mode: str) -> None:
     cases = calls()
     expected = {name: call() for name, call in cases.items()}
     for name, call in cases.items():
-        apply._kept_number.cache_clear()
+        operators._kept_number.cache_clear()
         with control_bits(MODES[mode]) as word:
             got, after = call(), control_word()
         assert after == word, name

@@ -1,4 +1,4 @@
-"""Imports point one way, and importing halfulp loads neither onnx nor a framework."""
+"""Imports point one way and in no circle; importing halfulp loads neither onnx nor a framework."""
 
 from __future__ import annotations
 
@@ -17,23 +17,40 @@ MAY_IMPORT = {
     "errors": set(),
     "types": {"errors"},
     "specs": BASE,
+    "pages": BASE | {"specs"},
     "reference": BASE,
-    "protocols": set(),
-    "operands": BASE | {"protocols"},
-    "apply": BASE | {"specs", "protocols", "operands", "_core"},
-    "__init__": BASE | {"specs", "apply", "runtime", "conformance"},
-    "frontends": BASE | {"specs", "operands", "apply"},
-    "runtime": BASE | {"specs", "apply", "frontends"},
-    "backend": BASE | {"specs", "apply", "frontends", "runtime"},
-    "benchmark": BASE | {"apply"},
+    "_interop": set(),
+    "_args": BASE | {"_interop"},
+    "operators": BASE | {"specs", "pages", "_interop", "_args", "_core"},
+    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
+    "models": BASE | {"specs", "_args", "operators"},
+    "frontends": {"models"},
+    "measured": set(),
+    "conversion": BASE | {"specs", "models", "measured"},
+    "auditing": BASE | {"specs", "models", "conversion", "measured"},
+    "backend": BASE | {"specs", "operators", "models"},
+    "benchmark": BASE | {"operators"},
     "conformance": BASE
-    | {"specs", "protocols", "operands", "apply", "reference", "frontends", "runtime", "backend"}
+    | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "operands", "apply", "frontends", "runtime"},
-    "cli": BASE | {"specs", "apply", "frontends", "runtime", "benchmark", "conformance", "integrations"},
+    "integrations": BASE | {"specs", "_args", "operators", "models"},
+    "cli": BASE
+    | {
+        "specs",
+        "pages",
+        "operators",
+        "models",
+        "conversion",
+        "benchmark",
+        "conformance",
+        "auditing",
+        "integrations",
+    },
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
+
+Graph = dict[str, set[str]]
 
 
 def part(path: Path) -> str:
@@ -41,9 +58,14 @@ def part(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """Return the parts of the package that a file imports, at its top or inside a function."""
-    package = ("halfulp", *path.relative_to(SOURCE).parent.parts)
+def module(path: Path, source: Path = SOURCE) -> str:
+    """Return the name of a file's module."""
+    return ".".join(["halfulp", *path.relative_to(source).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def imported(path: Path, source: Path = SOURCE) -> set[str]:
+    """Return the names in the package that a file imports, at its top or inside a function."""
+    package = ("halfulp", *path.relative_to(source).parent.parts)
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -52,12 +74,117 @@ def imported(path: Path) -> set[str]:
             above = package[: len(package) + 1 - node.level] if node.level else ()
             base = ".".join([*above, *([node.module] if node.module else [])])
             found |= {f"{base}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("halfulp.")}
+    return {name for name in found if name.startswith("halfulp.")}
+
+
+def imports_of_files(source: Path) -> Graph:
+    """Return for each module of a source tree the modules that it imports."""
+    files = {module(path, source): path for path in source.rglob("*.py")}
+
+    def file_of(name: str) -> str | None:
+        # What is no module is a name in one, or a compiled module.
+        if name in files or name == "halfulp._core":
+            return name
+        return file_of(name.rpartition(".")[0]) if "." in name else None
+
+    graph: Graph = {}
+    for name, path in files.items():
+        targets = {file_of(target) for target in imported(path, source)}
+        graph[name] = {target for target in targets if target in files and target != name}
+    return graph
+
+
+def within(graph: Graph, package: str) -> Graph:
+    """Return the imports between what lies in a package: its files, and its packages as wholes."""
+    depth = package.count(".") + 2
+    found: Graph = {}
+    for name, targets in graph.items():
+        if name.startswith(f"{package}."):
+            inside = {target for target in targets if target.startswith(f"{package}.")}
+            child = ".".join(name.split(".")[:depth])
+            found.setdefault(child, set()).update(".".join(target.split(".")[:depth]) for target in inside)
+    return {child: targets - {child} for child, targets in found.items()}
+
+
+def circle(graph: Graph) -> list[str]:
+    """Return the modules of a circle of imports, the first one again at the end; nothing where there is none."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while ends := [name for name, targets in left.items() if not targets & left.keys()]:
+        for name in ends:
+            del left[name]
+    way = [min(left)] if left else []
+    while way and way[-1] not in way[:-1]:
+        way.append(min(left[way[-1]] & left.keys()))
+    return way[way.index(way[-1]) :] if way else []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path: Path) -> None:
-    assert imported(path) <= MAY_IMPORT[part(path)] | {part(path)}
+    parts = {name.split(".")[1] for name in imported(path)}
+    assert parts <= MAY_IMPORT[part(path)] | {part(path)}
+
+
+@pytest.fixture(scope="module")
+def imports() -> Graph:
+    return imports_of_files(SOURCE)
+
+
+def test_no_file_imports_itself_by_way_of_others(imports: Graph) -> None:
+    assert circle(imports) == []
+
+
+@pytest.mark.parametrize("package", sorted(module(path) for path in FILES if path.name == "__init__.py"))
+def test_no_package_imports_itself_by_way_of_others(package: str, imports: Graph) -> None:
+    assert circle(within(imports, package)) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from halfulp.two.last import c",
+        "import halfulp.two.last",
+        "from halfulp.two import last",
+        "def late():\n    from ..two.last import c",
+    ],
+)
+def test_a_circle_is_found(statement: str, tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "",
+        "one/__init__.py": "",
+        "one/first.py": "a = 1",
+        "one/other.py": "from halfulp.one.first import a\nfrom halfulp import _core",
+        "two/__init__.py": "from halfulp.two.last import c",
+        "two/last.py": "from halfulp.one import other\nc = 1",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert circle(imports_of_files(tmp_path)) == []
+    assert circle(within(imports_of_files(tmp_path), "halfulp")) == []
+    (tmp_path / "one/first.py").write_text(statement)
+    assert circle(imports_of_files(tmp_path)) == [
+        "halfulp.one.first",
+        "halfulp.two.last",
+        "halfulp.one.other",
+        "halfulp.one.first",
+    ]
+    assert circle(within(imports_of_files(tmp_path), "halfulp")) == [
+        "halfulp.one",
+        "halfulp.two",
+        "halfulp.one",
+    ]
+
+
+def test_a_circle_of_packages_alone_is_found() -> None:
+    """Where no file takes part twice."""
+    graph: Graph = {
+        "halfulp.one.a": {"halfulp.two.a"},
+        "halfulp.two.a": set(),
+        "halfulp.two.b": {"halfulp.one.b"},
+        "halfulp.one.b": set(),
+    }
+    assert circle(graph) == []
+    assert circle(within(graph, "halfulp")) == ["halfulp.one", "halfulp.two", "halfulp.one"]
 
 
 def test_every_part_exists() -> None:

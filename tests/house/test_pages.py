@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfulp.frontends import openvino
-from halfulp.frontends.graph import Graph, Node, Value
+from halfulp.models import openvino
+from halfulp.models.graph import Graph, Node, Value
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

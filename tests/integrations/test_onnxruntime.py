@@ -16,7 +16,7 @@ import onnx
 import pytest
 from onnx import ModelProto, helper, parser
 from onnx.backend.test.loader import load_model_tests
-from tests.frontends.models import external, single, with_initializer
+from tests.models.onnx_models import external, single, with_initializer
 from tests.twin.grids import pow_grid, prelu_grid
 
 import halfulp as hu

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 import halfulp.cli.engine
 from halfulp.cli import app
-from halfulp.frontends.onnx import load
-from halfulp.runtime.feeds import make_inputs
-from halfulp.runtime.run import run_with_report
+from halfulp.models.onnx import load
+from halfulp.models.run.api import run_with_report
+from halfulp.models.run.inputs import make_inputs
 
 ort: Any = pytest.importorskip("onnxruntime")
-engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime_engine")
+engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")
 
-OURS = """(float16[N] x, bool c) => (float16[M] z) {
+SUPPORTED_OPS = """(float16[N] x, bool c) => (float16[M] z) {
     p = Pow(x, x)
     [second] q = PRelu(p, x)
     z = If(c) <then_branch = t () => (float16[M] a) { [inner] a = Pow(q, x) },
@@ -50,7 +50,7 @@ def invoked(*arguments: str, status: int = 0) -> str:
 
 
 def test_the_report_is_that_of_our_own_walk() -> None:
-    path = saved(OURS)
+    path = saved(SUPPORTED_OPS)
     model = load(path)
     feeds = make_inputs(model, dims={"N": 5})
     ours, our_report = run_with_report(model, feeds)

@@ -18,8 +18,8 @@ from halfulp.errors import ModelError, UnsupportedError
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
 plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
-mark: Any = pytest.importorskip("halfulp.integrations.openvino_mark")
-operators: Any = pytest.importorskip("halfulp.integrations.openvino_operators")
+mark: Any = pytest.importorskip("halfulp.integrations.openvino.mark")
+operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
 
 wide = pytest.mark.skipif(not plugin.keeps_wide_types(), reason="this OpenVINO keeps no f64")
 KINDS = [pytest.param(kind, marks=wide) if kind in operators.WIDE else kind for kind in operators.ROWS]

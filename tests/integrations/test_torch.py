@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E4
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import halfulp.integrations.torch as htorch  # noqa: E402
-from halfulp.integrations.torch_operators import DTYPES, as_array, as_tensor  # noqa: E402
+from halfulp.integrations.torch.operators import DTYPES, as_array, as_tensor  # noqa: E402
 
 nn = torch.nn
 

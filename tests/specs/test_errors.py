@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.specs.forbidden import FORBIDDEN
 
-from halfulp.apply import op
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.operators import op
 from halfulp.specs import OpVersion, TensorType, find, ids
 
 

@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from halfulp.apply import Operator, pow, prelu
-from halfulp.apply import op as find_operator
 from halfulp.cli.output import check_writable
 from halfulp.cli.stream import regions, window
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import NpyFile, create_npy, open_npy, replacing
+from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
+from halfulp.operators import Operator, pow, prelu
+from halfulp.operators import op as find_operator
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 

@@ -11,7 +11,7 @@ import typer
 from halfulp.cli.output import check_writable, people, write_text
 
 if TYPE_CHECKING:
-    from halfulp.conformance.audit_report import Report
+    from halfulp.auditing.report import Report
 
 
 def audit(
@@ -42,13 +42,13 @@ def audit(
     Example: halfulp audit net.onnx --target onnxruntime --target openvino
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.conformance.audit_show import show
+    from halfulp.auditing.show import show
 
     check_writable(output)
     report = _audited(model, targets or [])
     if output is not None:
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
-    people(output).print(show(report))
+    people(output).print(show(report.targets, report.models))
     if report.findings:
         raise typer.Exit(1)
 
@@ -57,7 +57,7 @@ def _audited(model: Path, targets: list[str]) -> Report:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    from halfulp.conformance.audit import audit as audit_model
+    from halfulp.auditing.api import audit as audit_model
 
     console = Console(stderr=True)
     if not model.is_dir() or not console.is_terminal:

@@ -16,12 +16,12 @@ from halfulp.errors import HalfulpError
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from halfulp.conformance.allow import Allowed
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import Report
-    from halfulp.conformance.examine import Options
+    from halfulp.conformance.runner.examine import Options
+    from halfulp.conformance.runner.targets import TargetSpec
     from halfulp.conformance.schema import Selection
-    from halfulp.conformance.targets import TargetSpec
+    from halfulp.conformance.verdict.allow import Allowed
 
 
 def check(
@@ -103,13 +103,13 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
-    from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
-    from halfulp.conformance.examine import Options
     from halfulp.conformance.report import terminal
+    from halfulp.conformance.runner.examine import Options
+    from halfulp.conformance.runner.spread import processors
+    from halfulp.conformance.runner.targets import find, find_command
     from halfulp.conformance.schema import dumps
-    from halfulp.conformance.spread import processors
-    from halfulp.conformance.targets import find, find_command
+    from halfulp.conformance.verdict.allow import load as load_allowed
 
     if not targets and not command and (export is None or json is not None or html is not None):
         raise HalfulpError("nothing to check: name a target, such as onnxruntime, or give --command")
@@ -160,7 +160,7 @@ def _check_all(
     from rich.progress import Progress as Bars
 
     from halfulp.conformance.check import Progress, check_target
-    from halfulp.conformance.process import Process
+    from halfulp.conformance.runner.process import Process
 
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -10,7 +10,7 @@ import typer
 from halfulp.cli.output import check_writable
 
 if TYPE_CHECKING:
-    from halfulp.runtime.convert.body import How
+    from halfulp.conversion.opset.body import How
 
 
 def convert(
@@ -49,7 +49,7 @@ def convert(
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.runtime.convert import convert as convert_model
+    from halfulp.conversion import convert as convert_model
 
     check_writable(output, binary=True)
     conversion = convert_model(

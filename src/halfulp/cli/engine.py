@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
-    from halfulp.frontends.dxdispatch import Program
-    from halfulp.frontends.graph import Model
-    from halfulp.runtime.report import Report
+    from halfulp.models.directml.dxdispatch import Program
+    from halfulp.models.graph import Model
+    from halfulp.models.run.report import Report
 
 
 class Engine(StrEnum):
@@ -28,7 +28,7 @@ def evaluate(
     engine: Engine,
     path: Path,
     model: Model | Program,
-    feeds: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     output_folder: Path | None,
 ) -> tuple[dict[str, Any], Report, str]:
     """Return the outputs, the report, and a line that says which engine made them and why.
@@ -36,16 +36,16 @@ def evaluate(
     Raises:
         HalfulpError: ``onnxruntime`` is asked for, and can't run the model.
     """
-    from halfulp.runtime.run import run_with_report
+    from halfulp.models.run.api import run_with_report
 
     reason = ""
     if engine is not Engine.halfulp:
         reason = _why_not(path)
         if not reason:
-            from halfulp.integrations import onnxruntime_engine
+            from halfulp.integrations.onnxruntime import engine as onnxruntime_engine
 
             try:
-                outputs, report = onnxruntime_engine.run_with_report(path, model, feeds)  # type: ignore[arg-type]
+                outputs, report = onnxruntime_engine.run_with_report(path, model, inputs)  # type: ignore[arg-type]
             except onnxruntime_engine.Refused as refused:
                 if engine is Engine.onnxruntime:
                     raise
@@ -54,7 +54,7 @@ def evaluate(
                 return outputs, report, "engine: onnxruntime, with Pow and PRelu by halfulp"
         elif engine is Engine.onnxruntime:
             raise HalfulpError(f"{path}: not for the engine onnxruntime: {reason}")
-    outputs, report = run_with_report(model, feeds, output_folder=output_folder)
+    outputs, report = run_with_report(model, inputs, output_folder=output_folder)
     return outputs, report, f"engine: halfulp ({reason})" if reason else "engine: halfulp"
 
 

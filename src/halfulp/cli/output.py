@@ -10,7 +10,7 @@ from rich.console import Console
 
 from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import replacing
+from halfulp.models.files import replacing
 
 _STDOUT = Path("-")
 

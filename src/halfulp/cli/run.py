@@ -11,11 +11,11 @@ import typer
 from halfulp.cli.engine import Engine, evaluate
 from halfulp.cli.output import check_writable
 from halfulp.errors import HalfulpError
-from halfulp.frontends.files import open_npy, read_npz, read_pb, viewed, write_npz
+from halfulp.models.files import open_npy, read_npz, read_pb, viewed, write_npz
 
 if TYPE_CHECKING:
-    from halfulp.frontends.dxdispatch import Program
-    from halfulp.frontends.graph import Array, Model, Value
+    from halfulp.models.directml.dxdispatch import Program
+    from halfulp.models.graph import Array, Model, Value
 
 
 def run(
@@ -70,9 +70,9 @@ def run(
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.cli import table
-    from halfulp.frontends.graph import Model
-    from halfulp.frontends.load import load
-    from halfulp.runtime.feeds import make_inputs
+    from halfulp.models.graph import Model
+    from halfulp.models.load import load
+    from halfulp.models.run.inputs import make_inputs
 
     check_writable(output, binary=True)
     loaded = load(model)
@@ -81,12 +81,12 @@ def run(
     if dims and (inputs or not isinstance(loaded, Model)):
         raise HalfulpError("--dim is for inputs that are made up; these are not")
     if inputs:
-        feeds = _fed(loaded, inputs)
+        values = _fed(loaded, inputs)
     elif isinstance(loaded, Model):
-        feeds = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))
+        values = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))
     else:
-        feeds = {}
-    outputs, report, choice = evaluate(engine, model, loaded, feeds, output_folder)
+        values = {}
+    outputs, report, choice = evaluate(engine, model, loaded, values, output_folder)
     if output is not None:
         write_npz(output, _flat(outputs))
     console = table.console()
@@ -94,9 +94,9 @@ def run(
     console.print(table.nodes(report))
     console.print(table.summary(report))
     console.print()
-    if feeds:
+    if values:
         origin = "input" if inputs else f"input (made up, seed {seed})"
-        console.print(table.values(origin, feeds))
+        console.print(table.values(origin, values))
     console.print(table.values("output", outputs))
     if output is not None:
         console.print(f"written to {output}", markup=False, highlight=False)
@@ -105,7 +105,7 @@ def run(
 def _fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
     declared = {alias: value for value in model.inputs for alias in value.aliases}
     declared |= {value.name: value for value in model.inputs}
-    feeds: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for argument in arguments:
         name, equals, file = argument.partition("=")
         if not equals and argument.endswith(".npz"):
@@ -125,10 +125,10 @@ def _fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
         else:
             entries = {name: _read(Path(file), declared[name])}
         for entry, array in entries.items():
-            if entry in feeds:
+            if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
-            feeds[entry] = viewed(array, _dtype(declared[entry]), argument)
-    return feeds
+            values[entry] = viewed(array, _dtype(declared[entry]), argument)
+    return values
 
 
 def _read(path: Path, declared: Value) -> Array:
@@ -147,7 +147,7 @@ def _read(path: Path, declared: Value) -> Array:
 
 
 def _dtype(declared: Value) -> np.dtype[Any] | None:
-    from halfulp.runtime.feeds import dtype_named
+    from halfulp.models.run.inputs import dtype_named
 
     return None if declared.type is None else dtype_named(declared.type)
 

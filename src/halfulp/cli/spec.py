@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from halfulp.errors import HalfulpError
-from halfulp.specs import find, ids, render
-from halfulp.specs.difference import difference
-from halfulp.specs.page import page
+from halfulp.pages import render
+from halfulp.pages.difference import difference
+from halfulp.pages.page import page
+from halfulp.specs import find, ids
 
 _NARROWEST = 60
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from halfulp.frontends.files import NpyFile
-from halfulp.frontends.graph import Array
+from halfulp.models.files import NpyFile
+from halfulp.models.graph import Array
 
 Region = tuple[slice, ...]
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.frontends.graph import Array, printable, type_name
-from halfulp.runtime.report import NodeRun, Report, show
+from halfulp.models.graph import Array, printable, type_name
+from halfulp.models.run.report import NodeRun, Report, show
 
 _MOST_ROWS = 60
 _PIPED_WIDTH = 160

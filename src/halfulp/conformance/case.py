@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from halfulp.protocols import Array
+import numpy as np
+
+from halfulp._interop import Array
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import tensor_type
 
@@ -39,14 +41,13 @@ class Case:
         constants: the indices of inputs that the model holds as initializers instead of being fed.
         clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
         aspect: in a reproducibility case what is different about it.
-        twin_of: in a reproducibility case the id of the case that it is compared with.
-        positions: where in the output of ``twin_of``, as flat indices, each element of this case's output stands;
+        compared_with: in a reproducibility case the id of the case that it is compared with.
+        positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
             None where they stand at the same places.
         threads: how many threads the runtime is to use; None where that doesn't matter.
         declared: the output's type and shape where the model declares them wrong, which must be refused.
 
     Example:
-        >>> import numpy as np
         >>> x = np.array([2, 3], np.float32)
         >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
         >>> case.row, case.types, case.shapes, case.name
@@ -61,7 +62,7 @@ class Case:
     constants: frozenset[int] = frozenset()
     clause: str | None = None
     aspect: Aspect | None = None
-    twin_of: str | None = None
+    compared_with: str | None = None
     positions: Array | None = None
     threads: int | None = None
     declared: TensorType | None = None
@@ -114,3 +115,32 @@ def parse(id: str) -> Id:
     if group is None or not all(parts):
         raise ValueError(f"not the id of a case: {id!r}")
     return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+
+
+def broadcast(case: Case) -> tuple[Array, ...]:
+    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together.
+
+    Example:
+        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
+        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
+        >>> broadcast(case)[1]
+        array([[5., 5.],
+               [6., 6.]])
+    """
+    if len(case.inputs) == 1:
+        return case.inputs
+    x, y = case.inputs
+    plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
+    return np.broadcast_arrays(x, y.reshape(plan.y_shape))
+
+
+def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
+    """Return the operands of one element of a valid case's output, as 0-d arrays.
+
+    Example:
+        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
+        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
+        >>> operands_at(case, (0, 1))
+        (array(2.), array(5.))
+    """
+    return tuple(np.asarray(array[index]) for array in broadcast(case))

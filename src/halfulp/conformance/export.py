@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import onnx
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.expected import expected
 from halfulp.conformance.floats import float_type
-from halfulp.conformance.model import feeds, model, tensor
-from halfulp.conformance.openness import openness
+from halfulp.conformance.runner.onnx_model import model, model_inputs, tensor
+from halfulp.conformance.verdict.expected import expected
+from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError
-from halfulp.protocols import Array
 from halfulp.types import element_type
 
 VALID, INVALID = "node", "invalid"
@@ -106,7 +106,7 @@ def _can_be_told(case: Case) -> bool:
     """Whether ONNX has the case, and whether all of its result, or its refusal, is what the document says."""
     if case.row.standard != "onnx" or case.threads is not None:
         return False
-    found = openness(case)
+    found = unspecified(case)
     return found is None or not (found.whole or found.elements.any())
 
 
@@ -115,7 +115,7 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
     data.mkdir(parents=True)
     onnx.save(model(case), folder / "model.onnx")
     told: dict[str, object] = {"id": case.id}
-    for number, (name, array) in enumerate(feeds(case).items()):
+    for number, (name, array) in enumerate(model_inputs(case).items()):
         (data / f"input_{number}.pb").write_bytes(tensor(name, array).SerializeToString())
     if case.clause is None:
         result = expected(case)

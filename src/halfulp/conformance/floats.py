@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from halfulp.protocols import Array
+from halfulp._interop import Array
 from halfulp.types import TYPES, element_type
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
 from halfulp.conformance.files import read_text
-from halfulp.conformance.judge import HISTOGRAM, Verdict
+from halfulp.conformance.verdict.judge import HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
 
 SCHEMA = "halfulp.check/1"

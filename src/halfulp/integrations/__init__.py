@@ -1,1 +1,1 @@
-"""halfulp inside the runtimes that people already use: one module each, imported only where it is asked for."""
+"""halfulp inside the runtimes that people already use: a module or package each, imported where it is asked for."""

@@ -12,8 +12,8 @@ from typing import Any
 import dask.array as da
 
 import halfulp as hu
-from halfulp.apply import POW, PRELU, Operator
-from halfulp.operands import as_array, is_number
+from halfulp._args import as_array, is_number
+from halfulp.operators import POW, PRELU, Operator
 from halfulp.specs.tensor import TensorType, tensor_type
 
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import halfulp as hu
-from halfulp.apply import POW, PRELU, number_array
+from halfulp._args import Number
 from halfulp.errors import HalfulpError
-from halfulp.operands import Number
+from halfulp.operators import POW, PRELU, number_array
 
 
 def pow(x: Any, y: Any, /) -> jax.Array:

@@ -27,7 +27,7 @@ Kernel = Literal["pow", "pow_directml", "prelu"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpVersion:
-    """One version of one operator, as its document has it. ``print`` shows it as a page.
+    """One version of one operator, as its document has it. ``halfulp.pages`` shows it.
 
     Attributes:
         id: such as ``"onnx.Pow-13"``.
@@ -302,25 +302,8 @@ class OpVersion:
     def _shown(self, operands: tuple[TensorType, ...]) -> dict[str, TensorType]:
         return {port.name: operand for port, operand in zip(self.inputs, operands, strict=False)}
 
-    # --- how a row shows itself -----------------------------------------------------------------
-
     def __repr__(self) -> str:
         return f"<{self.id}>"
-
-    def __str__(self) -> str:
-        from halfulp.specs import page, render  # here, because these know what a row is
-
-        return render.text(page.page(self))
-
-    def _repr_html_(self) -> str:
-        from halfulp.specs import page, render
-
-        return render.html(page.page(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from halfulp.specs.resolve import find
-
-        return find, (self.id,)
 
 
 def _count(number: int, noun: str) -> str:

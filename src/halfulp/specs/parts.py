@@ -44,8 +44,12 @@ class Clause:
 
 @dataclass(frozen=True)
 class Unspecified:
-    """What the document leaves open, our choice, and the rule of the numeric contract it follows."""
+    """What the document leaves open, our choice, and the rule of the numeric contract it follows.
 
+    The key names the question for programs; it is the same in every row that has the question. The rest is for people.
+    """
+
+    key: str
     question: str
     choice: str
     rule: str | None = None

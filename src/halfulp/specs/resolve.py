@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import re
+from collections.abc import Callable
 
 from halfulp.errors import UnsupportedError
-from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import OpVersion
+from halfulp.specs.rows import directml, onnx, openvino
 
 _ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
 
@@ -95,3 +97,11 @@ def _order(version: str) -> tuple[int, ...]:
         return tuple(map(int, version.split("_")))
     except ValueError:
         raise UnsupportedError(f"no version {version!r}", expected="such as 13 or 3_0") from None
+
+
+def _by_id(row: OpVersion) -> tuple[Callable[[str], OpVersion], tuple[str]]:
+    return find, (row.id,)
+
+
+# A row is pickled and copied as its id, and so there is one object of each.
+copyreg.pickle(OpVersion, _by_id)

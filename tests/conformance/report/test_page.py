@@ -17,8 +17,8 @@ pytest.importorskip("jinja2")
 from tests.conformance.report.documents import PROFILES, document, documents
 
 from halfulp.conformance import schema
-from halfulp.conformance.document import FAULTS
 from halfulp.conformance.report import page
+from halfulp.conformance.report.document import FAULTS
 from halfulp.conformance.report.verdicts import SHOWN
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"

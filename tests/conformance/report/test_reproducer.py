@@ -17,18 +17,17 @@ pytest.importorskip("gmpy2")
 
 from tests.conformance.report.documents import Document, document
 
-from halfulp.conformance.case import Case, parse
+from halfulp.conformance.case import Case, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
-from halfulp.conformance.examine import Options
-from halfulp.conformance.expected import expected
-from halfulp.conformance.judge import shown
-from halfulp.conformance.operands import meeting
 from halfulp.conformance.report.comparison import targets
 from halfulp.conformance.report.literals import literal
 from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
+from halfulp.conformance.runner.examine import Options
+from halfulp.conformance.runner.targets import BUILT_IN
 from halfulp.conformance.schema import CaseEntry
-from halfulp.conformance.targets import BUILT_IN
+from halfulp.conformance.verdict.expected import expected
+from halfulp.conformance.verdict.judge import shown
 from halfulp.specs import find
 
 # Reads programs, and answers each with what it printed or raised; one process, so that a runtime is loaded once.
@@ -126,7 +125,7 @@ def entry_of(case: Case) -> Any:
     right = np.asarray(expected(case))
     index = (0,) * right.ndim
     value = shown(right[index])
-    inputs = [shown(element) for element in meeting(case, index)]
+    inputs = [shown(element) for element in operands_at(case, index)]
     return document("torch")["cases"][0] | {
         "id": case.id,
         "operator": case.operator,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from halfulp.apply import pow, prelu
 from halfulp.benchmark.case import Case
 from halfulp.benchmark.peers import Prepared
+from halfulp.operators import pow, prelu
 
 
 def prepare(case: Case, threads: int) -> Prepared:

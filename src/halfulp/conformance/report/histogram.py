@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from halfulp.conformance.judge import HISTOGRAM
 from halfulp.conformance.schema import RowEntry
+from halfulp.conformance.verdict.judge import HISTOGRAM
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes
-from halfulp.conformance.judge import decimal
-from halfulp.protocols import Array
+from halfulp.conformance.verdict.judge import decimal
 from halfulp.types import element_type
 
 VARIABLES = ("x", "y", "extra")

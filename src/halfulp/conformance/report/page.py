@@ -14,7 +14,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
-from halfulp.conformance.judge import HISTOGRAM
 from halfulp.conformance.report.comparison import (
     Target,
     describe,
@@ -35,6 +34,7 @@ from halfulp.conformance.report.reproducer import Program, repetition, reproduce
 from halfulp.conformance.report.specials import deviations, pack
 from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
 from halfulp.conformance.schema import CaseEntry, Document, RowEntry
+from halfulp.conformance.verdict.judge import HISTOGRAM
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")

@@ -14,15 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from halfulp.conformance.case import Case, Group, Mode, parse
+from halfulp.conformance.case import Case, Group, Mode, broadcast, operands_at, parse
 from halfulp.conformance.cases import GENERATORS
 from halfulp.conformance.floats import ranks
-from halfulp.conformance.judge import shown
-from halfulp.conformance.operands import broadcast, meeting
 from halfulp.conformance.report.comparison import Target, gist, repetition_gist
 from halfulp.conformance.report.literals import VARIABLES, filled, literal, one_line, only_numpys, scalar
 from halfulp.conformance.report.runtimes import call, needs
 from halfulp.conformance.schema import CaseEntry, Difference, Example, ReproducibilityEntry
+from halfulp.conformance.verdict.judge import shown
 from halfulp.errors import HalfulpError
 from halfulp.specs import find
 
@@ -87,7 +86,7 @@ def _same(case: Case, entry: CaseEntry) -> bool:
 
 def _meet(case: Case, example: Example | Difference) -> bool:
     """Tell whether the operands of an example are those of the case."""
-    found = [shown(element)["bits"] for element in meeting(case, tuple(example["index"]))]
+    found = [shown(element)["bits"] for element in operands_at(case, tuple(example["index"]))]
     return found == [number["bits"] for number in example["inputs"]]
 
 
@@ -145,7 +144,7 @@ def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
 def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     example = entry["example"]
     again = None if example is None else _again(example["case"])
-    first = None if again is None or again.twin_of is None else _again(again.twin_of)
+    first = None if again is None or again.compared_with is None else _again(again.compared_with)
     if example is None or again is None or first is None or not _meet(again, example):
         return ()
     index = tuple(example["index"])

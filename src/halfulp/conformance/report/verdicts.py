@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.verdict.judge import VERDICTS
 
 
 @dataclass(frozen=True)

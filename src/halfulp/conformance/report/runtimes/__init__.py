@@ -1,6 +1,6 @@
 """How a program calls each runtime: the pieces of code between its inputs and what it prints.
 
-They do what the files of :mod:`halfulp.conformance.targets` do, for a person to read and without halfulp.
+They do what the files of :mod:`halfulp.conformance.runner.targets` do, for a person to read and without halfulp.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.report.literals import VARIABLES, dtype, numpy_has
-from halfulp.conformance.targets.array_library import prepare
-from halfulp.protocols import Array
+from halfulp.conformance.runner.targets.array_library import prepare
 
 LIBRARIES = ("numpy", "torch", "jax")
 

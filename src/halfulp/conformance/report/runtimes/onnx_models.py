@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.model import input_names
 from halfulp.conformance.report.literals import VARIABLES, keywords, only_numpys
+from halfulp.conformance.runner.onnx_model import input_names
 from halfulp.types import element_type
 
 

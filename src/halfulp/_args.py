@@ -1,0 +1,135 @@
+"""What callers pass, as arrays: array-likes, Python numbers, ``out``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp._interop import Array, from_foreign, is_foreign
+from halfulp.errors import HalfulpError
+from halfulp.types import TYPES
+
+Number = int | float
+
+
+def is_number(operand: object) -> bool:
+    """Whether an operand is a Python number, which has a value but no element type.
+
+    Example:
+        >>> is_number(2), is_number(np.float64(2)), is_number(True)
+        (True, False, False)
+    """
+    return type(operand) is int or type(operand) is float
+
+
+def as_array(operand: Any) -> Array:
+    """Return an operand as a plain ndarray, without a copy where it is an array already.
+
+    Raises:
+        HalfulpError: NumPy can make nothing of it.
+
+    Example:
+        >>> as_array([1.5, 2]).dtype
+        dtype('float64')
+        >>> as_array([[1], [1, 2]])
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: not an array: setting an array element with a sequence...
+    """
+    try:
+        return from_foreign(operand) if is_foreign(operand) else np.asarray(operand)
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
+        raise HalfulpError(f"not an array: {error}") from None
+
+
+def exponent_array(number: Number) -> Array:
+    """Return a Python number as a 0-d array that has the same powers in every type.
+
+    A float is that double. An integer outside the 64-bit range becomes one within it that no type's
+    result can tell apart: a base other than 0 and +-1 leaves every floating type before 2^63, where only the sign
+    and the parity still count; modulo 2^n with n <= 64, powers of an odd base repeat after 2^62.
+
+    Example:
+        >>> exponent_array(10**30 + 1), exponent_array(0.1)
+        (array(14300316307160039425, dtype=uint64), array(0.1))
+    """
+    if isinstance(number, float):
+        return np.array(number, np.float64)
+    if -(2**63) <= number < 2**63:
+        return np.array(number, np.int64)
+    if number > 0:
+        return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
+    return np.array(-(2**63) + number % 2, np.int64)
+
+
+def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array | None:
+    """Return a Python number as a 0-d array of a type; None where it does not fit.
+
+    Args:
+        number: the number.
+        dtype: the type.
+        exactly: whether rounding counts as not fitting, too; integer types never round.
+
+    Example:
+        >>> number_as(0.1, np.dtype("float32"), exactly=False), number_as(300, np.dtype("int8"), exactly=False)
+        (array(0.1, dtype=float32), None)
+    """
+    row = TYPES.get(dtype.name)
+    if row is None:
+        return np.array(number)  # the clause on types refuses the other operand
+    if row.kind != "float":
+        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
+        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
+            return None
+        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
+    with np.errstate(all="ignore"):
+        try:
+            value = np.float64(number)
+        except OverflowError:
+            return None
+        # Every step but the last rounds to odd, so that the last one errs by no more than its own rounding.
+        if dtype != np.float64:
+            value = _to_odd(value, number)
+        # ml_dtypes goes by way of float32. (Asked of the row's dtype, because a copy of one is never builtin.)
+        if row.dtype.isbuiltin != 1:
+            value = _to_odd(np.float32(value), value)
+        converted = np.array(value).astype(dtype)
+        same = converted.astype(np.float64).item() == number or number != number
+    return converted if same or not exactly else None
+
+
+def _to_odd(nearest: Any, exact: Any) -> Any:
+    """Return a number's neighbour whose last bit is set in place of its nearest one; itself where that is exact."""
+    if float(nearest) == exact or exact != exact:
+        return nearest
+    if abs(float(nearest)) > abs(exact):
+        nearest = np.nextafter(nearest, type(nearest)(0))
+    word = f"u{nearest.itemsize}"
+    return (nearest.view(word) | np.array(1, word)).view(type(nearest))
+
+
+def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
+    """Whether writing results to ``out``, element by element, leaves what is still to be read of an operand.
+
+    It does where they share no memory, and where they are the very same elements in the same order.
+
+    Example:
+        >>> a = np.arange(4.0)
+        >>> is_safe_to_overwrite(a, a), is_safe_to_overwrite(a[1:], a[:-1]), is_safe_to_overwrite(a[::2], a[1::2])
+        (True, False, True)
+    """
+    if not np.may_share_memory(out, operand):
+        return True
+    same_place = out.__array_interface__["data"][0] == operand.__array_interface__["data"][0]
+    if same_place and (out.shape, out.strides, out.itemsize) == (
+        operand.shape,
+        operand.strides,
+        operand.itemsize,
+    ):
+        return True
+    try:
+        # NumPy's stubs know only the two named bounds on the work.
+        return not np.shares_memory(out, operand, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return False

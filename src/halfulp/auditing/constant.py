@@ -1,0 +1,71 @@
+"""The exponents and slopes that a node always has: their values, and how tables show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp.auditing.node import Use
+from halfulp.models.graph import Array
+
+
+def second(use: Use) -> Array | None:
+    """Return the exponent or slope that a node always has; DirectML's Exponent is a FLOAT."""
+    if "Exponent" in use.attributes:
+        return np.array([use.attributes["Exponent"]], np.float32)
+    return use.inputs[1].constant if len(use.inputs) > 1 else None
+
+
+def values(constant: Array | None) -> Array | None:
+    """Return the distinct values of a constant, sorted: as integers, or as float64, which holds all others.
+
+    Example:
+        >>> values(np.array([2, 0.5, 2], np.float16))
+        array([0.5, 2. ])
+    """
+    if constant is None:
+        return None
+    if constant.dtype.kind not in "iu":
+        constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
+    return np.asarray(np.unique(constant))
+
+
+def describe_constant(constant: Array | None) -> str:
+    """Return the values of a constant as tables show them.
+
+    Example:
+        >>> describe_constant(np.array([2.0])), describe_constant(np.array([2, 0.1], np.float32))
+        ('2', '0.1, 2')
+        >>> describe_constant(np.arange(9)), describe_constant(None)
+        ('9 values from 0 to 8', '?')
+    """
+    found = values(constant)
+    if constant is None or found is None:
+        return "?"
+    texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
+    if found.size > 4:
+        return f"{found.size} values from {texts[0]} to {texts[-1]}"
+    return ", ".join(texts[:-1]) or "no values"
+
+
+def number(value: Any) -> str:
+    """Return a number with as many digits as tell it from its neighbours."""
+    return str(value).removesuffix(".0")
+
+
+def integral(found: Array) -> Array:
+    """Tell of each value whether it is an integer.
+
+    Example:
+        >>> integral(np.array([2.0, 0.5, np.inf]))
+        array([ True, False, False])
+    """
+    if found.dtype.kind in "iu":
+        return np.ones(found.shape, bool)
+    return np.asarray(np.isfinite(found) & (np.floor(found) == found))
+
+
+def holds_only(found: Array | None, *allowed: int) -> bool:
+    """Tell whether a constant holds nothing but these values."""
+    return found is not None and bool(np.isin(found, allowed).all())

@@ -1,0 +1,98 @@
+"""What ``halfulp convert --target`` would do about one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import ModelProto
+
+from halfulp.auditing.node import Operand, Use
+from halfulp.conversion.rewrite.editor import enum_of
+from halfulp.conversion.targets import TARGETS, for_target
+from halfulp.errors import HalfulpError
+
+_MOST = 1 << 16  # elements of a constant that the trial takes along
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a conversion does to a node, and how the result can still differ; None where it can't."""
+
+    what: str
+    differs: str | None = None
+
+    def __str__(self) -> str:
+        return self.what + (f" ({self.differs})" if self.differs else "")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion does to a node, in order; or why it refuses it.
+
+    Attributes:
+        steps: what it does; nothing where the target takes the node as it is.
+        refused: why there is no way; None where there is one.
+    """
+
+    steps: tuple[Step, ...] = ()
+    refused: str | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the target does not take the node as it is."""
+        return self.refused is not None or any(step.what != "stays as it is" for step in self.steps)
+
+
+def conversion(use: Use, target: str) -> Conversion | None:
+    """Return what a conversion to a target does to a node of an ONNX model; None for any other node or target.
+
+    The node is converted alone, in a model of its own, with what is known of its operands.
+
+    Example:
+        >>> x, y = Operand("x", "float32", (3,)), Operand("y", "uint8", (3,))
+        >>> use = Use("#0 (Pow)", "onnx.Pow-15", "18", (x, y), Operand("z", "float32", (3,)))
+        >>> print(*conversion(use, "onnxruntime").steps)
+        the exponent is cast from uint8 to float32, exactly: onnxruntime takes no uint8 here
+    """
+    if target not in TARGETS or use.row.standard != "onnx":
+        return None
+    if use.types is None:
+        return Conversion(refused="the type of an input is not known")
+    name = "model"
+    try:
+        changes = for_target(_alone(use), target, name, None)
+    except HalfulpError as error:
+        reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
+        return Conversion(refused=_line(reason))
+    return Conversion(tuple(Step(_line(change.what), change.differs) for change in changes))
+
+
+def _alone(use: Use) -> ModelProto:
+    """Return a model of the node alone."""
+    inputs, initializers, names = [], [], []
+    for index, operand in enumerate(use.inputs):
+        name = f"i{index}"
+        names.append(name)
+        constant = operand.constant
+        if constant is not None and constant.size <= _MOST:
+            array = np.ascontiguousarray(constant).reshape(constant.shape)
+            initializers.append(onnx.numpy_helper.from_array(array, name))
+        else:
+            inputs.append(_info(name, operand))
+    attributes = {key: value for key, value in use.attributes.items() if value is not None}
+    node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
+    output = _info("o", Operand("o", use.inputs[0].type, use.output.shape))
+    graph = onnx.helper.make_graph([node], "alone", inputs, [output], initializers)
+    imports = [onnx.helper.make_opsetid("", int(use.asked))]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
+    assert operand.type is not None
+    return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

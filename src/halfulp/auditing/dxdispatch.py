@@ -1,0 +1,65 @@
+"""The operators of a DxDispatch file that are ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from halfulp.auditing.node import Operand, Use, breach_of
+from halfulp.errors import ModelError, SpecError
+from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
+from halfulp.models.directml.dxdispatch import Program, load
+from halfulp.models.graph import printable
+from halfulp.specs.resolve import in_force
+
+
+def uses(source: Path | bytes, file: str) -> list[Use]:
+    """Return the dispatchables of ours of a DxDispatch file.
+
+    A file names no feature level: the newest one's version is in force. Of a file that the front end refuses
+    because a description breaks a clause, that one alone comes.
+
+    Args:
+        source: a path, or the bytes of a file.
+        file: its name in messages.
+
+    Raises:
+        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+    """
+    try:
+        program = load(source, file=file)
+    except ModelError as error:
+        if error.clause is None or error.node is None or not error.clause.startswith("directml."):
+            raise
+        operator = error.clause.rpartition(".")[0]
+        refused = breach_of(error, error.clause)
+        return [Use(error.node, operator, FEATURE_LEVELS[-1], (), Operand(""), {}, refused)]
+    return _of(program)
+
+
+def _of(program: Program) -> list[Use]:
+    found = []
+    for dispatchable in program.dispatchables.values():
+        desc = dispatchable.desc
+        if desc is None:
+            continue
+        *inputs, output = (
+            Operand(point, tensor.element_type.name, tensor.Sizes) for point, tensor in tensors(desc).items()
+        )
+        label = f"'{printable(dispatchable.name)}' ({desc.type})"
+        row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
+        given = {name: value for name, value in attributes(desc).items() if value is not None}
+        found.append(Use(label, row.id, f"{least_level(desc)} or later", tuple(inputs), output, given))
+    return found
+
+
+def least_level(desc: OperatorDesc) -> str:
+    """Return the oldest feature level that takes a description."""
+    for level in FEATURE_LEVELS[:-1]:
+        try:
+            validate(desc, level)
+        except SpecError:
+            continue
+        except ValueError:  # the operator is not there yet
+            continue
+        return level
+    return FEATURE_LEVELS[-1]

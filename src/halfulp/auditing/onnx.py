@@ -1,0 +1,147 @@
+"""The Pow and PRelu nodes of an ONNX model: those of subgraphs and of functions that are called, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from halfulp.auditing.node import Operand, Use, breaches
+from halfulp.auditing.rest import every_node, with_stand_ins
+from halfulp.conversion.rewrite.functions import FunctionTypes, Identity, identity
+from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
+from halfulp.errors import ModelError, UnsupportedError
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.specs.resolve import in_force
+
+_MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at
+
+
+def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
+    """Return the nodes of ours of a model, in the file's order, those of functions last.
+
+    A function's nodes come once, with what all its calls agree on. Nodes of ours may break clauses, and operators be
+    of domains that nobody here knows; everything else must be right.
+
+    Args:
+        proto: the model; left as it is.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 13]>
+        ...     g (float[N] x) => (float[N] y) { two = Constant<value_int = 2>()  y = Pow (x, two) }''')
+        >>> (use,) = uses(model, "m.onnx", None)
+        >>> use.label, use.operator, [str(operand) for operand in use.inputs], use.inputs[1].constant
+        ('#1 (Pow)', 'onnx.Pow-13', ['float32[N]', 'int64[]'], array(2))
+    """
+    try:
+        build(proto, file, folder)
+    except (ModelError, UnsupportedError) as error:
+        build(with_stand_ins(proto, file), file, folder)
+        # The rest of the model is sound: what is wrong with nodes of ours, their clauses say.
+        found = list(_Reader(proto, file, folder).all())
+        if isinstance(error, ModelError) and not any(map(breaches, found)):
+            raise
+        return found
+    return list(_Reader(proto, file, folder).all())
+
+
+class _Reader:
+    """Reads one model."""
+
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
+        self._proto = proto
+        self._tensors = TensorReader(file, folder)
+        self._file = file
+        self._types = infer_types(proto, file)
+        self._functions = {identity(function): function for function in proto.functions}
+
+    def all(self) -> Iterator[Use]:
+        proto = self._proto
+        opset = default_opset(proto.opset_import)
+        if opset is None and proto.ir_version < 3:
+            opset = 1  # before IR version 3 there was one opset and no import
+        yield from self._walk(proto.graph, ValueInfo(self._types[""], self._tensors), "", "", opset)
+        called = self._called()
+        if not called:
+            return
+        inside = FunctionTypes(proto, self._types, self._file)
+        for key in called:
+            function = self._functions[key]
+            root = "/".join(key)
+            found = inside.of(function)
+            self._types |= {root + path: types for path, types in found.items()}
+            value_info = ValueInfo(self._types.setdefault(root, {}), self._tensors)
+            opset = default_opset(function.opset_import)
+            yield from self._walk(function, value_info, root, function.name, opset)
+
+    def _called(self) -> list[Identity]:
+        """Return the functions that the graph calls, or that one which it calls does, in the file's order."""
+        calls = {identity(node) for node in every_node(self._proto.graph)}
+        todo = [key for key in calls if key in self._functions]
+        found = set(todo)
+        while todo:
+            for node in every_node(self._functions[todo.pop()]):
+                key = identity(node)
+                if key in self._functions and key not in found:
+                    found.add(key)
+                    todo.append(key)
+        return [key for key in self._functions if key in found]
+
+    def _walk(
+        self,
+        owner: GraphProto | FunctionProto,
+        value_info: ValueInfo,
+        path: str,
+        where: str,
+        opset: int | None,
+    ) -> Iterator[Use]:
+        if isinstance(owner, GraphProto):
+            value_info.add_constants(owner)
+        else:
+            value_info.add_nodes(owner.node)
+        for index, node in enumerate(owner.node):
+            name = label(node, index, where)
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.GRAPH:
+                    inner = inner_path(path, node, attribute)
+                    inside = value_info.inside(self._types.setdefault(inner, {}))
+                    yield from self._walk(attribute.g, inside, inner, f"{name}.{attribute.name}", opset)
+            ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
+            if ours and opset is not None and identity(node) not in self._functions:
+                yield self._use(node, name, value_info, opset)
+
+    def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int) -> Use:
+        inputs = [
+            self._operand(given, value_info, constant=index == 1) for index, given in enumerate(node.input)
+        ]
+        output = self._operand(node.output[0] if node.output else "", value_info)
+        operator = in_force("onnx", node.op_type, opset).id
+        return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node))
+
+    def _operand(self, name: str, value_info: ValueInfo, *, constant: bool = False) -> Operand:
+        value = value_info.value(name)
+        array = None
+        tensor = value_info.tensor(name) if constant else None
+        if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
+            count = 1
+            for dim in tensor.dims:
+                count *= dim
+            array = value_info.array(name) if count <= _MOST_CONSTANT else None
+        return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
+
+
+def _attributes(node: NodeProto) -> dict[str, object]:
+    """Return the attributes; those that a call of the function around the node gives are not known."""
+    given = [attribute for attribute in node.attribute if not attribute.ref_attr_name]
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in given}

@@ -1,0 +1,88 @@
+"""The Power and PReLU layers of an OpenVINO IR file: those in the bodies of loops and branches, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
+
+from halfulp.auditing.node import Operand, Use, breach_of
+from halfulp.errors import ModelError
+from halfulp.models.files import read_whole
+from halfulp.models.graph import Graph, Node, Value, printable
+from halfulp.models.openvino.builder import build
+from halfulp.models.openvino.layers import parse
+from halfulp.models.openvino.weights import Weights
+from halfulp.specs.resolve import in_force
+
+_LARGEST_FILE = 1 << 28
+_DEEPEST = 16
+_BODIES = ("body", "then_body", "else_body")
+_OURS = ("Power", "PReLU")
+
+
+def uses(source: Path | bytes, file: str) -> list[Use]:
+    """Return the layers of ours of an IR file, in the file's order, those of bodies behind their loop or branch.
+
+    Of a file that the front end refuses because a layer of ours breaks a clause, that layer alone comes.
+
+    Args:
+        source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
+        file: its name in messages.
+
+    Raises:
+        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+    """
+    data = source if isinstance(source, bytes) else read_whole(source, _LARGEST_FILE, file)
+    weights = Weights(None if isinstance(source, bytes) else source.with_suffix(".bin"))
+    return list(_net(data, weights, file, "", 0))
+
+
+def _net(data: bytes, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
+    try:
+        graph = build(parse(data, file), weights, file).graph
+    except ModelError as error:
+        if error.clause is None or error.node is None:
+            raise
+        operator = error.clause.rpartition(".")[0]
+        yield Use(where + error.node, operator, "opset1", (), Operand(""), {}, breach_of(error, error.clause))
+        return
+    for node in graph.nodes:
+        if node.standard == "openvino" and not node.domain and node.type in _OURS:
+            yield _use(node, graph, where)
+    for layer, body in _bodies(data):
+        name = f"{where}'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))}).{body.tag}."
+        if depth == _DEEPEST:
+            raise ModelError("its bodies nest too deep", file=file, node=name, expected=f"at most {_DEEPEST}")
+        yield from _net(_as_file(body), weights, file, name, depth + 1)
+
+
+def _bodies(data: bytes) -> Iterator[tuple[Element, Element]]:
+    """Give the layers that have bodies, with each of them."""
+    if not any(b"<" + name.encode() in data for name in _BODIES):
+        return
+    for layer in fromstring(data, forbid_dtd=True).iterfind("layers/layer"):
+        yield from ((layer, body) for body in layer if body.tag in _BODIES)
+
+
+def _as_file(body: Element) -> bytes:
+    net = Element("net", name=body.tag, version="11")
+    net.extend(child for child in body if child.tag in ("layers", "edges"))
+    if net.find("layers") is None:
+        SubElement(net, "layers")
+    return bytes(tostring(net))
+
+
+def _use(node: Node, graph: Graph, where: str) -> Use:
+    inputs = tuple(_operand(name, graph, constant=index == 1) for index, name in enumerate(node.inputs))
+    operator = in_force("openvino", node.type, "1").id
+    output = _operand(node.outputs[0], graph)
+    return Use(where + node.label, operator, f"opset{node.opset}", inputs, output, node.attributes)
+
+
+def _operand(name: str, graph: Graph, *, constant: bool = False) -> Operand:
+    value = graph.declared.get(name, Value(name))
+    array = graph.constants.get(name) if constant else None
+    return Operand(name, value.type, value.shape, array)

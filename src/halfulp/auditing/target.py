@@ -1,0 +1,261 @@
+"""What a runtime makes of one node, as it was measured, narrowed to what the node can touch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from halfulp.auditing.constant import describe_constant, second
+from halfulp.auditing.convert import Conversion, conversion
+from halfulp.auditing.node import Breach, Use
+from halfulp.conversion.targets import TARGETS
+from halfulp.errors import HalfulpError
+from halfulp.measured import Broadcast, Group, Measured, Row, available, nearest
+from halfulp.specs.resolve import ids
+from halfulp.specs.tensor import Shape
+from halfulp.types import TYPES
+
+_SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
+
+_BAD = ("wrong", "refused", "crashed", "hung")
+_ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A target as it was asked for, and what is known of it.
+
+    Attributes:
+        name: the runtime.
+        version: as asked for; None for the newest one measured.
+        measured: of that version or the nearest one; None where nothing was measured.
+        native: of a runtime that has a front end of its own beside ONNX: what was measured there.
+    """
+
+    name: str
+    version: str | None = None
+    measured: Measured | None = None
+    native: Measured | None = None
+
+    @property
+    def note(self) -> str:
+        """What was measured, in a line.
+
+        Example:
+            >>> Asked("tensorrt").note
+            'tensorrt: not measured; what it takes is known from its documents'
+        """
+        if self.measured is None:
+            return f"{self.name}: not measured; what it takes is known from its documents"
+        text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
+        if self.version is not None and self.version != self.measured.version:
+            text += f"; {self.version} was asked for and not measured, this is the nearest version"
+        return text
+
+
+def asked(target: object) -> Asked:
+    """Return what a target is that is spelled as on the command line: ``onnxruntime``, ``onnxruntime==1.31.1``.
+
+    Raises:
+        HalfulpError: there is no such target.
+
+    Example:
+        >>> asked("tensorrt").measured is None
+        True
+        >>> asked("abacus")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: no such target
+          expected: ...
+    """
+    match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
+    if match is None or match["name"] not in names():
+        spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
+        raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
+    name, version = match["name"], match["version"]
+    return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version))
+
+
+def names() -> tuple[str, ...]:
+    """Return the targets that are known: measured, or as a target of ``halfulp convert``."""
+    return tuple(sorted({name for name in available() if not name.endswith("-native")} | set(TARGETS)))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a target makes of a node.
+
+    Attributes:
+        target: the runtime.
+        verdict: ``exact``, ``within``, ``wrong``, ``refused``, ``crashed``, ``hung``, or ``unknown``.
+        max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ``unit``.
+        reasons: a line for each thing that is wrong.
+        depends: on what beside the operands the bits of a result depend.
+        conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
+        accepts: clauses that the node breaks, and that the target lets it break.
+        unit: ``ulp``, or ``units`` where the result is an integer.
+    """
+
+    target: str
+    verdict: str
+    max_ulp: float | None = None
+    reasons: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+    conversion: Conversion | None = None
+    accepts: tuple[str, ...] = field(default=())
+    unit: str = "ulp"
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether the target does not give the node's exact result, or one near it that is always the same."""
+        return self.verdict in _BAD or bool(self.depends)
+
+
+def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
+    """Return what a target makes of a node."""
+    if breaches:
+        measured = _measured(use, target)
+        accepted = measured.accepts if measured is not None else frozenset()
+        clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
+        text = (
+            "the node breaks its document, and this target runs it"
+            if clauses
+            else "the node breaks its document"
+        )
+        return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
+    changed = conversion(use, target.name)
+    if use.types is None:
+        return Statement(
+            target.name, "unknown", reasons=("the type of an input is not known",), conversion=changed
+        )
+    row = _row(use, target)
+    if row is None:
+        return _unmeasured(use, target, changed)
+    constant = _constant(use, row)
+    if row.verdict == "refused" and not row.groups and constant is None:
+        return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
+    groups = [group for group in row.groups if _touches(use, group, constant)]
+    if constant is not None:
+        groups.insert(0, constant)
+    worst = max((group.verdict for group in groups), key=_rank, default="exact")
+    ulps = [group.max_ulp for group in groups if group.max_ulp]
+    reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
+    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, constant))
+    return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed, unit=_unit(use))
+
+
+def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
+    if changed is not None and target.measured is None:
+        if changed.needed:
+            reasons = ("its documents do not list this node's types or opset",)
+            return Statement(target.name, "refused", reasons=reasons, conversion=changed)
+        return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
+    what = f"{use.operator} of {', '.join(use.types or ())} was not measured"
+    return Statement(target.name, "unknown", reasons=(what,), conversion=changed)
+
+
+def _measured(use: Use, target: Asked) -> Measured | None:
+    return target.native if use.row.standard == "openvino" and target.native else target.measured
+
+
+def _row(use: Use, target: Asked) -> Row | None:
+    measured = _measured(use, target)
+    if measured is None or use.types is None:
+        return None
+    found = measured.rows.get((use.operator, use.types))
+    if found is None and measured.by_meaning and use.row.standard == "onnx":
+        newest = [id for id in ids() if id.rpartition("-")[0] == use.operator.rpartition("-")[0]][-1]
+        found = measured.rows.get((newest, use.types))
+    return found
+
+
+def _rank(verdict: str) -> int:
+    return _ORDER.index(verdict)
+
+
+def _constant(use: Use, row: Row) -> Group | None:
+    """Return what was measured for the one exponent that a node always has."""
+    exponent = second(use)
+    if exponent is None or exponent.size != 1:
+        return None
+    return row.constants.get(float(exponent.reshape(())[()]))
+
+
+def _touches(use: Use, group: Group, constant: Group | None) -> bool:
+    """Tell whether what went wrong in a group can go wrong in a node."""
+    if group.name == "broadcast":
+        return any(_is_like(use, broadcast) for broadcast in group.shapes)
+    # The measured exponent speaks for all bases.
+    return constant is None
+
+
+def _is_like(use: Use, broadcast: Broadcast) -> bool:
+    """Tell whether a node may broadcast as a case did: by the same attributes, and ranks that compare alike."""
+    given = {name for name, value in use.attributes.items() if value is not None} - {"auto_broadcast"}
+    if given != set(broadcast.attributes) - {"auto_broadcast"}:
+        return False
+    return bool(_relations(*(operand.shape for operand in use.inputs)) & _relations(*broadcast.shapes))
+
+
+def _relations(x: Shape, y: Shape) -> set[str]:
+    """Return how the shapes of two operands may relate; more than one thing where dims are not known."""
+    if x is None or y is None:
+        return {"equal", "one element", "channels", "vector", "lower rank", "higher rank", "same rank"}
+    if x == y and None not in x:
+        return {"equal"}
+    found = set()
+    if all(dim in (1, None) or isinstance(dim, str) for dim in y):
+        found.add("one element")
+    if len(y) == 1 and len(x) > 1 and y != (1,):
+        # Some runtimes take a vector that is as long as dim 1 for one value per channel.
+        sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
+        found |= {"channels"} if len(x) > 2 and len(sizes) < 2 else set()
+        found |= {"vector"} if len(x) == 2 or len(sizes) == 2 or x[1] != y[0] else set()
+    elif any(dim != 1 for dim in y):
+        found.add("same rank" if len(x) == len(y) else "lower rank" if len(y) < len(x) else "higher rank")
+    return found
+
+
+def _may_differ(use: Use, aspect: str, constant: Group | None) -> bool:
+    """Tell whether a node's bits may depend on something that a runtime's do depend on."""
+    if aspect == "constant folding":
+        # What is folded is a node all of whose operands are constants.
+        return all(operand.constant is not None for operand in use.inputs)
+    if aspect == "scalar exponent":
+        # It matters where one run has one exponent, and another has many.
+        x, y = use.inputs[0], use.inputs[-1]
+        if y.constant is not None or (x.shape == y.shape and x.shape is not None):
+            return False
+        dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
+        return bool(dims) and not any(isinstance(dim, int) for dim in dims)
+    return constant is None or constant.differs == aspect
+
+
+_NAMES = {
+    "values": "ordinary values",
+    "special": "special values",
+    "edge": "values at the edges of the range",
+    "hard": "values that are hard to round",
+    "broadcast": "broadcasting",
+}
+
+
+def _unit(use: Use) -> str:
+    result = use.inputs[0].type
+    return "units" if result in TYPES and TYPES[result].kind != "float" else "ulp"
+
+
+def _reason(use: Use, group: Group) -> str:
+    text = _NAMES.get(group.name, group.name)
+    if group.name == "constant":
+        text = f"to the power of {describe_constant(second(use))}"
+    if group.verdict != "wrong":
+        text += f": {group.verdict}"
+    elif group.max_ulp:
+        text += f": up to {group.max_ulp:g} {_unit(use)}"
+    return f"{text}: {group.example}" if group.example else text
+
+
+def _lines(message: str | None) -> tuple[str, ...]:
+    return () if message is None else (message,)

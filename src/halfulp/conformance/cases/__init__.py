@@ -1,0 +1,139 @@
+"""All cases of operator versions, generated from their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+
+from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
+from halfulp.conformance.cases.generators import edge, hard, invalid, reproducibility, shapes, special, values
+from halfulp.conformance.cases.generators.build import Types, representative
+from halfulp.errors import HalfulpError
+from halfulp.specs import OpVersion, find, ids
+from halfulp.types import TYPES, element_type
+
+Generator = Callable[[OpVersion, Types, Mode], Iterator[Case]]
+
+GENERATORS: dict[Group, Generator] = {
+    "values": values.values,
+    "special": special.special,
+    "edge": edge.edge,
+    "hard": hard.hard,
+    "broadcast": shapes.shapes,
+    "invalid": invalid.invalid,
+    "reproducibility": reproducibility.reproducibility,
+}
+
+
+def cases(
+    mode: Mode = "quick",
+    operators: Iterable[str] = (),
+    versions: Iterable[str] = (),
+    types: Iterable[str] = (),
+) -> Iterator[Case]:
+    """Yield the cases of operator versions, in a stable order; the quick ones are among the full ones.
+
+    Values of every kind are tried with every combination of types. What must be refused, and in quick mode shapes and
+    reproducibility too, with one that stands for all; reproducibility of the newest version also with every type of
+    16 bits or more.
+
+    Args:
+        mode: ``"quick"`` or ``"full"``.
+        operators: only these: ids of versions, or operators such as ``"onnx.Pow"`` or ``"Pow"``; all where empty.
+        versions: only these versions, such as ``"13"``.
+        types: only where an input has one of these types.
+
+    Raises:
+        HalfulpError: there is no such operator, version or type.
+
+    Example:
+        >>> next(cases(operators=["onnx.Pow"], versions=["7"], types=["float16"])).id
+        'onnx.Pow-7/float16,float16/values/0'
+    """
+    rows = list(selected(operators, versions))
+    names = {element_type(name).name for name in types}
+    for row in rows:
+        pairs = [pair for pair in type_pairs(row) if not names or names & set(pair)]
+        newest = not any(
+            (r.standard, r.name) == (row.standard, row.name) for r in rows[rows.index(row) + 1 :]
+        )
+        for pair in pairs:
+            for group in GROUPS:
+                if _wanted(group, mode, pair, representative(pairs), newest):
+                    yield from GENERATORS[group](row, pair, mode)
+
+
+def _wanted(group: Group, mode: Mode, pair: Types, one_for_all: Types, newest: bool) -> bool:
+    if pair == one_for_all:
+        return True
+    match group:
+        case "invalid":
+            return False
+        case "broadcast":
+            return mode == "full"
+        case "reproducibility":
+            return mode == "full" or (newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16)
+        case _:
+            return True
+
+
+def case(id: str) -> Case:
+    """Return the case of an id.
+
+    Raises:
+        HalfulpError: there is none.
+
+    Example:
+        >>> case("onnx.Pow-7/float16,float16/broadcast/2x3x4,4").shapes
+        ((2, 3, 4), (4,))
+    """
+    try:
+        operator, types, group, _ = parse(id)
+    except ValueError as error:
+        raise HalfulpError(str(error)) from None
+    row = find(operator)
+    if row.id == operator and types in type_pairs(row):
+        both: tuple[Mode, ...] = ("quick", "full")
+        for mode in both:
+            for made in GENERATORS[group](row, types, mode):
+                if made.id == id:
+                    return made
+    raise HalfulpError(f"no case {id}")
+
+
+def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
+    """Yield the rows of these operators and versions, all of them where empty.
+
+    Raises:
+        HalfulpError: an operator or a version matches no row.
+
+    Example:
+        >>> list(selected(["PRelu"], ["7", "16"]))
+        [<onnx.PRelu-7>, <onnx.PRelu-16>]
+    """
+    operators, versions = tuple(operators), tuple(versions)
+    rows = [find(id) for id in ids()]
+    names = {row.id: {row.id, row.name, f"{row.standard}.{row.name}", row.standard} for row in rows}
+    for operator in operators:
+        if not any(operator in known for known in names.values()):
+            raise HalfulpError(f"no operator {operator}", expected="such as onnx.Pow, Pow or onnx.Pow-13")
+    rows = [row for row in rows if not operators or names[row.id] & set(operators)]
+    for version in versions:
+        if version not in {row.version for row in rows}:
+            raise HalfulpError(
+                f"no version {version}", expected=", ".join(dict.fromkeys(row.version for row in rows))
+            )
+    yield from (row for row in rows if not versions or row.version in versions)
+
+
+def type_pairs(row: OpVersion) -> Iterator[Types]:
+    """Yield every combination of input types that a row allows.
+
+    Example:
+        >>> list(type_pairs(find("onnx.PRelu-7")))
+        [('float64', 'float64'), ('float32', 'float32'), ('float16', 'float16')]
+    """
+    variables = list(dict.fromkeys(port.type for port in row.inputs))
+    for chosen in product(*(row.type_variables[variable] for variable in variables)):
+        bound = dict(zip(variables, chosen, strict=True))
+        yield tuple(bound[port.type] for port in row.inputs)

@@ -1,5 +1,0 @@
-"""What runtimes were measured to do: a JSON file for each version, and its reader."""
-
-from halfulp.conformance.measured.reader import Broadcast, Group, Measured, Row, available, nearest
-
-__all__ = ["Broadcast", "Group", "Measured", "Row", "available", "nearest"]

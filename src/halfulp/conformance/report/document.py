@@ -1,0 +1,208 @@
+"""From results to the document of one target."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from typing import Any
+
+from halfulp.conformance.case import ASPECTS, GROUPS, Mode
+from halfulp.conformance.runner.examine import Result
+from halfulp.conformance.schema import (
+    SCHEMA,
+    CaseEntry,
+    Document,
+    ReproducibilityEntry,
+    RowEntry,
+    Run,
+    Selection,
+    SpecialEntry,
+    Summary,
+    TargetEntry,
+)
+from halfulp.conformance.verdict.allow import Allowed
+from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
+from halfulp.operators import instruction_set
+from halfulp.specs.resolve import ids
+from halfulp.types import TYPES
+
+FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
+"""The verdicts that are a runtime's fault."""
+
+_INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
+_UNLISTED = ("exact", "rejected")
+_OPERATORS = {operator: place for place, operator in enumerate(ids())}
+_TYPES = {name: place for place, name in enumerate(TYPES)}
+
+
+def document(
+    target: TargetEntry, run: Run, results: Iterable[Result], allowed: Allowed | None = None
+) -> Document:
+    """Return the document of one target, in an order that depends on nothing but the cases."""
+    ordered = sorted(results, key=_order)
+    allowed = allowed or Allowed()
+    entries = [_case(target["name"], r, allowed) for r in ordered if r.judgement.verdict not in _UNLISTED]
+    rows: list[RowEntry] = []
+    specials: list[SpecialEntry] = []
+    reproducibility: list[ReproducibilityEntry] = []
+    for (operator, types), group in groupby(ordered, key=lambda result: (result.operator, result.types)):
+        members = list(group)
+        valid = [result for result in members if result.clause is None]
+        if valid:
+            rows.append(_row(operator, types, valid))
+        # A grid that more than one case holds appears once, as its first case has it.
+        grid = {
+            (cell["x"], cell["y"]): cell for result in reversed(members) for cell in reversed(result.grid)
+        }
+        if grid:
+            cells: Any = [dict(cell) for cell in reversed(grid.values())]
+            specials.append({"operator": operator, "types": list(types), "grid": cells})
+        reproducibility += _reproducibility(target["name"], operator, types, members, allowed)
+    return {
+        "schema": SCHEMA,
+        "target": target,
+        "run": run,
+        "summary": _summary(ordered, entries, reproducibility),
+        "rows": rows,
+        "specials": specials,
+        "reproducibility": reproducibility,
+        "cases": entries,
+    }
+
+
+def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
+    """Return how it was checked: on what, when, for how long."""
+    return {
+        "halfulp": _version(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "mode": mode,
+        "selection": selection,
+        "machine": f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}",
+        "python": platform.python_version(),
+        "ulp_limit": ulp_limit,
+        "seconds": round(seconds, 1),
+    }
+
+
+def _version() -> str:
+    try:
+        return version("halfulp")
+    except PackageNotFoundError:
+        return "(source tree)"
+
+
+def _order(result: Result) -> tuple[Any, ...]:
+    types = tuple(_TYPES.get(name, len(_TYPES)) for name in result.types)
+    return _OPERATORS[result.operator], types, GROUPS.index(result.group), result.id
+
+
+def _row(operator: str, types: tuple[str, ...], results: Sequence[Result]) -> RowEntry:
+    judged = [result.judgement for result in results]
+    counts = Counter(judgement.verdict for judgement in judged)
+    histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
+    distances = [judgement.max_ulp for judgement in judged if judgement.max_ulp is not None]
+    bad = max(results, key=_badness)
+    reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
+    return {
+        "operator": operator,
+        "types": list(types),
+        "verdict": worst(*counts),
+        "cases": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        "elements": sum(judgement.elements for judgement in judged),
+        "misrounded": sum(histogram.values()) - histogram["0"],
+        "max_ulp": max(distances, default=None),
+        "histogram": histogram,
+        "worst": bad.id if bad.judgement.verdict not in (*_UNLISTED, "unspecified") else None,
+        "message": reasons[0] if reasons else None,
+    }
+
+
+def _badness(result: Result) -> tuple[int, bool, float]:
+    judgement = result.judgement
+    return (
+        VERDICTS.index(judgement.verdict),
+        judgement.histogram["special"] > 0,
+        judgement.max_ulp or 0,
+    )
+
+
+def _reproducibility(
+    target: str, operator: str, types: tuple[str, ...], results: Sequence[Result], allowed: Allowed
+) -> list[ReproducibilityEntry]:
+    entries: list[ReproducibilityEntry] = []
+    for aspect in ASPECTS:
+        tried = [r for r in results if r.repetition is not None and r.repetition.aspect == aspect]
+        if not tried:
+            continue
+        differing = [r for r in tried if r.repetition is not None and r.repetition.same is False]
+        same = any(r.repetition is not None and r.repetition.same for r in tried)
+        permitted = [allowed.allows(target, result.id, "differs") for result in differing]
+        first = differing[0].repetition if differing else None
+        entries.append(
+            {
+                "operator": operator,
+                "types": list(types),
+                "aspect": aspect,
+                "verdict": "differs" if differing else "same" if same else "not tested",
+                "example": None if first is None else first.example,  # type: ignore[typeddict-item]
+                "allowed": bool(permitted) and all(permitted),
+            }
+        )
+    return entries
+
+
+def _case(target: str, result: Result, allowed: Allowed) -> CaseEntry:
+    judgement = result.judgement
+    return {
+        "id": result.id,
+        "operator": result.operator,
+        "types": list(result.types),
+        "group": result.group,  # type: ignore[typeddict-item]
+        "shapes": [list(shape) for shape in result.shapes],
+        "attributes": {name: _plain(value) for name, value in sorted(result.attributes.items())},
+        "constants": list(result.constants),
+        "clause": result.clause,
+        "verdict": judgement.verdict,
+        "elements": judgement.elements,
+        "wrong": judgement.wrong,
+        "max_ulp": judgement.max_ulp,
+        "example": judgement.example,  # type: ignore[typeddict-item]
+        "message": judgement.message,
+        "confirmed": result.confirmed,
+        "allowed": judgement.verdict in FAULTS and allowed.allows(target, result.id, judgement.verdict),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute's value as JSON has it; what JSON lacks as text."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+def _summary(
+    results: Sequence[Result], entries: Sequence[CaseEntry], reproducibility: Sequence[ReproducibilityEntry]
+) -> Summary:
+    counts = Counter(result.judgement.verdict for result in results)
+    differing = [entry for entry in reproducibility if entry["verdict"] == "differs"]
+    allowed = sum(entry["allowed"] for entry in entries) + sum(entry["allowed"] for entry in differing)
+    return {
+        "cases": len(results),
+        "exact": counts["exact"],
+        "within": counts["within"],
+        "wrong": counts["wrong"],
+        "refused": counts["refused"],
+        "accepted": counts["accepted"],
+        "rejected": counts["rejected"],
+        "crashed": counts["crashed"],
+        "hung": counts["hung"],
+        "unspecified": counts["unspecified"],
+        "allowed": allowed,
+        "not_reproducible": len(differing),
+    }

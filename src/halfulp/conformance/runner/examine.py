@@ -1,0 +1,283 @@
+"""From cases to results: run each in the target's process, judge it, and keep what a report needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.conformance.case import Case, broadcast, operands_at, parse
+from halfulp.conformance.floats import codes, is_nan
+from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
+from halfulp.conformance.runner.targets import TargetSpec
+from halfulp.conformance.verdict.expected import expected, oracle
+from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.errors import HalfulpError, SpecError
+from halfulp.types import type_name
+
+MOST_HANGS = 5
+"""After so many cases that hung one after another the rest of an operator version and types is not run."""
+
+_GRID = "grid"  # so the names begin of the cases that make up the grid which reports show
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to examine.
+
+    Attributes:
+        ulp_limit: up to how many representable values off a floating result is still ``within``.
+        time_limit: the seconds that a target may take for a case.
+        memory: the bytes that it may take beyond what it has once it is loaded.
+        threads: the most that a case may let it use.
+    """
+
+    ulp_limit: float = 4
+    time_limit: float = TIME_LIMIT
+    memory: int = MEMORY
+    threads: int = 1
+
+
+class Repetition(NamedTuple):
+    """Whether a computation in other surroundings gave the same bits, and the first element that shows it if not.
+
+    ``same`` is None where either gave no result.
+    """
+
+    aspect: str
+    same: bool | None
+    example: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is kept of one case."""
+
+    id: str
+    operator: str
+    types: tuple[str, ...]
+    group: str
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: Mapping[str, Any]
+    constants: tuple[int, ...]
+    clause: str | None
+    judgement: Judgement
+    confirmed: str | None = None
+    grid: tuple[Mapping[str, str], ...] = ()
+    repetition: Repetition | None = None
+
+
+class _Answer(NamedTuple):
+    """What a case should give, and what it gave, for the cases that are compared with it."""
+
+    right: Array | HalfulpError
+    output: Array | None
+
+
+@dataclass
+class Examiner:
+    """Runs and judges cases of one target, in processes that live until it is closed.
+
+    Example:
+        >>> from halfulp.conformance.runner.targets import find
+        >>> x = np.array([2, 3], np.float32)
+        >>> case = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (x, x))
+        >>> with Examiner(find("numpy"), Options()) as examiner:
+        ...     [result.judgement.verdict for result in examiner.examine([case])]
+        ['exact']
+    """
+
+    spec: TargetSpec
+    options: Options
+    _processes: dict[int, Process] = field(default_factory=dict)
+    _is_closed: bool = False
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the runtime; raises HalfulpError where it can't be loaded."""
+        process = self._process(1)
+        process.start()
+        return process.versions
+
+    def examine(self, cases: Iterable[Case]) -> list[Result]:
+        """Run and judge the cases of an operator version and types; those compared with another come after it.
+
+        A target that hangs on everything would cost the time limit for each: after ``MOST_HANGS`` in a row the
+        others count as hung without being run, and their message says so.
+
+        Raises:
+            HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
+        """
+        answers: dict[str, _Answer] = {}
+        results: list[Result] = []
+        hangs = 0  # one after another, up to the last case
+        for case in cases:
+            if not self.spec.takes(case):
+                continue
+            with np.errstate(all="ignore"):  # comparing small types with NaN warns
+                result, answers[case.id] = self._one(
+                    case, answers.get(case.compared_with or ""), is_run=hangs < MOST_HANGS
+                )
+            hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
+            results.append(result)
+        return results
+
+    def close(self) -> None:
+        """End the processes, from any thread; an examination that runs then raises HalfulpError."""
+        self._is_closed = True
+        for process in list(self._processes.values()):
+            process.close()
+
+    def _process(self, threads: int) -> Process:
+        if threads not in self._processes:
+            self._processes[threads] = Process(
+                self.spec,
+                threads=threads,
+                time_limit=self.options.time_limit,
+                memory=self.options.memory,
+            )
+        return self._processes[threads]
+
+    def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
+        right = self._expected(case, other)
+        threads = min(case.threads or 1, self.options.threads)
+        answer: list[Array | str] | Outcome | None = None
+        if not is_run:
+            answer = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
+        elif not self._is_closed:
+            answer = self._process(threads).run(case)
+        if answer is None or self._is_closed:
+            self.close()  # what was started since
+            raise HalfulpError("the examination was ended")
+        if not isinstance(answer, list):
+            judgement, output = judge(case, right, answer, self.options.ulp_limit), None
+        elif case.clause is None and (len(answer) != 1 or isinstance(answer[0], str)):
+            judgement, output = _no_single_array(right, answer), None
+        else:
+            output = answer[0] if answer and not isinstance(answer[0], str) else np.empty(0)
+            judgement = judge(case, right, output, self.options.ulp_limit)
+        if not isinstance(right, np.ndarray) or output is None or not _alike(right, output):
+            output = None  # nothing to compare element by element
+        grid: tuple[Mapping[str, str], ...] = ()
+        if case.name.startswith(_GRID) and output is not None:
+            grid = _grid(case, np.asarray(right), output, self.options.ulp_limit)
+        repetition = None
+        if case.compared_with is not None and case.aspect is not None:
+            # On one processor there is no telling what threads do.
+            comparable = other is not None and (case.aspect != "threads" or threads > 1)
+            repetition = _repetition(case, output, other.output if other and comparable else None)
+        result = Result(
+            id=case.id,
+            operator=case.operator,
+            types=parse(case.id).types,
+            group=case.group,
+            shapes=case.shapes,
+            attributes=dict(case.attributes),
+            constants=tuple(sorted(case.constants)),
+            clause=case.clause,
+            judgement=judgement,
+            confirmed=_confirmed(case, right, judgement),
+            grid=grid,
+            repetition=repetition,
+        )
+        return result, _Answer(right, output)
+
+    def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
+        if other is not None and isinstance(other.right, np.ndarray):
+            same = other.right if case.positions is None else other.right.ravel()[case.positions]
+            shape = broadcast(case)[0].shape
+            return same.reshape(shape)
+        try:
+            # halfulp is not to be its own judge.
+            own = self.spec.module == "halfulp" and case.clause is None
+            return np.asarray(oracle(case) if own else expected(case))
+        except SpecError as error:
+            if case.clause is None:
+                raise
+            return error
+
+
+def _no_single_array(right: Array | HalfulpError, answer: list[Array | str]) -> Judgement:
+    count = right.size if isinstance(right, np.ndarray) else 0
+    if len(answer) != 1:
+        message = f"{len(answer)} outputs instead of 1"
+    else:
+        message = f"the output is no array of numbers: {answer[0]}"
+    return Judgement("wrong", count, count, message=message)
+
+
+def _alike(a: Array, b: Array) -> bool:
+    return type_name(a.dtype) == type_name(b.dtype) and a.shape == b.shape
+
+
+def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
+    found = verdicts(case, right, output, ulp_limit)
+    inputs = [np.asarray(array) for array in broadcast(case)]
+    return tuple(
+        {
+            "x": decimal(inputs[0][index]),
+            "y": decimal(inputs[1][index]) if len(inputs) == 2 else str(case.attributes.get("Exponent", "")),
+            "expected": decimal(right[index]),
+            "got": decimal(output[index]),
+            "verdict": str(found[index]),
+        }
+        for index in np.ndindex(right.shape)
+    )
+
+
+def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition:
+    assert case.aspect is not None
+    if here is None or there is None:
+        return Repetition(case.aspect, None, None)
+    first = there.ravel() if case.positions is None else there.ravel()[case.positions]
+    again = here.ravel()
+    # A NaN is a NaN, whatever its payload.
+    differs = (codes(again) != codes(first)) & ~(is_nan(again) & is_nan(first))
+    if not differs.any():
+        return Repetition(case.aspect, True, None)
+    flat = int(differs.argmax())
+    index = tuple(int(i) for i in np.unravel_index(flat, here.shape))
+    example = {
+        "case": case.id,
+        "index": list(index),
+        "inputs": [shown(element) for element in operands_at(case, index)],
+        "first": shown(first[flat]),
+        "again": shown(again[flat]),
+    }
+    return Repetition(case.aspect, False, example)
+
+
+def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
+    """Ask MPFR about the one element that a report shows."""
+    if judgement.example is None or not isinstance(right, np.ndarray):
+        return None
+    try:
+        from halfulp import reference
+    except ImportError:
+        return None
+    index = tuple(judgement.example["index"])
+    x, *rest = operands_at(case, index)
+    row = case.row
+    if row.kernel == "prelu":
+        exact = reference.prelu(x, rest[0])
+    else:
+        values = row.check_attributes(case.attributes)
+        y = rest[0] if rest else np.float32(values["Exponent"])
+        exact = reference.pow(x, y, directml=row.kernel == "pow_directml", scale_bias=values.get("ScaleBias"))
+    same = codes(np.asarray(exact)) == codes(np.asarray(right[index]))
+    if not same and not bool(is_nan(np.asarray(exact)) & is_nan(np.asarray(right[index]))):
+        raise HalfulpError(
+            f"{case.id}: halfulp and MPFR disagree at {list(index)}",
+            expected=shown(exact)["bits"],
+            got=shown(right[index])["bits"],
+        )
+    return "MPFR"

@@ -1,0 +1,253 @@
+"""A target in a process of its own: a crash or a hang there is a result here, and the next case runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO, Any
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.benchmark.environment import environment
+from halfulp.conformance.case import Case
+from halfulp.conformance.runner.targets import TargetSpec
+from halfulp.conformance.runner.wire import Closed, Late, receive, send
+from halfulp.conformance.verdict.judge import Outcome
+from halfulp.errors import HalfulpError
+from halfulp.types import TYPES
+
+MEMORY = 4 << 30
+"""The bytes that a target may take beyond what it has once it is loaded."""
+
+TIME_LIMIT = 10.0
+"""The seconds that a target may take for a case."""
+
+LONGEST = 86400.0
+"""The most that a time limit may be: clocks of sockets don't take any number."""
+
+_START_LIMIT = 120.0  # a runtime may be large, and the disk cold
+_PATIENCE = 1.0  # a process whose socket is closed is about to die
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from halfulp.conformance.runner.worker import serve
+serve(int(sys.argv[1]))
+"""
+
+
+class Process:
+    """A target in a process of its own, which is started anew when it dies or is too slow.
+
+    Args:
+        spec: the target.
+        threads: how many it may use.
+        time_limit: the seconds that it may take for a case.
+        memory: the bytes that it may take beyond what it has once it is loaded.
+
+    Attributes:
+        versions: of the runtime and of what takes part, by package; known once it has started.
+
+    Example:
+        >>> from halfulp.conformance.runner.targets import find
+        >>> x = np.array([2, 3], np.float32)
+        >>> with Process(find("numpy")) as process:
+        ...     process.run(Case("a", "onnx.Pow-15", "values", (x, x)))
+        [array([ 4., 27.], dtype=float32)]
+    """
+
+    def __init__(
+        self,
+        spec: TargetSpec,
+        *,
+        threads: int = 1,
+        time_limit: float = TIME_LIMIT,
+        memory: int = MEMORY,
+    ) -> None:
+        self.spec = spec
+        self.versions: dict[str, str] = {}
+        self._threads = threads
+        self._time_limit = time_limit
+        self._memory = memory
+        self._running: _Running | None = None
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Load the target, unless that has been done.
+
+        Raises:
+            HalfulpError: it can't be loaded.
+        """
+        if self._running is not None:
+            return
+        running = _Running(self._threads)
+        try:
+            start = {"threads": self._threads, "memory": self._memory}
+            send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
+            answer, _ = receive(running.channel, _START_LIMIT)
+        except Late:
+            running.end()
+            raise HalfulpError(f"the target {self.spec.name} did not start in {_START_LIMIT:.0f} s") from None
+        except Closed:
+            death = running.end(_PATIENCE)
+            raise HalfulpError(f"the target {self.spec.name} {death} when it was loaded") from None
+        except BaseException:
+            running.end()
+            raise
+        if answer.get("kind") != "ready":
+            running.end()
+            raise HalfulpError(f"the target {self.spec.name} can't be loaded: {_text(answer.get('message'))}")
+        self._running = running
+        self.versions = {str(name): str(version) for name, version in answer["versions"].items()}
+
+    def run(self, case: Case) -> list[Array | str] | Outcome:
+        """Run a case.
+
+        Returns:
+            The outputs, an output that is no array of numbers as the name of its type; or what happened instead.
+
+        Raises:
+            HalfulpError: the target can't be loaded, or the case itself is at fault.
+        """
+        self.start()
+        running = self._running
+        assert running is not None
+        try:
+            send(running.channel, {}, pickle.dumps(case), self._time_limit)
+            answer, data = receive(running.channel, self._time_limit, most=2 * self._memory)
+        except Late:
+            self.close()
+            return Outcome("hung", f"no answer in {self._time_limit:g} s")
+        except Closed:
+            self._running = None
+            return Outcome("crashed", running.end(_PATIENCE))
+        except BaseException:
+            self.close()
+            raise
+        try:
+            return self._outcome(case, answer, data)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, HalfulpError):
+                raise
+            self.close()
+            return Outcome("crashed", "its worker answered nonsense")
+
+    def close(self) -> None:
+        """End the process."""
+        if self._running is not None:
+            self._running.end()
+            self._running = None
+
+    def _outcome(self, case: Case, answer: dict[str, Any], data: bytes) -> list[Array | str] | Outcome:
+        kind = answer["kind"]
+        if kind == "returned":
+            return unpacked(answer["outputs"], data)
+        message = _text(answer["message"])
+        if kind == "refused":
+            return Outcome("refused", message)
+        if kind == "crashed":
+            self.close()  # whatever its state is, the next case is not to suffer from it
+            return Outcome("crashed", message)
+        if kind == "fault":
+            raise HalfulpError(f"{case.id} can't be made into a model: {message}")
+        raise ValueError(kind)
+
+
+class _Running:
+    """A worker process and the socket to it."""
+
+    def __init__(self, threads: int) -> None:
+        self.channel, theirs = socket.socketpair()
+        path = json.dumps([entry or os.getcwd() for entry in sys.path])
+        # What it leaves behind when it is killed goes with this folder.
+        self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
+        variables = os.environ | _environment(threads) | {"TMPDIR": self._folder.name}
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,  # a group of its own, to be killed with all that it starts
+                    env=variables,
+                )
+            except BaseException:
+                self.channel.close()
+                self._folder.cleanup()
+                raise
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    def end(self, patience: float = 0) -> str:
+        """Kill it with all that it started, and return how it died by itself, if it did within so many seconds."""
+        self.channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        code = self._process.poll()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join(1)
+        self._folder.cleanup()
+        return _death(code)
+
+    def _read(self, stream: IO[bytes]) -> None:
+        # What it prints is noise; but it must not wait for somebody to read it.
+        with stream:
+            while stream.read(1 << 16):
+                pass
+
+
+def _death(code: int | None) -> str:
+    if code is None:
+        return "closed its socket"
+    if code >= 0:
+        return f"exited with status {code}"
+    try:
+        return f"died of {signal.Signals(-code).name}"
+    except ValueError:
+        return f"died of signal {-code}"
+
+
+def _environment(threads: int) -> dict[str, str]:
+    variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
+    return variables | {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
+
+
+def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
+    """Return the outputs that a message holds; raises ValueError where it contradicts itself."""
+    outputs: list[Array | str] = []
+    start = 0
+    for output in described:
+        if "other" in output:
+            outputs.append(str(output["other"]))
+            continue
+        name = output["type"]
+        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
+        size = math.prod(output["shape"]) * dtype.itemsize
+        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
+        start += size
+    if start != len(data):
+        raise ValueError("bytes are left over")
+    return outputs
+
+
+def _text(message: object) -> str:
+    return str(message)[:400]

@@ -1,0 +1,1 @@
+"""What to think of an answer: the right result, what a document leaves unspecified, what is known and allowed."""

@@ -1,0 +1,255 @@
+"""Converting a model so that it says the same elsewhere: ``hu.convert``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from pathlib import Path
+from typing import Literal, get_args
+
+import onnx
+import onnx.inliner
+from onnx import ModelProto, TensorProto
+
+from halfulp.conversion.dropped_metadata import dropped_metadata
+from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
+from halfulp.conversion.opset import opset_of, to_opset
+from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.rewrite.editor import Change
+from halfulp.conversion.save import save_onnx
+from halfulp.conversion.targets import for_target
+from halfulp.conversion.verify import Verification, compare
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.models import onnx as onnx_front_end
+from halfulp.models import openvino
+from halfulp.models.directml import dxdispatch
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Model, printable
+from halfulp.models.load import Source, load
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.checks import label
+
+Format = Literal["onnx", "openvino", "directml"]
+
+_SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
+_OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model, and what was done to it.
+
+    Attributes:
+        model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program.
+        changes: what was done to which node, and whether the result can still differ from the exact one;
+            also what could not be carried over.
+        verification: what running both models found, where that was asked for.
+        folder: where the external data of an ONNX model lies.
+    """
+
+    model: ModelProto | Model | Program
+    changes: tuple[Change, ...] = ()
+    verification: Verification | None = None
+    folder: Path | None = field(default=None, repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and the files that belong to it, whole or not at all.
+
+        Raises:
+            HalfulpError: it can't be written, or a file of external data would replace another.
+        """
+        if isinstance(self.model, Program):
+            dxdispatch.save(self.model, path)
+        elif isinstance(self.model, Model):
+            openvino.save(self.model, path)
+        else:
+            save_onnx(self.model, self.folder, Path(path))
+
+
+def convert(
+    model: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    to: Format | None = None,
+    opset: int | None = None,
+    target: str | None = None,
+    prelu: How | None = None,
+    verify: bool = False,
+    seed: int = 0,
+) -> Conversion:
+    """Convert a model so that it says the same elsewhere.
+
+    Args:
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, or an ``onnx.ModelProto`` (which is left as it is).
+        output: where to write the result; nowhere if not given. It is written even where verification
+            finds differences.
+        to: the format; that of ``output`` by its suffix, or the model's own, where not given.
+        opset: for ONNX: the version of its own operators to convert to, older or newer.
+        target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
+            it accepts each Pow and PRelu.
+        prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
+        verify: whether to run both models on seeded inputs, special values included, and to compare
+            every bit of the outputs.
+        seed: for those inputs.
+
+    Returns:
+        The new model with what was done to it, a line each.
+
+    Raises:
+        UnsupportedError: a node that has no exact form there, named, and why.
+        ModelError: the model is broken, or a node breaks a clause of its operator.
+        HalfulpError: there is no such format, opset or target, or the result can't be written.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 6]>
+        ...     g (float[N, 3, 4] x, float[3] y) => (float[N, 3, 4] z) { z = Pow<axis=1, broadcast=1>(x, y) }''')
+        >>> conversion = convert(model, opset=15, verify=True)
+        >>> print(*conversion.changes)
+        #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
+        >>> print(conversion.verification)
+        the same bits: 144 elements of outputs, 4 sets of inputs
+    """
+    for name, value in (("opset", opset), ("seed", seed)):
+        _check_integer(name, value)
+    if seed < 0:
+        raise HalfulpError("seed must be an integer >= 0", got=seed)
+    if to is not None and to not in get_args(Format):
+        raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
+    work = _Work(model)
+    wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
+    if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
+        raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
+    work.become(wanted)
+    if isinstance(work.model, ModelProto):
+        work.edit(work.model, opset, target, prelu)
+    found = None
+    if verify:
+        after = work.model
+        if isinstance(after, ModelProto):
+            after = build(after, work.file, work.folder)
+        found = compare(work.before, after, seed=seed, renamed=work.renamed)
+    conversion = Conversion(work.model, tuple(work.changes), found, work.folder)
+    if output is not None:
+        conversion.save(output)
+    return conversion
+
+
+class _Work:
+    """A conversion under way."""
+
+    def __init__(self, source: Source) -> None:
+        self.changes: list[Change] = []
+        self.renamed: Mapping[str, str] = {}
+        self.folder: Path | None = None
+        self.before: Model | Program
+        self.model: ModelProto | Model | Program
+        self._source: ModelProto | None = None
+        self.format: Format = "onnx"
+        if _is_onnx(source):
+            self._source, self.file, self.folder = onnx_front_end.parse(source)
+            self.before = build(self._source, self.file, self.folder)
+            self.model = ModelProto()
+            self.model.CopyFrom(self._source)
+        else:
+            self.before = self.model = load(source)
+            self.file = self.before.file
+            self.format = "directml" if isinstance(self.before, Program) else "openvino"
+
+    def become(self, wanted: Format) -> None:
+        """Bring the model into another format."""
+        if wanted == self.format:
+            return
+        ir = self._ir()
+        self.changes += dropped_metadata(self.before if self._source is None else self._source, self.file)
+        match wanted:
+            case "onnx":
+                self.model = to_onnx.write(ir)
+            case "openvino":
+                self.model = to_openvino.write(ir)
+            case "directml":
+                self.model = to_dxdispatch.write(ir)
+        self.changes += ir.changes
+        self.renamed = ir.renamed
+        self.folder = None
+
+    def _ir(self) -> IR:
+        if isinstance(self.model, Program):
+            return from_dxdispatch.read(self.model)
+        if isinstance(self.model, Model):
+            return from_graph.read(self.model)
+        proto = self.model
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
+            self.changes.append(Change(self.file, "its functions are inlined"))
+        named = enumerate(proto.graph.node)
+        labels = {output: label(node, index, "") for index, node in named for output in node.output}
+        if opset_of(proto, self.file) < _OLDEST_READ:
+            self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
+        return from_graph.read(build(proto, self.file, self.folder), labels)
+
+    def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
+        """Bring an ONNX model into an opset and to a target, and have it checked."""
+        if opset is not None:
+            self.changes += to_opset(model, opset, self.file, self.folder)
+        if target is not None:
+            self.changes += for_target(model, target, self.file, self.folder)
+        if prelu is not None:
+            self.changes += body(model, prelu, self.file, self.folder)
+        reason = _refusal(model)
+        if reason is None:
+            return
+        if self._source is None or _refusal(self._source) is None:
+            raise ModelError(
+                f"converted, it would not pass the onnx package's checker: {reason}", file=self.file
+            )
+        # What the checker holds against the source as well is only said.
+        said = f"does not pass the onnx package's checker, as it did not before: {reason}"
+        self.changes.append(Change(self.file, said))
+
+
+def _check_integer(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, Integral):
+        raise HalfulpError(f"{name} must be an integer", got=repr(value)[:80])
+
+
+def _is_onnx(source: Source) -> bool:
+    if isinstance(source, bytes):
+        return source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"<", b"{", b"/")
+    return not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in _SUFFIXES
+
+
+def _refusal(model: ModelProto) -> str | None:
+    """Return what the onnx package's checker holds against a model, if anything."""
+    try:
+        onnx.checker.check_model(_without_data(model), full_check=True)
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        return printable(" ".join(str(error).split()))
+    return None
+
+
+def _without_data(model: ModelProto) -> ModelProto:
+    """Return a model whose external tensors are inputs: the checker would look for their files here."""
+    external = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    if not external:
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    inputs = {info.name for info in copy.graph.input}
+    names = {tensor.name for tensor in external}
+    for index in reversed(range(len(copy.graph.initializer))):
+        if copy.graph.initializer[index].name in names:
+            del copy.graph.initializer[index]
+    for tensor in external:
+        if tensor.name not in inputs:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            copy.graph.input.append(info)
+    return copy

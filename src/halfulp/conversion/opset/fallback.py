@@ -1,0 +1,256 @@
+"""Operators that are not ours, from one opset to the next.
+
+A node whose operator's document says the same on both sides, but for the types, stays as it is. Any
+other goes through the onnx package's version converter: alone, in a model of its own, for of a whole
+model that would lose functions, metadata and whatever its own representation has no room for.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from halfulp.conversion.rewrite.editor import Editor, NoExactForm, enum_of, inherit
+from halfulp.models.graph import Value, printable
+from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.tensors import declared
+
+_SMALL = 4096  # the elements of a constant that the converter may want to look at
+_IR_VERSION = 8
+_CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
+
+# Where a later document only adds types, and words the same more fully: what becomes of bounds that
+# cross, say, or of an empty set.
+_REWORDED = {
+    *(("Abs", 13), ("Ceil", 13), ("Floor", 13), ("Cast", 13), ("Clip", 13), ("Gather", 13), ("Gemm", 13)),
+    *(
+        ("DepthToSpace", 13),
+        ("ReduceMean", 13),
+        ("ReduceMax", 13),
+        ("ReduceMin", 13),
+        ("ReduceL2", 13),
+        ("Slice", 13),
+    ),
+}
+
+_VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
+
+
+def step(node: NodeProto, opset: int, edit: Editor) -> None:
+    """Add what a node becomes in ``edit.opset``, which is one above or below its own.
+
+    Raises:
+        NoExactForm: the onnx package has no way, or a type that the node works on does not exist there.
+    """
+    old = schema_in_force("", node.op_type, opset)
+    new = schema_in_force("", node.op_type, edit.opset)
+    if old is not None and new is not None and _says_the_same(node.op_type, opset, edit.opset):
+        if edit.opset < opset:
+            _check_types(node, new, edit)
+        return edit.keep(node)
+    return _through_onnx(node, opset, edit)
+
+
+def changes(op_type: str, opset: int, to: int) -> bool:
+    """Tell whether an operator has another version in the next opset."""
+    old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
+    return old is None or new is None or old.since_version != new.since_version
+
+
+@lru_cache(maxsize=4096)
+def _says_the_same(op_type: str, opset: int, to: int) -> bool:
+    old, new = (schema_in_force("", op_type, version) for version in (opset, to))
+    assert old is not None
+    assert new is not None
+    if old.deprecated or new.deprecated or _signature(old) != _signature(new):
+        return False
+    return (op_type, max(opset, to)) in _REWORDED or (
+        _words(old.doc) == _words(new.doc) and _same_ports(old, new)
+    )
+
+
+def _signature(schema: onnx.defs.OpSchema) -> object:
+    order: dict[str, int] = {}  # type variables by position, for names of them change
+
+    def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
+        kind = formal.type_str
+        if kind in {constraint.type_param_str for constraint in schema.type_constraints}:
+            kind = str(order.setdefault(kind, len(order)))
+        return kind, formal.option, formal.is_homogeneous, formal.min_arity
+
+    attributes = {
+        name: (attribute.type, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in schema.attributes.items()
+    }
+    return [port(formal) for formal in schema.inputs], [port(formal) for formal in schema.outputs], attributes
+
+
+def _same_ports(old: onnx.defs.OpSchema, new: onnx.defs.OpSchema) -> bool:
+    """Compare what is said of attributes: that a negative axis is allowed, say."""
+    return all(
+        _words(attribute.description) == _words(new.attributes[name].description)
+        for name, attribute in old.attributes.items()
+    )
+
+
+def _words(text: str | None) -> list[str]:
+    return _VERSION_NOTE.sub("", text or "").split()
+
+
+def _check_types(node: NodeProto, schema: onnx.defs.OpSchema, edit: Editor) -> None:
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
+        for index, name in enumerate(names):
+            formal = formals[min(index, len(formals) - 1)]
+            if not name or formal.type_str not in allowed:
+                continue
+            value = edit.value_info.value(name)
+            if value.kind != "tensor":
+                spelled = None if value.kind == "undeclared" else f"{value.kind}(...)"
+                fits = any(kind.startswith(value.kind) for kind in allowed[formal.type_str])
+            elif value.type is None:
+                spelled = None
+                fits = False
+            else:
+                spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
+                fits = spelled in allowed[formal.type_str]
+            if not fits and spelled is not None:
+                raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
+            if not fits and not allowed[formal.type_str] >= _all_of(
+                node.op_type, edit.opset + 1, formal.name
+            ):
+                raise NoExactForm(
+                    f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
+                )
+
+
+@lru_cache(maxsize=4096)
+def _all_of(op_type: str, opset: int, port: str) -> frozenset[str]:
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    formals = [*schema.inputs, *schema.outputs]
+    return frozenset(
+        kind for formal in formals if formal.name == port for kind in allowed.get(formal.type_str, ())
+    )
+
+
+# --- through the onnx package ---------------------------------------------------------------------
+
+
+def _through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
+    alone = _model_of(node, opset, edit)
+    graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
+    original = {f"i{index}": name for index, name in enumerate(node.input) if name}
+    original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
+    bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
+    types = _types_of(graph, edit.opset)
+    for tensor in graph.initializer:
+        if tensor.name not in original:
+            original[tensor.name] = edit.constant_tensor(tensor, "constant")
+    kinds = [new.op_type for new in graph.node]
+    heir = kinds.index(node.op_type) if node.op_type in kinds else len(kinds) - 1
+    for place, new in enumerate(graph.node):
+        for index, name in enumerate(new.input):
+            if name:
+                new.input[index] = original[name]
+        for index, name in enumerate(new.output):
+            if name and name not in original:
+                original[name] = edit.new_name(new.op_type.lower())
+                edit.value_info.types[original[name]] = types.get(name, Value(name))
+            if name:
+                new.output[index] = original[name]
+        if place == heir:
+            inherit(new, node)
+        for attribute in new.attribute:
+            if attribute.name in bodies:
+                attribute.g.CopyFrom(bodies[attribute.name])
+        edit.keep(new)
+    if made := [kind for kind in kinds if kind not in (node.op_type, "Constant")]:
+        edit.note(
+            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
+        )
+    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
+        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+
+
+def _names(node: NodeProto) -> set[str]:
+    return {attribute.name for attribute in node.attribute}
+
+
+def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
+    """Return a model of the node alone, under names that don't depend on its own."""
+    alone = NodeProto()
+    alone.CopyFrom(node)
+    alone.ClearField("name"), alone.ClearField("doc_string"), alone.ClearField("domain")
+    del alone.metadata_props[:]
+    graph = GraphProto(name="alone")
+    short: dict[str, str] = {}
+    for index, name in enumerate(node.input):
+        if not name:
+            continue
+        alone.input[index] = short.setdefault(name, f"i{index}")
+        if short[name] != f"i{index}":
+            continue
+        tensor = edit.value_info.tensor(name, or_default=True)
+        array = (
+            None
+            if tensor is None or _count(tensor) > _SMALL
+            else edit.value_info.array(name, or_default=True)
+        )
+        if array is not None:
+            graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
+        else:
+            graph.input.append(_info(short[name], edit.value_info.value(name)))
+    for index, name in enumerate(node.output):
+        if name:
+            alone.output[index] = f"o{index}"
+            graph.output.append(_info(f"o{index}", edit.value_info.value(name)))
+    for attribute in alone.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            attribute.g.CopyFrom(GraphProto(name="body"))  # put back afterwards
+    graph.node.append(alone)
+    return onnx.helper.make_model(
+        graph, ir_version=_IR_VERSION, opset_imports=[onnx.helper.make_opsetid("", opset)]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _converted(op_type: str, model: bytes, to: int) -> bytes:
+    """Return the model in another opset; kept, for making the converter takes far longer than its work."""
+    try:
+        return bytes(_CONVERTER.convert_version(model, to))
+    except (RuntimeError, ValueError) as error:
+        text = " ".join(str(error).split())
+        if "No Adapter" in text or "No Previous Version" in text:
+            raise NoExactForm(f"the onnx package does not convert {op_type} to opset {to}") from None
+        reason = text.rpartition("failed: ")[2] or text
+        raise NoExactForm(
+            f"the onnx package does not convert {op_type} to opset {to}: {printable(reason)}"
+        ) from None
+
+
+def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return {}
+    return {info.name: declared(info, "") for info in inferred.graph.value_info}
+
+
+def _count(tensor: TensorProto) -> int:
+    count = 1
+    for dim in tensor.dims:
+        count *= dim
+    return count
+
+
+def _info(name: str, value: Value) -> onnx.ValueInfoProto:
+    if value.kind != "tensor" or value.type is None:
+        return onnx.helper.make_empty_tensor_value_info(name)
+    return onnx.helper.make_tensor_value_info(name, enum_of(value.type), value.shape)

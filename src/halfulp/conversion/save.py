@@ -1,0 +1,59 @@
+"""Writing a converted model, whole or not at all: the model and the files that it refers to."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+
+from halfulp.conversion.rewrite.value_info import graphs
+from halfulp.errors import HalfulpError
+from halfulp.models.files import inside, replacing
+
+
+def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
+    """Write an ONNX model, and its external data beside it.
+
+    Args:
+        model: refers to external data by places relative to ``folder``.
+        folder: where that data lies.
+        path: where to write; the data goes to the same places relative to its folder.
+
+    Raises:
+        HalfulpError: a file can't be written, or the data would replace another file.
+    """
+    with ExitStack() as files:
+        for location in sorted(set(_locations(model))):
+            source = inside(folder, location, "external data")
+            target = path.parent / location
+            if target.exists() and target.samefile(source):
+                continue
+            if target.exists() and not filecmp.cmp(source, target, shallow=False):
+                raise HalfulpError(f"{target}: exists already, and holds other data than {source}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, files.enter_context(replacing(target)))
+        files.enter_context(replacing(path)).write_bytes(model.SerializeToString())
+
+
+def _locations(model: ModelProto) -> Iterator[str]:
+    bodies = [GraphProto(node=function.node) for function in model.functions]
+    for graph in (model.graph, *bodies):
+        for _, each in graphs(graph, ""):
+            for tensor in _tensors(each):
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    yield from (entry.value for entry in tensor.external_data if entry.key == "location")
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            yield from attribute.tensors

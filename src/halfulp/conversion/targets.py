@@ -1,0 +1,316 @@
+"""An ONNX model rewritten so that a target accepts each of its Pow and PRelu nodes.
+
+Which types ONNX Runtime and OpenVINO take was measured, and is read from ``halfulp.measured``. DirectML's
+are those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). Where a type
+must go through another, the change says whether the result can differ for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from halfulp.conversion.opset import check_node, finish, opset_of, to_opset
+from halfulp.conversion.rewrite.broadcast import is_one
+from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
+from halfulp.conversion.rewrite.exact import SIGNIFICANT, exactly_as, holds, is_float
+from halfulp.conversion.rewrite.value_info import default_opset
+from halfulp.conversion.rewrite.walk import Walk
+from halfulp.errors import HalfulpError
+from halfulp.measured import nearest
+from halfulp.models.graph import Value
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.types import TYPES
+
+_SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a target accepts.
+
+    Attributes:
+        name: as ``--target`` spells it.
+        opsets: the oldest and the newest that it reads.
+        bases, exponents: the types of Pow, as of opset 12. An empty ``exponents``: the base's type.
+        prelu: the types of PRelu, by the opset from which it takes them.
+        wide: its widest floating type.
+        unlike: how it departs from the document without refusing anything, by operator.
+        pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
+    """
+
+    name: str
+    opsets: tuple[int, int | None]
+    bases: tuple[str, ...]
+    exponents: tuple[str, ...]
+    prelu: Mapping[int, tuple[str, ...]]
+    wide: str = "float32"
+    unlike: Mapping[str, str] = field(default_factory=dict)
+    pads_slope: bool = False
+
+
+def _measured(name: str, **more: Any) -> Target:
+    """Return a target whose types are those that its newest measured version did not refuse."""
+    found = nearest(name)
+    assert found is not None, f"nothing was measured of {name}"
+    taken: dict[str, set[tuple[str, ...]]] = {}
+    for (operator, types), row in found.rows.items():
+        if row.verdict not in ("refused", "crashed", "hung"):
+            taken.setdefault(operator, set()).add(types)
+    pow_version = max((op for op in taken if op.startswith("onnx.Pow-")), key=_version)
+    pairs = taken[pow_version]
+    bases = {x for x, _ in pairs}
+    exponents = {y for _, y in pairs if all((x, y) in pairs for x in bases)}
+    prelu = {_version(op): taken[op] for op in taken if op.startswith("onnx.PRelu-")}
+    oldest = 7  # before that, both refuse or misread how the operands are broadcast
+    return Target(
+        name,
+        opsets=(oldest, None),
+        bases=_in_order(bases),
+        exponents=_in_order(exponents),
+        prelu={since: _in_order({x for x, _ in prelu[since]}) for since in sorted(prelu) if since >= oldest},
+        **more,
+    )
+
+
+def _version(operator: str) -> int:
+    return int(operator.rpartition("-")[2])
+
+
+def _in_order(types: Iterable[str]) -> tuple[str, ...]:
+    """Return floating types first, and of each kind the short ones."""
+    return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        _measured(
+            "onnxruntime",
+            wide="float64",
+            unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
+        ),
+        _measured(
+            "openvino",
+            unlike={
+                "float64": "OpenVINO computes float64 in float32",
+                "int64": "OpenVINO computes int64 in 32 bits, and saturates",
+                "uint64": "OpenVINO computes uint64 in 32 bits, and saturates",
+            },
+            pads_slope=True,
+        ),
+        Target(
+            "directml",
+            opsets=(7, None),
+            bases=("float16", "float32", "int32"),
+            exponents=("float16", "float32", *_SMALL_INTS),
+            prelu={7: ("float16", "float32"), 9: ("float16", "float32", "int32")},
+        ),
+        Target(
+            "tensorrt",
+            opsets=(9, 20),
+            bases=("float16", "float32", "bfloat16"),
+            exponents=(),
+            prelu={9: ("float16", "float32", "bfloat16")},
+        ),
+    )
+}
+"""By name."""
+
+
+def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> list[Change]:
+    """Rewrite a model in place for a target, and return what was done.
+
+    Args:
+        model: one that the front end accepts.
+        name: one of :data:`TARGETS`.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        HalfulpError: there is no such target.
+        UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
+        ModelError: a node breaks a clause of the version that it is of.
+    """
+    if name not in tuple(TARGETS):  # a name that can't be hashed is none
+        raise HalfulpError("no such target", expected=", ".join(TARGETS), got=str(name)[:80])
+    target = TARGETS[name]
+    changes = _into_range(model, target, file, folder)
+    walk = Walk(model, file, folder)
+    for owner in walk.owners:
+        opset = opset_of(model, file)
+        if isinstance(owner, FunctionProto):
+            opset = default_opset(owner.opset_import) or opset
+
+        def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
+            check_node(node, opset, edit.value_info)
+            (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
+
+        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
+    return changes + finish(walk, file)
+
+
+def _into_range(model: ModelProto, target: Target, file: str, folder: Path | None) -> list[Change]:
+    oldest, newest = target.opsets
+    opset = opset_of(model, file)
+    wanted = max(opset, oldest) if newest is None else min(max(opset, oldest), newest)
+    if wanted == opset:
+        return []
+    said = Change(file, f"opset {opset} becomes {wanted}: {target.name} takes {oldest} and later")
+    if opset > wanted:
+        said = Change(file, f"opset {opset} becomes {wanted}: the newest that {target.name} takes")
+    return [said, *to_opset(model, wanted, file, folder)]
+
+
+# --- Pow ------------------------------------------------------------------------------------------
+
+
+def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
+    x, y = (_type(name, edit) for name in node.input)
+    base, between = x, None
+    if x not in target.bases:
+        base, between = _wider(x, target)
+    exponents = target.exponents if edit.opset >= 12 else ()
+    wanted = exponents if exponents else (base,)
+    new = NodeProto()
+    new.CopyFrom(node)
+    if y not in wanted:
+        new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
+    if base != x:
+        edit.note(
+            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {x}", between
+        )
+        new.input[0] = edit.cast(node.input[0], base)
+        output = new.output[0]
+        new.output[0] = edit.new_name("power")
+        edit.keep(new)
+        shape = edit.value_info.value(output).shape
+        edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
+        edit.cast(new.output[0], x, output=output)
+        return
+    unlike = target.unlike.get(x) or target.unlike.get(y)
+    if new.input[1] == node.input[1] and unlike is not None:
+        edit.note("stays as it is", unlike)
+    edit.keep(new)
+
+
+def _wider(x: str, target: Target) -> tuple[str, str]:
+    """Return the type that a base of a type that is not taken goes through, and what that costs."""
+    if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
+        if is_float(x):
+            return "float32", "the power is rounded twice: to float32, then back"
+        return "float32", "a power of 2^24 and more is rounded, and does not wrap around"
+    if x == "float64":
+        return "float32", "the power is one of float32"
+    bits = {"float32": 24, "float64": 53}[target.wide]
+    return target.wide, f"from 2^{bits} on bases and powers are rounded, and do not wrap around"
+
+
+def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target) -> str:
+    """Return the exponent in a type that the target takes, exactly if there is one."""
+    if not is_float(base):
+        # To the power of an integer it wraps around, to that of a float it saturates.
+        wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
+    preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
+    array = edit.value_info.array(name)
+    if array is not None:
+        for kind in preferred:
+            held = exactly_as(array, kind)
+            if held is not None:
+                edit.note(f"the exponent, a constant in {y}, is stored in {kind}, exactly")
+                return edit.constant(held, "exponent")
+    for kind in preferred:
+        if holds(kind, y):
+            edit.note(f"the exponent is cast from {y} to {kind}, exactly: {target.name} takes no {y} here")
+            return edit.cast(name, kind)
+    floats = [kind for kind in wanted if is_float(kind)]
+    kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
+    lost = f"an exponent that {kind} does not hold {'is rounded' if floats else 'wraps around'}"
+    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost)
+    return edit.cast(name, kind)
+
+
+# --- PRelu ----------------------------------------------------------------------------------------
+
+
+def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
+    kind = _type(node.input[0], edit)
+    slope = _padded(node, edit) if target.pads_slope else node.input[1]
+    new = NodeProto()
+    new.CopyFrom(node)
+    new.input[1] = slope
+    taken = next(types for opset, types in reversed(list(target.prelu.items())) if opset <= edit.opset)
+    if kind in taken:
+        unlike = target.unlike.get(kind)
+        if unlike is not None:
+            edit.note("stays as it is" if slope == node.input[1] else "its type stays as it is", unlike)
+        return edit.keep(new)
+    if kind.startswith("uint"):
+        edit.note(f"{kind} is never below 0: X as it is")
+        edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
+        return None
+    if kind.startswith("int") or (kind == target.wide == "float64" and "float64" not in taken):
+        return _by_its_body(new, kind, edit, target)
+    wide = target.wide if target.wide in taken else "float32"
+    edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
+    x, y = (edit.cast(name, wide) for name in new.input)
+    middle = edit.add("PRelu", [x, y], edit.value_info.value(x), like=node)
+    edit.cast(middle, kind, output=node.output[0])
+    return None
+
+
+def _cost(kind: str, wide: str) -> str:
+    if kind == "float64":
+        return "the product is one of float32"
+    if kind == "bfloat16" and wide == "float32":
+        return "a product below 2^-126 is rounded twice, and a NaN in X may lose its payload"
+    return "a NaN in X may lose its payload"
+
+
+def _by_its_body(node: NodeProto, kind: str, edit: Editor, target: Target) -> None:
+    """The function body of the document."""
+    if edit.opset < 9:
+        raise NoExactForm(f"it takes no {kind}, and the function body of PRelu needs opset 9 or later")
+    differs = None if kind.startswith("int") else "a product that is a NaN may have its sign bit set"
+    edit.note(f"becomes its function body: {target.name} takes no {kind} here", differs)
+    x = edit.value_info.value(node.input[0])
+    zero = edit.constant(np.zeros((), kind), "zero")
+    below = edit.add("Less", [node.input[0], zero], Value("", "bool", x.shape))
+    product = edit.add("Mul", [node.input[1], node.input[0]], x)
+    edit.add("Where", [below, product, node.input[0]], output=node.output[0], like=node)
+
+
+def _padded(node: NodeProto, edit: Editor) -> str:
+    """Return the slope with X's rank: one of rank 1 would be taken for one per channel."""
+    given: str = node.input[1]
+    x, slope = edit.value_info.value(node.input[0]), edit.value_info.value(given)
+    if slope.shape is None or len(slope.shape) > 1 or (is_one(slope) and slope.shape):
+        return given
+    if not slope.shape:
+        edit.note("the slope, a scalar, gets rank 1")
+        return edit.unsqueeze(given, [0])
+    if x.shape is not None and len(x.shape) < 3:
+        return given
+    if x.shape is None:
+        edit.note(
+            "stays as it is", "where X has 3 dims or more, a slope as long as its dim 1 goes along that"
+        )
+        return given
+    name = edit.unsqueeze(given, range(len(x.shape) - 1))
+    edit.note(
+        f"the slope gets the shape {list(edit.value_info.value(name).shape or ())}:"
+        " one of rank 1 would be taken for one per channel"
+    )
+    return name
+
+
+def _type(name: str, edit: Editor) -> str:
+    kind = edit.value_info.value(name).type
+    if kind is None:
+        raise NoExactForm(f"the type of its input {name!r} is not known")
+    return kind

@@ -1,0 +1,261 @@
+"""ONNX Runtime with exact Pow and PRelu: every such node of a model runs on our kernels.
+
+The kernels are custom operators in a native library of this package, which ONNX Runtime loads; they run
+on the session's own threads and read and write its own memory. Nodes are renamed into the domain
+``halfulp``, so the model that a session runs is a patched copy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto
+
+from halfulp.errors import UnsupportedError
+from halfulp.integrations.onnxruntime.fusions import fused
+from halfulp.integrations.onnxruntime.rewrite import patched
+from halfulp.models.onnx import Source, parse
+from halfulp.types import TYPES, ElementType, element_type
+
+Array = NDArray[Any]
+
+# The entries of the session's configuration: ONNX Runtime's own, and the mark of options that have our operators.
+_EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
+_REGISTERED = "halfulp.registered"
+
+
+def session(
+    model: Source,
+    sess_options: Any = None,
+    providers: Sequence[Any] | None = None,
+    *,
+    keep_fusions: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on our kernels.
+
+    Args:
+        model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is left as it is.
+        sess_options: an ``onnxruntime.SessionOptions``; our operators are registered with it.
+        providers: as for ``InferenceSession``; our nodes run on the CPU.
+        keep_fusions: whether ONNX Runtime may first replace subgraphs by operators of its own, LayerNorm and
+            GELU among them. A Pow in one is gone then: those results are ONNX Runtime's.
+        **kwargs: more of its arguments.
+
+    Raises:
+        ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
+        UnsupportedError: onnxruntime is not installed, or too old; fusions are to be kept in a model that it
+            refuses without our operators.
+
+    Example:
+        >>> import numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }''')
+        >>> feeds = {"x": np.array([0.1, 3], np.float16), "y": np.array([2, 4], np.uint8)}
+        >>> session(model).run(None, feeds)
+        [array([9.995e-03, 8.100e+01], dtype=float16)]
+    """
+    ort = installed()
+    options = ort.SessionOptions() if sess_options is None else sess_options
+    register(options)
+    proto, file, folder = parse(model)
+    if folder is not None:
+        find_external_data(options, proto, file, folder)
+    if keep_fusions:
+        proto = fused(proto, file, ort, options)
+    data = patched(proto, file).SerializeToString()
+    return ort.InferenceSession(data, options, providers=providers, **kwargs)
+
+
+def register(session_options: Any) -> None:
+    """Register our operators with an ``onnxruntime.SessionOptions``; a second time changes nothing.
+
+    Sessions with these options run models from :func:`patch`.
+
+    Raises:
+        UnsupportedError: onnxruntime is not installed, or too old.
+
+    Example:
+        >>> import pytest; ort = pytest.importorskip("onnxruntime")
+        >>> options = ort.SessionOptions()
+        >>> register(options)
+    """
+    installed()
+    try:
+        session_options.get_session_config_entry(_REGISTERED)
+    except RuntimeError:  # it has none
+        pass
+    else:
+        return
+    try:
+        session_options.register_custom_ops_library(library())
+    except Exception as error:  # of a class of onnxruntime's own, for want of a public one
+        raise UnsupportedError(str(error).rpartition(" : ")[2]) from None
+    session_options.add_session_config_entry(_REGISTERED, "1")
+
+
+def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
+    """Return a copy of a model in which every Pow and PRelu node is one of our operators.
+
+    Args:
+        model: a path, the bytes of a file, or an ``onnx.ModelProto``. Its external data stays where it is.
+        keep_fusions: as for :func:`session`; takes onnxruntime.
+
+    Returns:
+        A model for sessions with our operators: those of :func:`register`, or in any other language of ONNX
+        Runtime those that register the library of :func:`library`.
+
+    Raises:
+        ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
+        UnsupportedError: as for :func:`session`, where fusions are to be kept.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }''')
+        >>> node = patch(model).graph.node[0]
+        >>> node.domain, node.op_type
+        ('halfulp', 'Pow_float16')
+    """
+    proto, file, folder = parse(model)
+    if keep_fusions:
+        ort = installed()
+        options = ort.SessionOptions()
+        if folder is not None:
+            find_external_data(options, proto, file, folder)
+        proto = fused(proto, file, ort, options)
+    return patched(proto, file)
+
+
+def library() -> str:
+    """Return the path of the native library, for ONNX Runtime's ``RegisterCustomOpsLibrary``.
+
+    Raises:
+        UnsupportedError: this installation was built without it.
+    """
+    spec = importlib.util.find_spec("halfulp._onnxruntime")  # found as an extension module is; never imported
+    if spec is None or spec.origin is None:
+        raise UnsupportedError("this installation of halfulp has no library for ONNX Runtime")
+    return spec.origin
+
+
+def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a session and return its outputs by name: ``session.run`` for every element type.
+
+    ``session.run`` itself refuses bfloat16 and float8 arrays. Here no array is copied on its way in, but for
+    one in another byte order, and those types are not on their way out.
+
+    Args:
+        session: an ``onnxruntime.InferenceSession``.
+        inputs: arrays by name; whatever else ``session.run`` takes for a sequence or a map.
+
+    Raises:
+        Whatever ``session.run`` raises.
+
+    Example:
+        >>> import ml_dtypes, numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 16]>
+        ...     g (bfloat16[N] x) => (bfloat16[N] y) { y = PRelu(x, x) }''')
+        >>> run(session(model), {"x": np.array([-0.5, 3], ml_dtypes.bfloat16)})
+        {'y': array([0.25, 3], dtype=bfloat16)}
+    """
+    names = [output.name for output in session.get_outputs()]
+    inputs = {name: _native(value) for name, value in inputs.items()}
+    fed_small = any(_is_small(value) for value in inputs.values())
+    if not fed_small and not any(_small_type(output.type) for output in session.get_outputs()):
+        return dict(zip(names, session.run(names, inputs), strict=True))
+    ort = installed()
+    values = {name: _ort_value(ort, value) for name, value in inputs.items()}
+    results = session.run_with_ort_values(names, values)
+    return {name: _array(result) for name, result in zip(names, results, strict=True)}
+
+
+def _native(value: Any) -> Any:
+    """Return an array in the machine's byte order: onnxruntime takes the bytes of any as if they were in it."""
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))
+    return value
+
+
+def installed() -> Any:
+    """Return the module onnxruntime.
+
+    Raises:
+        UnsupportedError: it can't be imported.
+    """
+    try:
+        return import_module("onnxruntime")
+    except ImportError as error:
+        raise UnsupportedError(
+            f"onnxruntime can't be imported: {error}", expected="pip install 'halfulp[onnxruntime]'"
+        ) from None
+
+
+def find_external_data(session_options: Any, model: ModelProto, file: str, folder: Path) -> None:
+    """Let sessions look for a model's external data in its folder, though they get the model as bytes.
+
+    Raises:
+        UnsupportedError: it has some, and this onnxruntime can't be told.
+    """
+    if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
+        return
+    version = installed().__version__
+    if tuple(map(int, version.split(".")[:2])) < (1, 21):
+        raise UnsupportedError(
+            f"{file}: this onnxruntime finds no external data of a patched model",
+            expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
+            got=version,
+        )
+    session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
+
+
+class _Memory:
+    """An OrtValue's memory as NumPy's array interface has it; NumPy keeps this, and so the value, alive."""
+
+    def __init__(self, value: Any, row: ElementType) -> None:
+        self._value = value
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tuple(value.shape()),
+            "typestr": np.dtype(f"u{row.dtype.itemsize}").str,
+            "data": (value.data_ptr(), False),
+        }
+
+
+def _array(value: Any) -> Any:
+    row = _small_type(value.data_type())
+    return value.numpy() if row is None else np.asarray(_Memory(value, row)).view(row.dtype)
+
+
+def _ort_value(ort: Any, value: Any) -> Any:
+    array = np.asarray(value)
+    if not _is_small(array):
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    row = element_type(array.dtype)
+    bits = np.ascontiguousarray(array).view(f"u{row.dtype.itemsize}")
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, row.onnx_enum)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it is an array of a type that NumPy lacks: of those, the ones that ONNX keeps unpacked."""
+    return isinstance(value, np.ndarray) and _row(value.dtype.name) is not None
+
+
+def _small_type(onnxruntime_type: str) -> ElementType | None:
+    name = onnxruntime_type.removeprefix("tensor(").removesuffix(")")
+    return next((row for row in TYPES.values() if row.onnx == name and _row(row.name)), None)
+
+
+def _row(name: str) -> ElementType | None:
+    row = TYPES.get(name)
+    unpacked = row is not None and row.onnx is not None and row.bits == 8 * row.dtype.itemsize
+    return row if unpacked and not hasattr(np, name) else None

@@ -1,0 +1,240 @@
+"""What OpenVINO calls for ours: its operator classes, and the way from its tensors to arrays and back.
+
+A plugin may hold a tensor in another type than the model declares. Where that type holds every value of the
+declared one, the operand is converted; where it does not, the call is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from halfulp.errors import UnsupportedError
+from halfulp.models.run.cast import cast
+from halfulp.operators import op
+from halfulp.specs.tensor import TensorType
+from halfulp.types import TYPES, ElementType
+
+Array = NDArray[Any]
+
+ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
+"""Element types by OpenVINO's name."""
+
+WIDE = frozenset({"f64", "i64", "u64"})
+"""The types that the CPU plugin narrows, if it is not told otherwise."""
+
+# What the CPU plugin holds a type in, without a loss: u32 in i32 modulo 2^32.
+_HELD_AS = {
+    "f16": ("f32",),
+    "bf16": ("f32",),
+    "i16": ("i32",),
+    "u16": ("i32",),
+    "u32": ("i32",),
+    "i4": ("i8",),
+    "u4": ("u8",),
+}
+
+
+class _Operator(ov.Op):
+    """An operator of ours. Reading a model back makes one without arguments, then visits its attributes.
+
+    ``carried`` lists the inputs, by number, and "out" for the output, whose 64-bit integers come as pairs of i32 along
+    one more dim, the last.
+    """
+
+    names: tuple[str, ...] = ("operands", "carried")
+
+    def __init__(self, inputs: Any = None, **attributes: str) -> None:
+        super().__init__(self)
+        self.attributes = dict.fromkeys(self.names, "") | attributes
+        if inputs is not None:
+            self.set_arguments(inputs)
+            self.constructor_validate_and_infer_types()
+
+    def result(self, *operands: TensorType) -> TensorType:
+        raise NotImplementedError
+
+    def compute(self, *operands: Array) -> Array:
+        raise NotImplementedError
+
+    # By these names OpenVINO calls it.
+
+    def validate_and_infer_types(self) -> None:
+        kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
+        if self._is_carried("out"):
+            kind, shape = "int32", None if shape is None else (*shape, 2)
+        partial = (
+            ov.PartialShape.dynamic() if shape is None else ov.PartialShape([_dim(dim) for dim in shape])
+        )
+        self.set_output_type(0, getattr(ov.Type, self._held_result(str(TYPES[kind].openvino))), partial)
+
+    def clone_with_new_inputs(self, inputs: Any) -> Any:
+        return type(self)(inputs, **self.attributes)
+
+    def visit_attributes(self, visitor: Any) -> bool:
+        visitor.on_attributes(self.attributes)
+        return True
+
+    def has_evaluate(self) -> bool:
+        return True
+
+    def evaluate(self, outputs: Any, inputs: Any) -> bool:
+        # OpenVINO's sequences end by a C++ exception, which takes longer than all of this: no iteration here.
+        declared = self.attributes["operands"].split(",")
+        operands = [self._read(inputs[index], kind, index) for index, kind in enumerate(declared)]
+        self._write(outputs[0], np.asarray(self.compute(*operands)))
+        return True
+
+    def _operand(self, index: int) -> TensorType:
+        # The declared type: by the time that a plugin asks again it may have narrowed the input's.
+        kind = ROWS[self.attributes["operands"].split(",")[index]].name
+        shape = dims(self.get_input_partial_shape(index))
+        return TensorType(kind, shape[:-1] if shape is not None and self._is_carried(str(index)) else shape)
+
+    def _held_result(self, declared: str) -> str:
+        # A plugin that holds the first operand in a wider type than the model declares does so with all tensors of that
+        # type, and wants this one in it, too: other operators of several operands take no mixture.
+        given = self.get_input_element_type(0).get_type_name()
+        is_as_declared = given == self.attributes["operands"].partition(",")[0]
+        return given if not is_as_declared and given in _HELD_AS.get(declared, ()) else declared
+
+    def _is_carried(self, end: str) -> bool:
+        return end in self.attributes["carried"].split(",")
+
+    def carry(self, end: str) -> None:
+        """Have an input, or the output, carried; types and shapes are to be inferred again, producers first."""
+        self.attributes["carried"] = ",".join(filter(None, [self.attributes["carried"], end]))
+
+    def _read(self, tensor: Any, declared: str, index: int) -> Array:
+        held = tensor.element_type.get_type_name()
+        if self._is_carried(str(index)):
+            self._check_held(held, "i32")
+            pairs = array_of(tensor)
+            return pairs.view(ROWS[declared].dtype).reshape(pairs.shape[:-1])
+        self._check_held(held, declared)
+        return array_of(tensor) if held == declared else _cast(array_of(tensor), declared)
+
+    def _write(self, tensor: Any, values: Array) -> None:
+        if self._is_carried("out"):
+            values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(np.int32)
+        declared = str(TYPES[values.dtype.name].openvino)
+        held = tensor.element_type.get_type_name()
+        self._check_held(held, declared)
+        shape = ov.Shape(values.shape)
+        if tensor.shape != shape:
+            tensor.shape = shape
+        stored = storage(values if held == declared else _cast(values, held), ROWS[held])
+        target = tensor.data
+        target.view(stored.dtype)[...] = stored.reshape(target.shape)
+
+    def _check_held(self, held: str, declared: str) -> None:
+        if held != declared and held not in _HELD_AS.get(declared, ()):
+            raise UnsupportedError(
+                f"OpenVINO hands {self.get_friendly_name()!r} another type than the model declares; compile it for CPU,"
+                " with INFERENCE_PRECISION_HINT f32",
+                expected=declared,
+                got=held,
+            )
+
+
+class HalfulpPower(_Operator):
+    """Power-1, correctly rounded."""
+
+    names = (*_Operator.names, "auto_broadcast")
+
+    def result(self, *operands: TensorType) -> TensorType:
+        return op("openvino.Power-1").infer(*operands, auto_broadcast=self.attributes["auto_broadcast"])
+
+    def compute(self, *operands: Array) -> Array:
+        return op("openvino.Power-1")(*operands, auto_broadcast=self.attributes["auto_broadcast"])
+
+
+class HalfulpPReLU(_Operator):
+    """PReLU-1, correctly rounded."""
+
+    def result(self, *operands: TensorType) -> TensorType:
+        return op("openvino.PReLU-1").infer(*operands)
+
+    def compute(self, *operands: Array) -> Array:
+        return op("openvino.PReLU-1")(*operands)
+
+
+class HalfulpConvert(_Operator):
+    """A conversion to or from a type that the CPU plugin would narrow on the way; every value is rounded once."""
+
+    names = (*_Operator.names, "destination_type")
+
+    def result(self, *operands: TensorType) -> TensorType:
+        return TensorType(ROWS[self.attributes["destination_type"]].name, operands[0].shape)
+
+    def compute(self, *operands: Array) -> Array:
+        return _cast(operands[0], self.attributes["destination_type"])
+
+
+OPERATORS: tuple[type[Any], ...] = (HalfulpPower, HalfulpPReLU, HalfulpConvert)
+
+
+def dims(shape: Any) -> tuple[int | None, ...] | None:
+    """Return a PartialShape as the rows take shapes."""
+    if shape.rank.is_dynamic:
+        return None
+    return tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
+
+
+def openvino_type(row: ElementType) -> Any:
+    """Return the ``openvino.Type`` of an element type."""
+    return getattr(ov.Type, str(row.openvino))
+
+
+def array_of(tensor: Any) -> Array:
+    """Return the values of an ``openvino.Tensor``, or of a Constant, where they lie if their type allows it."""
+    row = ROWS[tensor.get_element_type().get_type_name()]
+    data = np.asarray(tensor.data)
+    if row.bits == 8 * row.dtype.itemsize:
+        return data.view(row.dtype)
+    packed = data.view(np.uint8).reshape(-1)
+    nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)
+    shape = tuple(tensor.get_shape())
+    return nibbles[: int(np.prod(shape, dtype=np.int64))].reshape(shape).view(row.dtype)
+
+
+def storage(values: Array, row: ElementType) -> Array:
+    """Return values as OpenVINO stores them: of a type that NumPy has, two to a byte for those of four bits."""
+    if row.bits == 8 * row.dtype.itemsize:
+        return np.ascontiguousarray(values).reshape(values.shape).view(f"u{row.dtype.itemsize}")
+    nibbles = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
+    if nibbles.size % 2:
+        nibbles = np.append(nibbles, np.uint8(0))
+    packed: Array = nibbles[::2] | nibbles[1::2] << 4
+    return packed
+
+
+def tensor_of(values: Array) -> Any:
+    """Return an ``openvino.Tensor`` with values of any type that OpenVINO has.
+
+    Raises:
+        UnsupportedError: it lacks that type.
+
+    Example:
+        >>> tensor_of(np.array([1.5, -2], TYPES["bfloat16"].dtype)).element_type
+        <Type: 'bfloat16'>
+    """
+    row = TYPES.get(values.dtype.name)
+    if row is None or row.openvino is None:
+        raise UnsupportedError(f"OpenVINO has no type for {values.dtype.name}")
+    stored = storage(np.asarray(values, row.dtype), row)
+    tensor = ov.Tensor(openvino_type(row), ov.Shape(values.shape))
+    tensor.data.view(stored.dtype)[...] = stored.reshape(tensor.data.shape)
+    return tensor
+
+
+def _cast(values: Array, kind: str) -> Array:
+    with np.errstate(all="ignore"):  # an overflow gives an infinity
+        return cast(values, ROWS[kind].dtype)
+
+
+def _dim(dim: object) -> Any:
+    return ov.Dimension(dim) if isinstance(dim, int) else ov.Dimension()

@@ -1,0 +1,283 @@
+"""The operators ``halfulp::pow`` and ``halfulp::prelu`` of PyTorch: kernels, shapes, batching, derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+import halfulp as hu
+from halfulp._args import Number
+from halfulp.errors import HalfulpError
+from halfulp.types import TYPES
+
+# torch's names are ours; its types of 4 bits are packed two to a byte, which ours are not.
+DTYPES = {
+    getattr(torch, name): row.dtype for name, row in TYPES.items() if row.bits >= 8 and hasattr(torch, name)
+}
+
+
+def direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    """Return what ``hu.pow`` or ``hu.prelu`` makes of the operands where the values are all that is asked for.
+
+    It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. None where more is
+    going on, a derivative, a transform, a mode or a trace, and for tensors that the dispatcher has to look at.
+    """
+    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
+        return None
+    tensor = x if isinstance(x, Tensor) else y
+    if not isinstance(tensor, Tensor):
+        return None
+    arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
+    return as_tensor(function(*arrays), tensor.dtype)
+
+
+def power(x: Tensor, y: Tensor) -> Tensor:
+    """Return x to the power y: the operator in the form that suits what is going on around the call."""
+    if torch.compiler.is_compiling():
+        return _onnx_node("Pow", x, y) if torch.onnx.is_in_onnx_export() else _pow(x, y)
+    return _Pow.apply(x, y) if _is_transformed() else _pow(x, y)
+
+
+def leaky(x: Tensor, slope: Tensor) -> Tensor:
+    """Return prelu of x, as power does."""
+    if torch.compiler.is_compiling():
+        return _onnx_node("PRelu", x, slope) if torch.onnx.is_in_onnx_export() else _prelu(x, slope)
+    return _Prelu.apply(x, slope) if _is_transformed() else _prelu(x, slope)
+
+
+# Memory: a tensor's as an ndarray and back.
+
+
+def as_array(tensor: Tensor) -> NDArray[Any]:
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise HalfulpError(f"no element type {tensor.dtype}")
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if dtype.isbuiltin == 1:
+        return tensor.numpy()
+    return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
+
+
+def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    if DTYPES[dtype].isbuiltin == 1:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
+
+
+_WORDS = {1: torch.int8, 2: torch.int16}
+
+
+def _empty(x: Tensor, y: Tensor) -> Tensor:
+    """Return a result's memory: laid out as the operand that has its shape. The compiler relies on it."""
+    shape = torch.broadcast_shapes(x.shape, y.shape)
+    if x.shape == shape:
+        return torch.empty_like(x)
+    if y.shape == shape:
+        return torch.empty_like(y, dtype=x.dtype)
+    return x.new_empty(shape)
+
+
+def _compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
+    arrays = as_array(x), as_array(y)
+    if x.is_contiguous() and y.is_contiguous():
+        return as_tensor(function(*arrays), x.dtype)
+    try:
+        out = _empty(x, y)
+    except RuntimeError:
+        return function(*arrays)  # refuses the shapes in our words
+    function(*arrays, out=as_array(out))
+    return out
+
+
+# The operators: kernels for the CPU, shapes for the compiler, batching.
+
+_LIBRARY = torch.library.Library("halfulp", "DEF")
+for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
+    _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+_LIBRARY.impl("pow", lambda x, y: _compute(hu.pow, x, y), "CPU")
+_LIBRARY.impl("prelu", lambda x, slope: _compute(hu.prelu, x, slope), "CPU")
+_pow = torch.ops.halfulp.pow.default
+_prelu = torch.ops.halfulp.prelu.default
+
+
+@torch.library.register_fake("halfulp::pow", lib=_LIBRARY)
+def _pow_fake(x: Tensor, y: Tensor) -> Tensor:
+    return _empty(x, y)
+
+
+@torch.library.register_fake("halfulp::prelu", lib=_LIBRARY)
+def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
+    """Return a batched tensor with the batch first and the rest aligned to a rank; another one as it is."""
+    if dim is None:
+        return tensor
+    tensor = tensor.movedim(dim, 0)
+    return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
+
+
+@torch.library.register_vmap("halfulp::pow", lib=_LIBRARY)
+def _pow_vmap(_: Any, dims: tuple[int | None, int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
+    rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
+    return _pow(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
+
+
+@torch.library.register_vmap("halfulp::prelu", lib=_LIBRARY)
+def _prelu_vmap(
+    info: Any, dims: tuple[int | None, int | None], x: Tensor, slope: Tensor
+) -> tuple[Tensor, int]:
+    rank = x.dim() - (dims[0] is not None)
+    x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
+    return _prelu(x, _batch_first(slope, dims[1], rank)), 0
+
+
+# Derivatives, made of differentiable operations, so that they have derivatives of their own.
+
+
+def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
+    """Return y x^(y-1); where y is 0 the power is constant, and x does not matter."""
+    base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
+    wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
+    factor = y if y.is_floating_point() else wide.to(torch.float64)
+    return factor * power(base, wide - 1)
+
+
+def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
+    """Return x^y log x; 0 where x is 0 and y is not negative."""
+    base = torch.where((x == 0) & (y >= 0), 1, x)
+    return power(base, y) * base.log()
+
+
+def _pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    x, y = ctx.saved_tensors
+    by_x = by_y = None
+    if ctx.needs_input_grad[0]:
+        by_x = (gradient * _pow_by_x(x, y)).to(x.dtype).sum_to_size(x.shape)
+    if ctx.needs_input_grad[1]:
+        by_y = (gradient * _pow_by_y(x, y)).to(y.dtype).sum_to_size(y.shape)
+    return by_x, by_y
+
+
+def _prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    x, slope = ctx.saved_tensors
+    by_x = by_slope = None
+    if ctx.needs_input_grad[0]:
+        by_x = torch.where(x < 0, slope * gradient, gradient)
+    if ctx.needs_input_grad[1]:
+        by_slope = torch.where(x < 0, x * gradient, 0).sum_to_size(slope.shape)
+    return by_x, by_slope
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.save_for_forward(*inputs)
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+torch.library.register_autograd(
+    "halfulp::pow", _pow_gradients, setup_context=_save_for_backward, lib=_LIBRARY
+)
+torch.library.register_autograd(
+    "halfulp::prelu", _prelu_gradients, setup_context=_save_for_backward, lib=_LIBRARY
+)
+
+
+def _primals(ctx: Any) -> list[Tensor]:
+    """Return the saved operands without this level's tangents; an outer level's, if there is one, stay.
+
+    torch turns forward mode off while it calls a ``jvp``, and so would lose the outer levels' derivatives.
+    """
+    return [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
+
+
+class _Pow(torch.autograd.Function):
+    """The operator with a forward-mode derivative, which operators cannot have (it would be silently 0).
+
+    The compiler refuses such functions, and they cost more, so it stands in only where it is needed.
+    """
+
+    generate_vmap_rule = True
+    forward = staticmethod(_pow)
+    setup_context = staticmethod(_save)
+    backward = staticmethod(_pow_gradients)
+
+    @staticmethod
+    def jvp(ctx: Any, x_tangent: Tensor | None, y_tangent: Tensor | None) -> Tensor | None:
+        parts = []
+        with forward_ad._set_fwd_grad_enabled(True):
+            x, y = _primals(ctx)
+            if x_tangent is not None:
+                parts.append(x_tangent * _pow_by_x(x, y))
+            if y_tangent is not None and y.is_floating_point():
+                parts.append(y_tangent * _pow_by_y(x, y))
+            return sum(parts).to(x.dtype) if parts else None
+
+
+class _Prelu(torch.autograd.Function):
+    """As _Pow."""
+
+    generate_vmap_rule = True
+    forward = staticmethod(_prelu)
+    setup_context = staticmethod(_save)
+    backward = staticmethod(_prelu_gradients)
+
+    @staticmethod
+    def jvp(ctx: Any, x_tangent: Tensor | None, slope_tangent: Tensor | None) -> Tensor:
+        with forward_ad._set_fwd_grad_enabled(True):
+            x, slope = _primals(ctx)
+            x_tangent = torch.zeros_like(x) if x_tangent is None else x_tangent
+            negative = slope * x_tangent
+            if slope_tangent is not None:
+                negative = negative + slope_tangent * x
+            return torch.where(x < 0, negative, x_tangent)
+
+
+def _is_plain(operand: Any) -> bool:
+    """Whether it is a number, or a tensor of torch's own in the processor's memory, in order, without a gradient."""
+    kind = type(operand)
+    if kind is not Tensor and kind is not Parameter:
+        return kind is int or kind is float
+    return bool(
+        operand.is_cpu
+        and operand.layout is torch.strided
+        and operand.is_contiguous()
+        and not (operand.requires_grad and torch.is_grad_enabled())
+    )
+
+
+def _is_watched() -> bool:
+    """Whether anything would see a call of the operator, or it can't be told."""
+    try:
+        return (
+            _is_transformed()
+            or torch._C._len_torch_dispatch_stack() > 0
+            or torch._C._len_torch_function_stack() > 0
+            or torch._C._get_tracing_state() is not None
+            or torch._C._autograd._profiler_enabled()
+        )
+    except AttributeError:  # private names of torch
+        return True
+
+
+def _is_transformed() -> bool:
+    """Whether forward-mode differentiation or a torch.func transform is in progress, or it can't be told."""
+    try:
+        return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    except AttributeError:  # private names of torch
+        return True
+
+
+def _onnx_node(name: str, x: Tensor, y: Tensor) -> Tensor:
+    shape = torch.broadcast_shapes(x.shape, y.shape)
+    return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)

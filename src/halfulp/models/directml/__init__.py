@@ -1,0 +1,239 @@
+"""DirectML's descriptions of the operators that are ours, checked and executed.
+
+Names and fields are DirectML's own. :func:`validate` refuses what DirectML's debug layer refuses at a
+feature level, naming the clause of the operator version or of DML_BUFFER_TENSOR_DESC
+(:mod:`halfulp.models.directml.tensor`); :func:`execute` runs an operator on plain memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from halfulp.errors import HalfulpError
+from halfulp.models.directml.tensor import (
+    DML_BUFFER_TENSOR_DESC,
+    DMLCalcBufferTensorSize,
+    check_binding,
+    error,
+    overlaps,
+    share,
+    short,
+)
+from halfulp.models.graph import Array
+from halfulp.operators import Operator, op
+from halfulp.specs.resolve import in_force
+from halfulp.specs.tensor import TensorType, format_shape
+
+__all__ = [
+    "DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC",
+    "DML_BUFFER_TENSOR_DESC",
+    "DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC",
+    "DML_ELEMENT_WISE_POW_OPERATOR_DESC",
+    "DML_SCALE_BIAS",
+    "DMLCalcBufferTensorSize",
+    "execute",
+    "tensors",
+    "validate",
+]
+
+FEATURE_LEVELS = (
+    *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2"),
+    *("6_0", "6_1", "6_2", "6_3", "6_4"),
+)
+"""What follows DML_FEATURE_LEVEL_, oldest first."""
+
+
+@dataclass(frozen=True)
+class DML_SCALE_BIAS:
+    """g(x) = x * Scale + Bias, applied to each element of the input first."""
+
+    Scale: float
+    Bias: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC:
+    """Each element of InputTensor to the power of Exponent."""
+
+    type: ClassVar[str] = "ELEMENT_WISE_CONSTANT_POW"
+    InputTensor: DML_BUFFER_TENSOR_DESC
+    OutputTensor: DML_BUFFER_TENSOR_DESC
+    ScaleBias: DML_SCALE_BIAS | None = None
+    Exponent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DML_ELEMENT_WISE_POW_OPERATOR_DESC:
+    """Each element of InputTensor to the power of the element of ExponentTensor."""
+
+    type: ClassVar[str] = "ELEMENT_WISE_POW"
+    InputTensor: DML_BUFFER_TENSOR_DESC
+    ExponentTensor: DML_BUFFER_TENSOR_DESC
+    OutputTensor: DML_BUFFER_TENSOR_DESC
+    ScaleBias: DML_SCALE_BIAS | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC:
+    """Each element x of InputTensor, or slope * x where x is negative."""
+
+    type: ClassVar[str] = "ACTIVATION_PARAMETERIZED_RELU"
+    InputTensor: DML_BUFFER_TENSOR_DESC
+    SlopeTensor: DML_BUFFER_TENSOR_DESC
+    OutputTensor: DML_BUFFER_TENSOR_DESC
+
+
+OperatorDesc = (
+    DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC
+    | DML_ELEMENT_WISE_POW_OPERATOR_DESC
+    | DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC
+)
+
+OPERATORS: Mapping[str, type[OperatorDesc]] = {
+    desc.type: desc
+    for desc in (
+        DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
+        DML_ELEMENT_WISE_POW_OPERATOR_DESC,
+        DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
+    )
+}
+"""The operators that are ours, by what follows DML_OPERATOR_."""
+
+
+def tensors(desc: OperatorDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
+    """Return the tensors of an operator by field, the output last.
+
+    Example:
+        >>> x = DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", Sizes=[3])
+        >>> list(tensors(DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC(InputTensor=x, OutputTensor=x, Exponent=2)))
+        ['InputTensor', 'OutputTensor']
+    """
+    named = {field.name: getattr(desc, field.name) for field in fields(desc)}
+    return {name: value for name, value in named.items() if isinstance(value, DML_BUFFER_TENSOR_DESC)}
+
+
+def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Operator:
+    """Return the operator version that a description asks for at a feature level.
+
+    Args:
+        desc: one of the three operator descriptions.
+        feature_level: such as ``3_0``; the prefix DML_FEATURE_LEVEL_ may stand before it.
+
+    Raises:
+        SpecError: a clause of the operator version, or C5 or C8 of DML_BUFFER_TENSOR_DESC.
+
+    Example:
+        >>> x = DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", Sizes=[2, 3])
+        >>> desc = DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC(InputTensor=x, OutputTensor=x, Exponent=0.5)
+        >>> validate(desc)
+        <directml.ELEMENT_WISE_CONSTANT_POW-3_0>
+        >>> validate(desc, "2_0")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.SpecError: SpecError directml.ELEMENT_WISE_CONSTANT_POW-1_0.C4:
+            InputTensor has an unsupported number of dimensions
+          InputTensor: float32[2, 3]
+          expected: 4
+          got: 2
+    """
+    level = short(feature_level, "DML_FEATURE_LEVEL_")
+    if level not in FEATURE_LEVELS:
+        raise HalfulpError("no such feature level", expected=", ".join(FEATURE_LEVELS), got=feature_level)
+    row = op(in_force("directml", desc.type, level).id)
+    named = tensors(desc)
+    output = named.pop("OutputTensor")
+    operands = [TensorType(tensor.element_type.name, tensor.Sizes) for tensor in named.values()]
+    expected = row.infer(*operands, **attributes(desc))
+    got = TensorType(output.element_type.name, output.Sizes)
+    if got.type != expected.type:
+        raise row.error(
+            "output", "OutputTensor must have InputTensor's DataType", expected=expected.type, got=got.type
+        )
+    if got.shape != expected.shape:
+        raise row.error("shape", "OutputTensor must have InputTensor's Sizes", expected=expected, got=got)
+    if output.Flags != "NONE":
+        raise error("C8", "OutputTensor may not be owned by DirectML", expected="NONE", got=output.Flags)
+    if overlaps(output):
+        raise error(
+            "C5",
+            "the strides of OutputTensor put two of its elements in one place",
+            got=f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}",
+        )
+    return row
+
+
+def execute(
+    desc: OperatorDesc,
+    buffers: Mapping[str, Any],
+    *,
+    offsets: Mapping[str, int] | None = None,
+    feature_level: str = FEATURE_LEVELS[-1],
+) -> None:
+    """Execute an operator on buffers, writing the elements of OutputTensor and nothing between them.
+
+    Args:
+        desc: one of the three operator descriptions.
+        buffers: for each tensor its memory: whatever has the buffer protocol, contiguous. The same
+            one for InputTensor and OutputTensor executes in place.
+        offsets: in bytes, where a tensor does not start at its buffer's beginning.
+        feature_level: as for :func:`validate`.
+
+    Raises:
+        SpecError: as :func:`validate`, and clauses C9 and C10 of DML_BUFFER_TENSOR_DESC.
+        HalfulpError: a buffer is missing, not one of the tensors', not contiguous or not writeable.
+
+    Example:
+        >>> x = DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", Sizes=[3], Strides=[2])
+        >>> desc = DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC(InputTensor=x, OutputTensor=x, Exponent=2)
+        >>> memory = np.array([1, -7, 2, -7, 3], np.float32)
+        >>> execute(desc, {"InputTensor": memory, "OutputTensor": memory})
+        >>> memory
+        array([ 1., -7.,  4., -7.,  9.], dtype=float32)
+    """
+    row = validate(desc, feature_level)
+    named = tensors(desc)
+    if set(buffers) != set(named):
+        raise HalfulpError(
+            "needs one buffer for each tensor", expected=", ".join(named), got=", ".join(buffers)
+        )
+    starts = offsets or {}
+    views = {name: _view(name, tensor, buffers[name], starts.get(name, 0)) for name, tensor in named.items()}
+    output = views.pop("OutputTensor")
+    if not output.flags.writeable:
+        raise HalfulpError("the buffer of OutputTensor is read-only")
+    for name, view in views.items():
+        in_place = name == "InputTensor" and _places(view) == _places(output)
+        if not in_place and share(output, view):
+            raise error("C10", f"OutputTensor may not overlap {name} like this")
+    row(*views.values(), out=output, **attributes(desc))
+
+
+def attributes(desc: OperatorDesc) -> dict[str, Any]:
+    """Return what an operator takes beside tensors, as the operator's row wants it."""
+    values = {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
+    if values.get("ScaleBias") is not None:
+        values["ScaleBias"] = (values["ScaleBias"].Scale, values["ScaleBias"].Bias)
+    return values
+
+
+def _places(view: Array) -> tuple[object, ...]:
+    """Return what tells where each element of a view lies."""
+    steps = tuple(stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1)
+    return view.__array_interface__["data"][0], view.dtype, view.shape, steps
+
+
+def _view(name: str, tensor: DML_BUFFER_TENSOR_DESC, buffer: Any, offset: int) -> Array:
+    try:
+        array = buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8)
+    except (TypeError, ValueError, BufferError) as error:
+        raise HalfulpError(f"the buffer of {name} is none: {error}") from None
+    if not array.flags.c_contiguous:
+        raise HalfulpError(f"the buffer of {name} is not contiguous")
+    memory = array.reshape(-1).view(np.uint8)
+    check_binding(name, tensor, offset, memory.size)
+    dtype = tensor.element_type.dtype
+    return np.ndarray(tensor.Sizes, dtype, memory, offset, tensor.byte_strides)

@@ -1,0 +1,96 @@
+"""DxDispatch JSON, the file that DirectML's own tool runs: resources, dispatchables, commands.
+
+The file is taken to be hostile: what is wrong with it is found here, before anything runs, in one
+line that names the file and the part. Dispatchables that are not ours are read all the same; running
+them is refused by name. Fields are spelled as in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from halfulp.errors import HalfulpError
+from halfulp.models.directml.dxdispatch.program import (
+    Binding,
+    Command,
+    Dispatch,
+    Dispatchable,
+    Print,
+    Program,
+    Resource,
+    WriteFile,
+)
+from halfulp.models.directml.dxdispatch.reader import read
+from halfulp.models.directml.dxdispatch.values import FromFile
+from halfulp.models.directml.dxdispatch.writer import to_json
+from halfulp.models.files import read_whole, replacing
+
+__all__ = [
+    "Binding",
+    "Command",
+    "Dispatch",
+    "Dispatchable",
+    "Print",
+    "Program",
+    "Resource",
+    "WriteFile",
+    "load",
+    "save",
+    "to_json",
+]
+
+_LARGEST_FILE = 1 << 30
+
+
+def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> Program:
+    """Read a DxDispatch file and check it.
+
+    Args:
+        source: a path, or the bytes of a file, which then may name no other files.
+        file: the model's name in messages; the path, or what stands for it, where not given.
+
+    Raises:
+        ModelError: for a file that is broken or unsafe: no such JSON, fields that are missing or don't
+            fit, names that don't exist, values that don't fit their type, files outside the folder, a
+            description that DirectML's debug layer would refuse (``.clause`` says why).
+        UnsupportedError: initial values from images, or that ONNX dispatchables fill.
+
+    Example:
+        >>> program = load(b'''{
+        ...   "resources": {"A": {"initialValuesDataType": "FLOAT32", "initialValues": [4, 9]}},
+        ...   "dispatchables": {"root": {"type": "ELEMENT_WISE_CONSTANT_POW", "desc": {
+        ...     "InputTensor": {"DataType": "FLOAT32", "Sizes": [2]},
+        ...     "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Exponent": 0.5}}},
+        ...   "commands": [{"type": "dispatch", "dispatchable": "root",
+        ...     "bindings": {"InputTensor": "A", "OutputTensor": "A"}}]}''')
+        >>> program.dispatchables["root"].desc.Exponent, program.resources["A"].size
+        (0.5, 8)
+    """
+    if isinstance(source, bytes):
+        return read(source, file or "<bytes>", None)
+    path = Path(source)
+    name = file or str(path)
+    return read(read_whole(path, _LARGEST_FILE, name), name, path.parent)
+
+
+def save(program: Program, path: str | os.PathLike[str]) -> None:
+    """Write a program as JSON, complete or not at all.
+
+    Args:
+        program: the files that it reads stay where they are, so it goes into their folder.
+        path: ends in .json.
+
+    Raises:
+        HalfulpError: the file can't be written, or its program would not find its files there.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".json":
+        raise HalfulpError(f"{target}: a DxDispatch file ends in .json")
+    reads = [r.name for r in program.resources.values() if isinstance(r.initialValues, FromFile)]
+    if reads and (program.folder is None or program.folder.resolve() != target.parent.resolve()):
+        raise HalfulpError(f"resource {reads[0]!r} reads a file that is not in {target.parent}")
+    text = json.dumps(to_json(program), indent=2, ensure_ascii=False, allow_nan=False)
+    with replacing(target) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")

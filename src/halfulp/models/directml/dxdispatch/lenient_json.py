@@ -1,0 +1,188 @@
+"""JSON as DxDispatch reads it, with comments and trailing commas, and fields of which each is checked."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.models.graph import printable
+
+T = TypeVar("T")
+Default = TypeVar("Default")
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+
+
+def parse(data: bytes, file: str) -> dict[str, Any]:
+    """Return the object that a file holds.
+
+    Args:
+        data: UTF-8.
+        file: the model's name in messages.
+
+    Raises:
+        ModelError: it is no JSON object, has a field twice, or a number beyond float64.
+
+    Example:
+        >>> parse(b'{"a": [1, 2.5,], /* and */ "b": "//"} // end', "m.json")
+        {'a': [1, 2.5], 'b': '//'}
+    """
+    try:
+        text = data.decode("utf-8-sig")
+        for pattern in (_COMMENT, _TRAILING_COMMA):
+            text = pattern.sub(lambda match: match[1] or " ", text)
+        root = json.loads(
+            text, object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_constant
+        )
+    except UnicodeDecodeError:
+        raise ModelError("not UTF-8, or not a DxDispatch model", file=file) from None
+    except RecursionError:
+        raise ModelError("nests too deep", file=file) from None
+    except json.JSONDecodeError as error:
+        raise ModelError(
+            f"not well-formed JSON, line {error.lineno}, column {error.colno}: {printable(error.msg)}",
+            file=file,
+        ) from None
+    except _Refused as error:
+        raise ModelError(str(error), file=file) from None
+    if not isinstance(root, dict):
+        raise ModelError("not a DxDispatch model: no JSON object", file=file)
+    return root
+
+
+class _Refused(Exception):
+    """What well-formed JSON may hold and is refused all the same."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _Refused(f"the field {printable(twice)!r} is given twice")
+    return found
+
+
+def _int(text: str) -> int | float:
+    return int(text) if len(text) <= 20 else _float(text)  # as DxDispatch: beyond 64 bits it is a float
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _Refused(f"the number {printable(text)} is too large")
+    return number
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Refused(f'JSON has no {text}; write "nan", "inf" or "-inf"')
+
+
+class Fields:
+    """The fields of one JSON object, taken one by one; what is wrong with one names it.
+
+    Args:
+        value: what should be an object.
+        what: how messages name it.
+
+    Raises:
+        HalfulpError: it is no object.
+
+    Example:
+        >>> fields = Fields({"resource": "Out", "verbose": 1}, "the command")
+        >>> fields.take("resource", text)
+        'Out'
+        >>> fields.take("verbose", boolean, False)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: verbose must be true or false
+          got: 1
+    """
+
+    def __init__(self, value: object, what: str) -> None:
+        if not isinstance(value, dict):
+            raise HalfulpError(f"{what} must be an object", got=shown(value))
+        self._left: dict[str, Any] = dict(value)
+        self._what = what
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, read: Callable[[Any, str], T], *default: Default) -> T | Default:
+        """Return a field as ``read`` reads it; the default, if there is one, where it is missing."""
+        if name not in self._left:
+            if default:
+                return default[0]
+            raise HalfulpError(f"{self._what} has no {name}")
+        return read(self._left.pop(name), name)
+
+    def rest(self) -> dict[str, Any]:
+        """Return the fields that nobody took."""
+        return self._left
+
+    def end(self) -> None:
+        """Refuse fields that nobody took: a slip of the pen would silently change the result."""
+        for name in self._left:
+            raise HalfulpError(f"{self._what} has an unknown field {printable(name)!r}")
+
+
+def anything(value: Any, name: str) -> Any:
+    """Return a value as it is."""
+    return value
+
+
+def text(value: Any, name: str) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise HalfulpError(f"{name} must be a string", got=shown(value))
+    return value
+
+
+def boolean(value: Any, name: str) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise HalfulpError(f"{name} must be true or false", got=shown(value))
+    return value
+
+
+def uint(value: Any, name: str, bits: int = 64) -> int:
+    """Return an integer of so many bits, not negative."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
+        raise HalfulpError(f"{name} must be an unsigned integer of {bits} bits", got=shown(value))
+    return value
+
+
+def uint32(value: Any, name: str) -> int:
+    """Return an integer of 32 bits, not negative."""
+    return uint(value, name, 32)
+
+
+def uint32s(value: Any, name: str) -> tuple[int, ...]:
+    """Return a list of integers of 32 bits, none negative."""
+    if not isinstance(value, list):
+        raise HalfulpError(f"{name} must be a list", got=shown(value))
+    return tuple(uint32(item, f"each of {name}") for item in value)
+
+
+def number(value: Any, name: str) -> float:
+    """Return a float: a number, or one of the words nan, inf and -inf."""
+    if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+        return float(value)
+    exact = isinstance(value, int | float) and not isinstance(value, bool) and float(value) == value
+    if not exact:
+        raise HalfulpError(
+            f'{name} must be a number that float64 holds, or "nan", "inf", "-inf"', got=shown(value)
+        )
+    return float(value)
+
+
+def shown(value: object) -> str:
+    """Return a JSON value as errors show it."""
+    kinds: Mapping[type, str] = {dict: "an object", list: "a list"}
+    return kinds.get(type(value)) or printable(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,303 @@
+"""A DxDispatch file's JSON to a Program: every field, name and size checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.models.directml import (
+    DML_BUFFER_TENSOR_DESC,
+    DML_SCALE_BIAS,
+    OPERATORS,
+    OperatorDesc,
+    tensors,
+    validate,
+)
+from halfulp.models.directml.dxdispatch.lenient_json import (
+    Fields,
+    anything,
+    boolean,
+    number,
+    parse,
+    shown,
+    text,
+    uint,
+    uint32,
+    uint32s,
+)
+from halfulp.models.directml.dxdispatch.program import (
+    Binding,
+    Command,
+    Dispatch,
+    Dispatchable,
+    Print,
+    Program,
+    Resource,
+    WriteFile,
+)
+from halfulp.models.directml.dxdispatch.values import most_bytes, read_data_type, read_initial
+from halfulp.models.directml.tensor import DATA_TYPES, check_binding
+from halfulp.models.files import inside
+from halfulp.models.graph import printable
+
+_WRITTEN = (".npy", ".dat", ".bin")
+_FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"}
+
+
+def read(data: bytes, file: str, folder: Path | None) -> Program:
+    """Return the program of a file.
+
+    Args:
+        data: the file.
+        file: the model's name in messages.
+        folder: where the files that it names may lie; None for a model that came without one.
+
+    Raises:
+        ModelError, UnsupportedError: as :func:`halfulp.models.directml.dxdispatch.load`.
+    """
+    return _Reader(file, folder).program(data)
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, file: str, folder: Path | None) -> None:
+        self._file = file
+        self._folder = folder
+        self._resources: dict[str, Resource] = {}
+        self._dispatchables: dict[str, Dispatchable] = {}
+
+    def program(self, data: bytes) -> Program:
+        root = Fields(parse(data, self._file), "the model")
+        parts: dict[str, Any] = {}
+        with self._blaming(None):
+            for name, kind in (("resources", dict), ("dispatchables", dict), ("commands", list)):
+                parts[name] = root.take(name, anything)
+                if not isinstance(parts[name], kind):
+                    noun = "an object" if kind is dict else "a list"
+                    raise HalfulpError(f"{name} must be {noun}", got=shown(parts[name]))
+        for name, value in parts["resources"].items():
+            with self._blaming(f"resource '{printable(name)}'"):
+                self._resources[name] = self._resource(name, value)
+        for name, value in parts["dispatchables"].items():
+            with self._blaming(f"dispatchable '{printable(name)}'"):
+                self._dispatchables[name] = self._dispatchable(name, value)
+        commands = []
+        for index, value in enumerate(parts["commands"]):
+            with self._blaming(f"command {index}"):
+                commands.append(self._command(value))
+        return Program(
+            self._file, self._folder, self._resources, self._dispatchables, tuple(commands), root.rest()
+        )
+
+    @contextmanager
+    def _blaming(self, part: str | None) -> Iterator[None]:
+        """Turn what goes wrong within a part into an error that names the file and the part."""
+        try:
+            yield
+        except UnsupportedError as error:
+            where = self._file if part is None else f"{self._file}, {part}"
+            raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
+        except HalfulpError as error:
+            clause = error.clause if isinstance(error, SpecError) else None
+            raise ModelError(
+                error.message, file=self._file, node=part, clause=clause, **error.shown
+            ) from error
+
+    # --- resources ------------------------------------------------------------------------------
+
+    def _resource(self, name: str, value: Any) -> Resource:
+        given = Fields(value, "a resource")
+        given.take("type", _one_of("buffer"), "buffer")
+        data_type = given.take("initialValuesDataType", read_data_type, None)
+        values = given.take("initialValues", anything)
+        initial, data_type = read_initial(values, data_type, self._folder)
+        size = given.take("sizeInBytes", uint) if "sizeInBytes" in given else None
+        offset = given.take("initialValuesOffsetInBytes", uint, 0)
+        resource = Resource(name, initial, data_type, size, offset, given.rest())
+        if resource.bytes_of_values + offset > most_bytes(resource.size):
+            raise HalfulpError(
+                "its size is too small for its initial values at their offset",
+                expected=f"{resource.bytes_of_values + offset} bytes",
+                got=f"{resource.size} bytes",
+            )
+        return resource
+
+    # --- dispatchables --------------------------------------------------------------------------
+
+    def _dispatchable(self, name: str, value: Any) -> Dispatchable:
+        given = Fields(value, "a dispatchable")
+        spelled = given.take("Type" if "Type" in given else "type", text)
+        kind = spelled.removeprefix("DML_OPERATOR_")
+        if kind not in OPERATORS:
+            return Dispatchable(name, spelled, other=given.rest())
+        field = next((field for field in ("Desc", "desc") if field in given), None)
+        flags = given.take("executionFlags", _flags, None)
+        compiled = given.take("dmlCompileType", _one_of("DmlCompileOp", "DmlCompileGraph"), None)
+        bindings = given.take("bindings", self._bindings, {})
+        if field is None:  # the fields of the description stand among the dispatchable's own
+            other = {}
+            desc = _operator(given, kind)
+        else:
+            desc = _operator(Fields(given.take(field, anything), field), kind)
+            other = given.rest()
+        validate(desc)
+        owned = {name for name, tensor in tensors(desc).items() if tensor.Flags == "OWNED_BY_DML"}
+        self._check_bindings(desc, bindings, owned, "when the dispatchable is initialized")
+        if flags is not None:
+            other["executionFlags"] = flags
+        if compiled is not None:
+            other["dmlCompileType"] = compiled
+        return Dispatchable(name, kind, desc, bindings, other)
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def _command(self, value: Any) -> Command:
+        given = Fields(value, "a command")
+        match given.take("type", text).lower():
+            case "dispatch":
+                name = given.take("dispatchable", text)
+                if name not in self._dispatchables:
+                    raise HalfulpError(f"there is no dispatchable {printable(name)!r}")
+                desc = self._dispatchables[name].desc
+                if desc is None:
+                    return Dispatch(name, {}, given.rest())
+                bindings = given.take("bindings", self._bindings)
+                bound = {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
+                self._check_bindings(desc, bindings, bound, "here")
+                return Dispatch(name, bindings, given.rest())
+            case "print":
+                resource = given.take("resource", self._resource_name)
+                return Print(resource, given.take("verbose", boolean, False), given.rest())
+            case "writefile":
+                resource = given.take("resource", self._resource_name)
+                target = given.take("targetPath", text)
+                dimensions = given.take("dimensions", uint32s, ())
+                self._check_target(target)
+                return WriteFile(resource, target, dimensions, given.rest())
+            case other:
+                known = "dispatch, print or writeFile"
+                raise HalfulpError("no such command", expected=known, got=repr(other[:40]))
+
+    def _check_target(self, target: str) -> None:
+        suffix = Path(target).suffix.lower()
+        if suffix in (".png", ".jpg"):
+            raise UnsupportedError("targetPath is an image, which is not written here", got=shown(target))
+        if suffix not in _WRITTEN:
+            raise HalfulpError("targetPath is no data file", expected=", ".join(_WRITTEN), got=shown(target))
+        # Where the files go is not known yet; what leaves any folder is refused now.
+        inside(self._folder or Path.cwd(), target, "targetPath", exists=False)
+
+    def _resource_name(self, value: Any, name: str) -> str:
+        resource = text(value, name)
+        if resource not in self._resources:
+            raise HalfulpError(f"there is no resource {printable(resource)!r}")
+        return resource
+
+    def _bindings(self, value: Any, name: str) -> dict[str, Binding]:
+        if not isinstance(value, dict):
+            raise HalfulpError(f"{name} must be an object", got=shown(value))
+        return {point: self._binding(source, point) for point, source in value.items()}
+
+    def _binding(self, value: Any, point: str) -> Binding:
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        if isinstance(value, str):
+            value = {"name": value}
+        given = Fields(value, f"the binding of {printable(point)}")
+        return Binding(
+            given.take("name", self._resource_name),
+            given.take("elementCount", uint, 0),
+            given.take("elementSizeInBytes", uint, 0),
+            given.take("elementOffset", uint, 0),
+            given.rest(),
+        )
+
+    def _check_bindings(
+        self, desc: OperatorDesc, bindings: Mapping[str, Binding], wanted: set[str], when: str
+    ) -> None:
+        if set(bindings) != wanted:
+            names = [name for name in tensors(desc) if name in wanted]
+            raise HalfulpError(
+                f"other tensors are bound than must be {when}",
+                expected=", ".join(names) or "none",
+                got=", ".join(printable(name) for name in bindings) or "none",
+            )
+        for name, binding in bindings.items():
+            resource = self._resources[binding.name]
+            check_binding(name, tensors(desc)[name], offset_of(binding, resource), resource.size)
+
+
+def offset_of(binding: Binding, resource: Resource) -> int:
+    """Return the byte of a resource that a binding starts at."""
+    itemsize = binding.elementSizeInBytes or DATA_TYPES[resource.type].dtype.itemsize
+    return binding.elementOffset * itemsize
+
+
+def _operator(given: Fields, kind: str) -> OperatorDesc:
+    readers: dict[str, Callable[[Any, str], Any]] = {"Exponent": number, "ScaleBias": _scale_bias}
+    values: dict[str, Any] = {}
+    for field in fields(OPERATORS[kind]):
+        read = readers.get(field.name, _tensor)
+        values[field.name] = (
+            given.take(field.name, read, None) if field.name == "ScaleBias" else given.take(field.name, read)
+        )
+    given.end()
+    return OPERATORS[kind](**values)
+
+
+def _scale_bias(value: Any, name: str) -> DML_SCALE_BIAS:
+    given = Fields(value, name)
+    found = DML_SCALE_BIAS(given.take("Scale", number), given.take("Bias", number))
+    given.end()
+    return found
+
+
+def _tensor(value: Any, name: str) -> DML_BUFFER_TENSOR_DESC:
+    given = Fields(value, name)
+    given.take("Type", _one_of("BUFFER", "DML_TENSOR_TYPE_BUFFER"), "BUFFER")
+    if "Desc" in given:
+        outer, given = given, Fields(given.take("Desc", anything), f"{name}.Desc")
+        outer.end()
+    sizes = given.take("Sizes", uint32s)
+    tensor = DML_BUFFER_TENSOR_DESC(
+        DataType=given.take("DataType", text),
+        Flags=given.take("Flags", _tensor_flags, "NONE"),
+        DimensionCount=given.take("DimensionCount", uint32, len(sizes)),
+        Sizes=sizes,
+        Strides=given.take("Strides", uint32s, None) or None,  # none are a packed tensor's
+        TotalTensorSizeInBytes=given.take("TotalTensorSizeInBytes", uint, 0),
+        GuaranteedBaseOffsetAlignment=given.take("GuaranteedBaseOffsetAlignment", uint32, 0),
+    )
+    given.end()
+    return tensor
+
+
+def _tensor_flags(value: Any, name: str) -> str:
+    flags = [text(flag, name).removeprefix("DML_TENSOR_FLAG_") for flag in _listed(value)]
+    return next((flag for flag in flags if flag != "NONE"), "NONE")
+
+
+def _flags(value: Any, name: str) -> list[str] | None:
+    flags = [text(flag, name).removeprefix("DML_EXECUTION_FLAG_") for flag in _listed(value)]
+    for flag in flags:
+        if flag not in _FLAGS:
+            raise HalfulpError(f"{name} has no such flag", expected=", ".join(sorted(_FLAGS)), got=flag[:60])
+    return flags
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _one_of(*names: str) -> Callable[[Any, str], str]:
+    def read(value: Any, name: str) -> str:
+        if value not in names:
+            raise HalfulpError(f"{name} must be {' or '.join(names)}", got=shown(value))
+        return str(value)
+
+    return read

@@ -1,0 +1,271 @@
+"""ModelProto to Graph: names, order, versions, functions and subgraphs, each checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from halfulp.models.graph import Graph, Model, Node, Value, describe, printable, type_name
+from halfulp.models.onnx.checks import Checks, Scope, label
+from halfulp.models.onnx.nodes import (
+    SUPPORTED_OPS,
+    attribute_value,
+    check_clauses,
+    check_node,
+    plain_domain,
+    schema_in_force,
+)
+from halfulp.models.onnx.tensors import TensorReader, declared
+
+
+def build(proto: ModelProto, file: str, folder: Path | None) -> Model:
+    """Return the graph of a parsed model.
+
+    Args:
+        proto: left as it is.
+        file: the model's name in messages.
+        folder: where its external data lies; None for a model that came without a file.
+
+    Raises:
+        ModelError, UnsupportedError: as :func:`halfulp.models.onnx.load`.
+    """
+    return _Builder(proto, file, folder).model()
+
+
+class _Builder:
+    """Turns one ModelProto into a Model."""
+
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
+        self._proto = proto
+        self._file = file
+        self._check = Checks(file)
+        self._tensors = TensorReader(file, folder)
+        self._functions: dict[tuple[str, str, str], FunctionProto] = {}
+        self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int]] = {}
+        self._calling: list[tuple[str, str, str]] = []
+
+    def model(self) -> Model:
+        proto = self._proto
+        self._check.model(proto)
+        for function in proto.functions:
+            self._check.text(function.domain, function.name, function.overload, *function.attribute)
+            self._check.text(*function.input, *function.output)
+            key = (plain_domain(function.domain), function.name, function.overload)
+            if key in self._functions:
+                self._check.fail(f"defines the function {function.name!r} twice")
+            self._functions[key] = function
+        opsets = self._check.opsets(proto.opset_import, "the model")
+        if not opsets and proto.ir_version < 3:
+            opsets = {"": 1}  # before IR version 3 there was one opset and no import
+        return Model(self._file, self._graph(proto.graph, opsets, Scope(), {}, ""))
+
+    def _graph(
+        self,
+        proto: GraphProto,
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        where: str,
+    ) -> Graph:
+        """Build a graph or subgraph; ``binding`` holds the attributes of the function around it."""
+        inside = where and f" of {where}"
+        self._check.text(proto.name, *(tensor.name for tensor in proto.initializer))
+        self._check.text(*(sparse.values.name for sparse in proto.sparse_initializer))
+        inputs = tuple(self._declared(info) for info in proto.input)
+        self._check.distinct((value.name for value in inputs), f"input{inside}")
+        constants = {}
+        for tensor in proto.initializer:
+            what = f"initializer {tensor.name!r}{inside}"
+            if not tensor.name or tensor.name in constants:
+                self._check.fail(f"{what} is defined twice" if tensor.name else f"{what} has no name")
+            constants[tensor.name] = self._tensors.read(tensor, what)
+        for sparse in proto.sparse_initializer:
+            name = sparse.values.name
+            if not name or name in constants:
+                self._check.fail(f"sparse initializer {name!r}{inside} is defined twice or has no name")
+            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}")
+        scope.names.update(constants, (value.name for value in inputs))
+        outputs = tuple(self._declared(info) for info in proto.output)
+        nodes = self._body(proto.node, opsets, scope, binding, where)
+        for value in outputs:
+            if value.name not in scope:
+                self._check.fail(f"output {value.name!r}{inside} is made by no node")
+        known = {value.name: value for value in map(self._declared, proto.value_info)}
+        known |= {value.name: value for value in (*inputs, *outputs)}
+        for name, array in constants.items():
+            if name in known and not known[name].fits(array):
+                self._check.fail(
+                    f"initializer {name!r}{inside} contradicts what the model declares",
+                    expected=str(known[name]),
+                    got=describe(type_name(array.dtype), array.shape),
+                )
+        return Graph(proto.name, inputs, outputs, constants, nodes, known)
+
+    def _body(
+        self,
+        protos: Iterable[NodeProto],
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        where: str,
+    ) -> tuple[Node, ...]:
+        """Build the nodes of a graph or function, checking that names are defined, once, in order."""
+        protos = list(protos)
+        for proto in protos:
+            self._check.text(
+                proto.name, proto.domain, proto.op_type, proto.overload, *proto.input, *proto.output
+            )
+        makers: dict[str, int] = {}
+        for index, proto in enumerate(protos):
+            for name in filter(None, proto.output):
+                if name in scope.names or name in makers:
+                    node = label(proto, index, where)
+                    self._check.fail(f"its output {name!r} is defined before", node=node)
+                makers[name] = index
+        nodes = []
+        for index, proto in enumerate(protos):
+            node = label(proto, index, where)
+            for name in filter(None, proto.input):
+                if name not in scope:
+                    self._check.missing(name, index, protos, makers, node)
+            self._check.count(1)
+            nodes.append(self._node(proto, opsets, scope, binding, node))
+            scope.names.update(filter(None, proto.output))
+        return tuple(nodes)
+
+    def _node(
+        self,
+        proto: NodeProto,
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        node: str,
+    ) -> Node:
+        domain = plain_domain(proto.domain)
+        bound = self._bound(proto, binding, node)
+        function = self._functions.get((domain, proto.op_type, proto.overload))
+        opset = opsets.get(domain, 1 if function is not None else None)
+        if opset is None:
+            self._check.fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node=node)
+        attributes: dict[str, Any] = {}
+        for attribute in bound:
+            if attribute.name in attributes:
+                self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
+            if attribute.type == AttributeProto.GRAPH:
+                inner = f"{node}.{attribute.name}"
+                with self._check.deeper(node):
+                    attributes[attribute.name] = self._graph(
+                        attribute.g, opsets, Scope(scope), binding, inner
+                    )
+            else:
+                attributes[attribute.name] = attribute_value(attribute, self._tensors, self._file, node)
+        body = None
+        if function is not None:
+            version = str(opset)
+            body = self._call(function, proto, bound, node)
+        else:
+            schema = schema_in_force(domain, proto.op_type, opset)
+            if schema is None:
+                self._check.unknown(domain, proto.op_type, opset, node)
+            since = schema.since_version
+            if domain == "" and proto.op_type in SUPPORTED_OPS:
+                check_clauses(proto.op_type, since, len(proto.input), attributes, self._file, node)
+            check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, node)
+            version = str(since)
+        source = None
+        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+            source = NodeProto(
+                name=proto.name,
+                domain=domain,
+                op_type=proto.op_type,
+                input=proto.input,
+                output=proto.output,
+                attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
+            )
+        return Node(
+            label=node,
+            standard="onnx",
+            domain=domain,
+            type=proto.op_type,
+            version=version,
+            opset=opset,
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes=attributes,
+            function=body,
+            source=source,
+        )
+
+    def _bound(
+        self, proto: NodeProto, binding: Mapping[str, AttributeProto], node: str
+    ) -> list[AttributeProto]:
+        """Return the node's attributes with references to the function's own replaced."""
+        bound = []
+        for attribute in proto.attribute:
+            self._check.text(attribute.name, attribute.ref_attr_name)
+            if not attribute.ref_attr_name:
+                bound.append(attribute)
+            elif attribute.ref_attr_name in binding:
+                value = AttributeProto()
+                value.CopyFrom(binding[attribute.ref_attr_name])
+                value.name = attribute.name
+                bound.append(value)
+            elif not self._calling:
+                self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
+        return bound
+
+    def _call(
+        self, function: FunctionProto, proto: NodeProto, bound: list[AttributeProto], node: str
+    ) -> Graph:
+        """Return the function's body with this call's attributes; equal calls share one body."""
+        name = function.name
+        identity = (plain_domain(function.domain), name, function.overload)
+        if identity in self._calling:
+            self._check.fail(f"the function {name!r} calls itself", node=node)
+        if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+            self._check.fail(f"the function {name!r} has fewer inputs or outputs", node=node)
+        binding = {attribute.name: attribute for attribute in function.attribute_proto}
+        allowed = set(function.attribute) | set(binding)
+        for attribute in bound:
+            if attribute.name not in allowed:
+                self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
+            binding[attribute.name] = attribute
+        key = (
+            id(function),
+            tuple((k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())),
+        )
+        if key in self._bodies:
+            body, size = self._bodies[key]
+            self._check.count(size)
+            return body
+        before = self._check.nodes
+        self._calling.append(identity)
+        opsets = self._check.opsets(function.opset_import, f"the function {name!r}")
+        self._check.distinct(function.input, f"input of the function {name!r}")
+        scope = Scope()
+        scope.names.update(function.input)
+        with self._check.deeper(node):
+            nodes = self._body(function.node, opsets, scope, binding, printable(name))
+        for output in function.output:
+            if output not in scope:
+                self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
+        self._calling.pop()
+        known = {value.name: value for value in map(self._declared, function.value_info)}
+        body = Graph(
+            name,
+            tuple(Value(value) for value in function.input),
+            tuple(Value(value) for value in function.output),
+            {},
+            nodes,
+            known,
+        )
+        self._bodies[key] = body, self._check.nodes - before
+        return body
+
+    def _declared(self, info: onnx.ValueInfoProto) -> Value:
+        self._check.text(info.name)
+        return declared(info, self._file)

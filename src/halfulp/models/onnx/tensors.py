@@ -1,0 +1,301 @@
+"""ONNX tensors to arrays, believing nothing that the data does not bear out.
+
+A tensor's dims are compared with the bytes that are really there before an array is made, so a
+model can't ask for more memory than it brings. External data must lie under the model's folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from halfulp.errors import ModelError
+from halfulp.models.graph import Array, Value, describe, type_name
+from halfulp.specs.tensor import Dim
+
+# A sparse tensor is the one place where a few bytes may stand for many; it is made dense.
+_DENSE_LIMIT = 1 << 30
+
+# Elements smaller than a byte are stored packed. Older onnx packages lack some of these types.
+_PACKED_BITS = {
+    number: bits
+    for name, bits in {
+        "INT4": 4,
+        "UINT4": 4,
+        "FLOAT4E2M1": 4,
+        "INT2": 2,
+        "UINT2": 2,
+        "FLOAT6E2M3": 6,
+        "FLOAT6E3M2": 6,
+    }.items()
+    if (number := dict(TensorProto.DataType.items()).get(name)) is not None
+}
+_DATA_FIELDS = (
+    "float_data",
+    "int32_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+    "string_data",
+)
+
+
+def dtype_of(onnx_enum: int) -> np.dtype[Any]:
+    """Return the NumPy dtype of an ONNX element type's number; raises KeyError for an unknown one.
+
+    Example:
+        >>> dtype_of(16)
+        dtype(bfloat16)
+    """
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx_enum))
+
+
+def declared(info: onnx.ValueInfoProto, file: str) -> Value:
+    """Return what a ValueInfoProto declares; raises ModelError on an unknown type or a bad dim."""
+    kind = info.type.WhichOneof("value")
+    if kind is None:
+        return Value(info.name, kind="undeclared")
+    if kind not in ("tensor_type", "sparse_tensor_type"):
+        return Value(info.name, kind=kind.removesuffix("_type"))
+    tensor = getattr(info.type, kind)
+    element_type = None
+    if tensor.elem_type != TensorProto.UNDEFINED:
+        try:
+            element_type = type_name(dtype_of(tensor.elem_type))
+        except KeyError:
+            raise ModelError(
+                f"{info.name!r} has an unknown element type", file=file, got=tensor.elem_type
+            ) from None
+    shape = None
+    if tensor.HasField("shape"):
+        shape = tuple(_dim(dim, info.name, file) for dim in tensor.shape.dim)
+    return Value(info.name, element_type, shape, kind.removesuffix("_type"))
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
+    if dim.HasField("dim_value"):
+        if dim.dim_value < 0:
+            raise ModelError(f"{name!r} has a negative dim", file=file, got=dim.dim_value)
+        return int(dim.dim_value)
+    symbol: object = dim.dim_param
+    # protobuf makes bytes of a text that is not UTF-8
+    if not (isinstance(symbol, str) and symbol.isprintable()):
+        raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
+    return symbol or None
+
+
+class TensorReader:
+    """Reads the tensors of one model.
+
+    Args:
+        file: the model's name in messages.
+        folder: where its external data lies; None for a model that came without a file.
+    """
+
+    def __init__(self, file: str, folder: Path | None) -> None:
+        self._file = file
+        self._folder = folder
+        # One mapping a file: one a tensor would use up the files that may be open.
+        self._mapped: dict[Path, np.memmap[Any, Any]] = {}
+
+    def read(self, tensor: TensorProto, what: str) -> Array:
+        """Return the tensor's array, read-only, and memory-mapped where it is external.
+
+        Args:
+            tensor: from the file, so anything may be wrong with it.
+            what: how messages name it, such as ``initializer 'W'``.
+
+        Raises:
+            ModelError: unknown type, dims that are negative or contradict the data, two kinds of
+                data at once, external data outside the folder, missing or too short.
+        """
+        try:
+            dtype = dtype_of(tensor.data_type)
+        except KeyError:
+            self._fail(f"{what} has an unknown element type", got=tensor.data_type)
+        shape = tuple(tensor.dims)
+        if any(dim < 0 for dim in shape):
+            self._fail(f"{what} has a negative dim", got=list(shape))
+        if len(shape) > 64:
+            self._fail(f"{what} has more dims than NumPy does", expected="at most 64", got=len(shape))
+        if tensor.HasField("segment"):
+            self._fail(f"{what} is stored in segments, which no runtime reads")
+        count = math.prod(shape)
+        external = tensor.data_location == TensorProto.EXTERNAL
+        filled = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
+        filled += ["raw_data"] * (tensor.HasField("raw_data") and not external)
+        if len(filled) > 1 or (external and filled):
+            self._fail(f"{what} carries its data twice", got=", ".join(filled))
+        if external:
+            return self._external(tensor, dtype, shape, count, what)
+        if filled == ["raw_data"]:
+            if tensor.data_type == TensorProto.STRING:
+                self._fail(f"{what} stores strings as raw data")
+            self._check_bytes(tensor.data_type, dtype, count, len(tensor.raw_data), what, shape)
+        else:
+            self._check_field(tensor, filled, count, what, shape)
+        try:
+            return _frozen(onnx.numpy_helper.to_array(tensor))
+        except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
+            self._fail(f"{what} can't be read: {error}")
+
+    def read_sparse(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
+        """Return a sparse tensor made dense; raises ModelError also where that takes over 1 GiB."""
+        values = self.read(sparse.values, f"values of {what}")
+        indices = self.read(sparse.indices, f"indices of {what}")
+        shape = tuple(sparse.dims)
+        if any(dim < 0 for dim in shape):
+            self._fail(f"{what} has a negative dim", got=list(shape))
+        if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
+            self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
+        if indices.dtype != np.int64 or values.ndim != 1:
+            self._fail(f"{what} has indices that are not int64, or values that are not a list")
+        if indices.shape == (values.size, len(shape)):
+            coordinates = tuple(indices.T)
+        elif indices.shape == (values.size,):
+            if indices.size and not 0 <= indices.min() <= indices.max() < math.prod(shape):
+                self._fail(f"{what} has an index outside its dims", got=list(shape))
+            coordinates = np.unravel_index(indices, shape)
+        else:
+            self._fail(f"{what} has indices that don't fit its values", got=list(indices.shape))
+        for axis, dim in zip(coordinates, shape, strict=True):
+            if axis.size and not 0 <= axis.min() <= axis.max() < dim:
+                self._fail(f"{what} has an index outside its dims", got=list(shape))
+        dense = np.zeros(shape, values.dtype)
+        dense[coordinates] = values
+        return _frozen(dense)
+
+    def _external(
+        self,
+        tensor: TensorProto,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        count: int,
+        what: str,
+    ) -> Array:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
+            self._fail(f"{what} has external data whose place is not UTF-8")
+        if tensor.data_type == TensorProto.STRING:
+            self._fail(f"{what} stores strings as external data")
+        path = self._inside(entries.get("location", ""), what)
+        size = path.stat().st_size
+        offset = self._number(entries, "offset", what) or 0
+        length = self._number(entries, "length", what)
+        needed = _stored_bytes(tensor.data_type, dtype, count)
+        if length is not None and length != needed:
+            self._fail(
+                f"{what} has external data of the wrong length for {describe(dtype.name, shape)}",
+                expected=f"{needed} bytes",
+                got=f"{length} bytes",
+            )
+        if offset + needed > size:
+            self._fail(
+                f"{what} reaches past the end of its external data {path.name!r}",
+                expected=f"{offset + needed} bytes",
+                got=f"{size} bytes",
+            )
+        if needed == 0:
+            return np.empty(shape, dtype)
+        if tensor.data_type in _PACKED_BITS:
+            with path.open("rb") as stream:
+                stream.seek(offset)
+                packed = TensorProto(
+                    data_type=tensor.data_type, dims=tensor.dims, raw_data=stream.read(needed)
+                )
+            return _frozen(onnx.numpy_helper.to_array(packed))
+        if path not in self._mapped:
+            self._mapped[path] = np.memmap(path, np.uint8, "r")
+        raw = self._mapped[path][offset : offset + needed]
+        return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
+
+    def _inside(self, location: str, what: str) -> Path:
+        """Return the resolved path of external data, refusing all that leaves the model's folder."""
+        if self._folder is None:
+            self._fail(f"{what} has external data, but the model came without a folder")
+        parts = Path(location).parts
+        if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
+            self._fail(f"{what} has external data outside the model's folder", got=repr(location))
+        folder = self._folder.resolve()
+        try:
+            path = (folder / location).resolve(strict=True)
+            mode = path.stat().st_mode
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._fail(f"{what} has external data that can't be read: {reason}", got=repr(location))
+        if not path.is_relative_to(folder):
+            self._fail(
+                f"{what} has external data outside the model's folder, through a symbolic link",
+                got=repr(location),
+            )
+        if not stat.S_ISREG(mode):
+            self._fail(f"{what} has external data that is not a plain file", got=repr(location))
+        if not os.access(path, os.R_OK):
+            self._fail(f"{what} has external data that may not be read", got=repr(location))
+        return path
+
+    def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
+        text = entries.get(key)
+        if text is None:
+            return None
+        # int() would take " 1_0" and digits of other scripts, and choke on 5000 digits.
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            self._fail(f"{what} has a bad external data {key}", got=repr(text[:40]))
+        return int(text)
+
+    def _check_bytes(
+        self,
+        onnx_enum: int,
+        dtype: np.dtype[Any],
+        count: int,
+        stored: int,
+        what: str,
+        shape: Iterable[int],
+    ) -> None:
+        needed = _stored_bytes(onnx_enum, dtype, count)
+        if stored != needed:
+            self._fail(
+                f"{what} has dims that its data contradicts: {describe(dtype.name, tuple(shape))}",
+                expected=f"{needed} bytes",
+                got=f"{stored} bytes",
+            )
+
+    def _check_field(
+        self, tensor: TensorProto, filled: list[str], count: int, what: str, shape: Iterable[int]
+    ) -> None:
+        wanted = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+        if filled and filled != [wanted]:
+            self._fail(f"{what} has its data in the wrong field", expected=wanted, got=filled[0])
+        needed = count
+        if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+            needed = 2 * count
+        elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
+            needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
+        stored = len(getattr(tensor, wanted))
+        if stored != needed:
+            self._fail(
+                f"{what} has dims that its data contradicts: {list(shape)}",
+                expected=f"{needed} elements",
+                got=stored,
+            )
+
+    def _fail(self, message: str, **shown: Any) -> NoReturn:
+        raise ModelError(message, file=self._file, **shown)
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False  # it belongs to the model, which may run again
+    return array
+
+
+def _stored_bytes(onnx_enum: int, dtype: np.dtype[Any], count: int) -> int:
+    bits = _PACKED_BITS.get(onnx_enum)
+    return count * dtype.itemsize if bits is None else -(-count * bits // 8)

@@ -1,0 +1,94 @@
+"""OpenVINO IR: an .xml file and its .bin to a graph, version 10 and 11, and a graph to version 11.
+
+The file is taken to be hostile. What is wrong with it is found here, before anything runs, and said
+in one line that names the file and the layer. Layers that are not ours are read all the same, for
+whoever wants to look at the graph; running or writing them is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from halfulp.errors import HalfulpError
+from halfulp.models.files import read_whole, replacing
+from halfulp.models.graph import Graph, Model
+from halfulp.models.openvino.builder import build
+from halfulp.models.openvino.layers import parse
+from halfulp.models.openvino.weights import Weights
+from halfulp.models.openvino.writer import write
+
+_LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
+
+
+def load(
+    source: str | os.PathLike[str] | bytes, *, weights: bytes | None = None, file: str | None = None
+) -> Model:
+    """Read an IR file and check it.
+
+    A value goes by its tensor name where it is an input or an output of the model, by its layer's
+    name otherwise; inputs and outputs have the other names as aliases.
+
+    Args:
+        source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
+        weights: the bytes of the .bin file, instead of the file.
+        file: the model's name in messages; the path, or what stands for it, where not given.
+
+    Raises:
+        ModelError: for a file that is broken or unsafe: entities, ids that are not unique, ports and
+            edges that don't exist, cycles, shapes that contradict each other or the weights.
+        UnsupportedError: another version of the format, an element type that is not ours, pdpd.
+
+    Example:
+        >>> xml = b'''<net name="n" version="11">
+        ...   <layers>
+        ...     <layer id="0" name="a" type="Parameter" version="opset1">
+        ...       <data shape="?,3" element_type="f16"/>
+        ...       <output><port id="0" precision="FP16" names="x"/></output></layer>
+        ...     <layer id="1" name="b" type="Power" version="opset1">
+        ...       <input><port id="0"/><port id="1"/></input>
+        ...       <output><port id="2" names="y"/></output></layer>
+        ...     <layer id="2" name="c" type="Result" version="opset1"><input><port id="0"/></input></layer>
+        ...   </layers>
+        ...   <edges>
+        ...     <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+        ...     <edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
+        ...     <edge from-layer="1" from-port="2" to-layer="2" to-port="0"/>
+        ...   </edges></net>'''
+        >>> graph = load(xml).graph
+        >>> [(value.name, str(value), value.aliases) for value in (*graph.inputs, *graph.outputs)]
+        [('x', 'float16[?, 3]', ('a',)), ('y', 'float16[?, 3]', ('c', 'b'))]
+    """
+    if isinstance(source, bytes):
+        name = file or "<bytes>"
+        return build(parse(source, name), Weights(weights), name)
+    path = Path(source)
+    name = file or str(path)
+    net = parse(read_whole(path, _LARGEST_FILE, name), name)
+    return build(net, Weights(path.with_suffix(".bin") if weights is None else weights), name)
+
+
+def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
+    """Write a graph as IR version 11: the .xml at ``path``, the .bin beside it, both or neither.
+
+    Killed between the two, it leaves no .xml, never an older one beside a .bin that it would misread.
+
+    Tensor names, layer names and rt_info of a graph that was read from a file stay as they were.
+
+    Args:
+        model: a graph whose nodes are OpenVINO operators that are ours.
+        path: ends in .xml.
+
+    Raises:
+        UnsupportedError: nodes that are not ours, types that OpenVINO lacks, by name.
+        HalfulpError: the files can't be written, or a name can't be.
+    """
+    graph = model.graph if isinstance(model, Model) else model
+    xml = Path(path)
+    if xml.suffix.lower() != ".xml":
+        raise HalfulpError(f"{xml}: OpenVINO reads files that end in .xml only")
+    with replacing(xml) as new_xml, replacing(xml.with_suffix(".bin")) as new_bin:
+        with new_bin.open("wb") as weights:
+            text = write(graph, weights)
+        new_xml.write_bytes(text)
+        Path(os.path.realpath(xml)).unlink(missing_ok=True)

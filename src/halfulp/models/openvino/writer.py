@@ -1,0 +1,240 @@
+"""Graphs to OpenVINO IR v11: layers, ports with their types and dims, edges, and the weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import IO, Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.models.graph import Array, Graph, Node, Value, listed, printable, type_name
+from halfulp.models.openvino.builder import Note, Origin
+from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, precision
+from halfulp.models.openvino.operators import OPERATORS, agree, infer
+from halfulp.models.openvino.weights import parse_shape, stored
+from halfulp.specs.tensor import TensorType
+
+_NEW = 1 << 62  # the position of what was not in a file before: after everything that was
+
+
+@dataclass(eq=False)
+class _Layer:
+    """A layer to write; ``inputs`` are values, ``output`` is the value that it makes."""
+
+    kind: str
+    note: Note
+    data: Mapping[str, str]
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    id: int = -1
+
+
+def write(graph: Graph, weights: IO[bytes]) -> bytes:
+    """Return a graph as XML, and write its constants to ``weights``.
+
+    Args:
+        graph: of OpenVINO's operators. A graph that was read from a file gives that file again.
+        weights: takes the .bin file; equal constants share their bytes.
+
+    Raises:
+        UnsupportedError: nodes that are not ours, and types that OpenVINO lacks, by name.
+        HalfulpError: names that XML can't hold, inputs with defaults, inputs without a type.
+    """
+    return _Writer(graph, weights).xml()
+
+
+class _Writer:
+    """Writes one graph."""
+
+    def __init__(self, graph: Graph, weights: IO[bytes]) -> None:
+        self._graph = graph
+        self._weights = weights
+        self._origin = graph.source if isinstance(graph.source, Origin) else Origin({}, (), ())
+        self._places: dict[bytes, int] = {}
+        self._end = 0
+        self._types: dict[str, TensorType] = {}
+        self._new = _NEW
+        self._taken = {note.name for note in self._origin.values.values()}
+
+    def xml(self) -> bytes:
+        self._check()
+        layers = sorted(self._layers(), key=lambda layer: layer.note.position)
+        for number, layer in enumerate(layers):
+            layer.id = number
+        root = Element("net", name=_text(self._graph.name), version=str(VERSIONS[-1]))
+        parent = SubElement(root, "layers")
+        parent.extend([self._element(layer) for layer in layers])
+        parent = SubElement(root, "edges")
+        parent.extend(self._edges(layers))
+        root.extend([deepcopy(element) for element in self._origin.rest] or [Element("rt_info")])
+        ElementTree.indent(root, "\t")
+        text = ElementTree.tostring(root, encoding="unicode")
+        return f'<?xml version="1.0"?>\n{text}\n'.encode()
+
+    def _check(self) -> None:
+        unsupported = [
+            node for node in self._graph.nodes if node.standard != "openvino" or not _is_ours(node)
+        ]
+        if unsupported:
+            raise UnsupportedError(
+                "these nodes are not OpenVINO operators that are ours",
+                expected=", ".join(OPERATORS),
+                got=listed(node.label for node in unsupported),
+            )
+        for value in self._graph.inputs:
+            if value.name in self._graph.constants:
+                raise UnsupportedError(
+                    f"OpenVINO has no inputs with defaults: {printable(value.name)!r} has one"
+                )
+
+    # --- layers ---------------------------------------------------------------------------------
+
+    def _layers(self) -> Iterable[_Layer]:
+        for value in self._graph.inputs:
+            if value.type is None:
+                raise UnsupportedError(f"input {printable(value.name)!r} has no element type")
+            self._types[value.name] = TensorType(value.type, value.shape)
+            note = self._note(value.name, (value.name, *value.aliases))
+            shape = _shape(value)
+            if note.shape is not None and parse_shape(note.shape) == value.shape:
+                shape = note.shape  # which may be more precise: a range
+            data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
+            yield _Layer("Parameter", note, data, output=value.name)
+        constants = sorted(self._graph.constants, key=self._position)
+        for name in constants:
+            array = self._graph.constants[name]
+            kind = type_name(array.dtype)
+            self._types[name] = TensorType(kind, array.shape)
+            shape = ", ".join(map(str, array.shape))
+            place = self._store(array)
+            data = {"element_type": self._openvino(kind, name), "shape": shape, **place}
+            yield _Layer("Const", self._note(name), data, output=name)
+        for node in self._graph.nodes:
+            (output,) = node.outputs
+            self._types[output] = self._infer(node)
+            data = {name: _spelled(name, value) for name, value in node.attributes.items()}
+            yield _Layer(node.type, self._note(output, (output,)), data, node.inputs, output)
+        for index, value in enumerate(self._graph.outputs):
+            if index < len(self._origin.results):
+                note = self._origin.results[index]
+            else:
+                self._new += 1
+                note = Note(self._new, self._unique(f"{value.name}/sink_port_0"), (value.name,))
+            yield _Layer("Result", note, {}, (value.name,))
+
+    def _note(self, name: str, tensors: tuple[str, ...] = ()) -> Note:
+        if name in self._origin.values:
+            return self._origin.values[name]
+        self._new += 1
+        return Note(self._new, self._unique(name), tensors)
+
+    def _position(self, name: str) -> int:
+        return self._origin.values[name].position if name in self._origin.values else _NEW
+
+    def _unique(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _infer(self, node: Node) -> TensorType:
+        operands = [self._types[name] for name in node.inputs]
+        constants = [self._graph.constants.get(name) for name in node.inputs]
+        result = infer(node, operands, constants)
+        declared = self._graph.declared.get(node.outputs[0])
+        if declared is None:
+            return result
+        if declared.type not in (None, result.type) or not agree(declared.shape, result.shape):
+            raise HalfulpError(
+                f"node {node.label}: its output is declared otherwise", expected=str(declared), got=result
+            )
+        return result if declared.shape is None else TensorType(result.type, declared.shape)
+
+    def _store(self, array: Array) -> dict[str, str]:
+        data = stored(array).data
+        key = hashlib.sha256(data).digest()
+        if key not in self._places:
+            self._places[key] = self._end
+            self._weights.write(data)
+            self._end += data.nbytes
+        return {"offset": str(self._places[key]), "size": str(data.nbytes)}
+
+    def _openvino(self, kind: str, name: str) -> str:
+        if kind not in OPENVINO_TYPES:
+            raise UnsupportedError(f"OpenVINO has no type {kind}, which {printable(name)!r} is of")
+        return OPENVINO_TYPES[kind]
+
+    # --- elements -------------------------------------------------------------------------------
+
+    def _element(self, layer: _Layer) -> Element:
+        note = layer.note
+        attributes = {"id": str(layer.id), "name": _text(note.name), "type": layer.kind, "version": "opset1"}
+        if layer.kind == "Result" and note.tensors:
+            attributes["output_names"] = _names(note.tensors)
+        element = Element("layer", attributes)
+        if layer.data:
+            SubElement(element, "data", dict(layer.data))
+        if note.rt_info is not None:
+            element.append(deepcopy(note.rt_info))
+        if layer.inputs:
+            side = SubElement(element, "input")
+            side.extend([self._port(number, name) for number, name in enumerate(layer.inputs)])
+        if layer.output is not None:
+            side = SubElement(element, "output")
+            side.append(self._port(len(layer.inputs), layer.output, note.tensors))
+        return element
+
+    def _port(self, number: int, name: str, names: tuple[str, ...] = ()) -> Element:
+        kind, shape = self._types[name]
+        port = Element("port", id=str(number), precision=precision(self._openvino(kind, name)))
+        if names:
+            port.set("names", _names(names))
+        for dim in shape or ():
+            SubElement(port, "dim").text = str(dim if isinstance(dim, int) else -1)
+        return port
+
+    def _edges(self, layers: list[_Layer]) -> list[Element]:
+        makers = {layer.output: layer for layer in layers if layer.output is not None}
+        edges = []
+        for layer in layers:
+            for port, name in enumerate(layer.inputs):
+                maker = makers[name]
+                edges.append((maker.id, len(maker.inputs), layer.id, port))
+        names = ("from-layer", "from-port", "to-layer", "to-port")
+        return [Element("edge", dict(zip(names, map(str, edge), strict=True))) for edge in sorted(edges)]
+
+
+def _is_ours(node: Node) -> bool:
+    return node.domain == "" and node.type in OPERATORS and len(node.outputs) == 1
+
+
+def _shape(value: Value) -> str:
+    if value.shape is None:
+        return "..."
+    return ",".join(str(dim) if isinstance(dim, int) else "?" for dim in value.shape)
+
+
+def _spelled(name: str, value: Any) -> str:
+    if name == "destination_type":
+        return OPENVINO_TYPES[value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _names(names: Iterable[str]) -> str:
+    escaped = [_text(name).replace(",", "\\,") for name in names]
+    if any(name.endswith("\\") for name in escaped):
+        raise HalfulpError("a tensor name that ends in a backslash can't be written", got=", ".join(escaped))
+    return ",".join(escaped)
+
+
+def _text(name: str) -> str:
+    """Return a name that XML 1.0 can hold; raises HalfulpError for another."""
+    for character in name:
+        code = ord(character)
+        if (code < 32 and character not in "\t\n\r") or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF):
+            raise HalfulpError("XML can't hold a character of a name", got=printable(name))
+    return name

@@ -1,0 +1,261 @@
+"""Running a model: ``hu.run``.
+
+The walk over the graph is ours. So are Pow and PRelu, in the version that the model's own opset puts
+in force, wherever they stand: in the graph, in the branch of an If, in the body of a Loop or of one of
+the model's functions. The operators around them (:mod:`halfulp.models.run.helpers`) and control flow are
+ours too; every other node goes through the onnx package's ReferenceEvaluator. OpenVINO's operators
+are :mod:`halfulp.models.run.openvino`'s, and a DxDispatch file is no graph but a list of commands, which
+:mod:`halfulp.models.run.dxdispatch` carries out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+
+from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Graph, Model, Node, Value
+from halfulp.models.load import Source, load
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.run import dxdispatch, openvino
+from halfulp.models.run.control import CONTROL
+from halfulp.models.run.fallback import Foreign
+from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
+from halfulp.models.run.inputs import bind, check, guard_memory
+from halfulp.models.run.report import Engine, Report
+from halfulp.operators import op
+
+
+class Outputs(dict[str, Any]):
+    """A model's outputs by name; one that has other names too is found by those as well.
+
+    Example:
+        >>> outputs = Outputs({"y": 1}, [Value("y", aliases=("Result_7",))])
+        >>> outputs, outputs["Result_7"]
+        ({'y': 1}, 1)
+    """
+
+    def __init__(self, values: Mapping[str, Any], declared: Sequence[Value]) -> None:
+        super().__init__(values)
+        self._names: dict[str, str] = {}
+        for value in declared:
+            for alias in value.aliases:
+                self._names.setdefault(alias, value.name)
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self[self._names[name]]
+
+
+def run(
+    model: Source | Model | Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    output_folder: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """Evaluate a model and return its outputs by name.
+
+    Args:
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load.load` returned.
+        inputs: arrays by name. An input with an initializer of its name may be left out. For OpenVINO
+            a name is a tensor's or a Parameter's; for DxDispatch a resource's, whose initial values
+            the array replaces.
+        output_folder: where the writeFile commands of a DxDispatch file may write; its own folder
+            where not given.
+
+    Returns:
+        A dict of the model's outputs: arrays, and lists for sequences. An OpenVINO output goes by its
+        tensor name, and is found by its Result's name too. For DxDispatch they are the resources that
+        a dispatch wrote.
+
+    Raises:
+        ModelError: the model is broken or unsafe, or an input or a result contradicts what it
+            declares, or a node's operands break a clause of its operator (then ``.clause`` is set).
+        UnsupportedError: an operator that nothing here evaluates.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float[N] x) => (float[N] y) { two = Constant<value_int=2>()  y = Pow(x, two) }''')
+        >>> run(model, {"x": np.array([3, -0.5], np.float32)})
+        {'y': array([9.  , 0.25], dtype=float32)}
+    """
+    return run_with_report(model, inputs, output_folder=output_folder)[0]
+
+
+def run_with_report(
+    model: Source | Model | Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    output_folder: str | os.PathLike[str] | None = None,
+) -> tuple[dict[str, Any], Report]:
+    """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
+    loaded = model if isinstance(model, Model | Program) else load(model)
+    inputs = {} if inputs is None else inputs
+    if isinstance(loaded, Program):
+        return dxdispatch.run(loaded, inputs, output_folder)
+    openvino.refuse_foreign(loaded)
+    walk = _Walk(loaded)
+    values = bind(loaded, inputs)
+    openvino.check_ranges(loaded, values)
+    graph = loaded.graph
+    outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
+    kept = list(values.values())
+    named = {}
+    for declared, value in zip(graph.outputs, outputs, strict=True):
+        # A result is the caller's own, never a window on an input, on the model or on another result.
+        if isinstance(value, np.ndarray):
+            if not value.flags.writeable or any(_shares(value, other) for other in kept):
+                value = value.copy()
+            kept.append(value)
+        named[declared.name] = value
+    return Outputs(named, graph.outputs), walk.report
+
+
+def _shares(a: Any, b: Any) -> bool:
+    return isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+
+
+class _Scope:
+    """The values by name of a graph being evaluated, and those of the graphs around it."""
+
+    def __init__(self, outer: _Scope | None) -> None:
+        self.values: dict[str, Any] = {}
+        self._outer = outer
+
+    def __getitem__(self, name: str) -> Any:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope._outer
+        raise KeyError(name)
+
+
+class _Walk:
+    """One evaluation of one model."""
+
+    def __init__(self, model: Model) -> None:
+        self.report = Report()
+        self._file = model.file
+        self._foreign = Foreign()
+        self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
+
+    def graph(self, graph: Graph, inputs: Sequence[Any], outer: _Scope | None) -> list[Any]:
+        """Evaluate a graph's nodes in order, dropping each value after its last reader."""
+        scope = _Scope(outer)
+        scope.values.update(graph.constants)
+        scope.values.update(zip((value.name for value in graph.inputs), inputs, strict=True))
+        for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
+            arguments = [scope[name] if name else None for name in node.inputs]
+            for name, value in zip(node.outputs, self._timed(node, arguments, scope), strict=False):
+                if not name:
+                    continue
+                if name in graph.declared:
+                    declared = graph.declared[name]
+                    check(value, declared, f"its output {name!r}", self._file, node.label)
+                scope.values[name] = value
+            del arguments
+            for name in dead:
+                scope.values.pop(name, None)
+        return [scope[value.name] for value in graph.outputs]
+
+    def _timed(self, node: Node, inputs: list[Any], scope: _Scope) -> list[Any]:
+        around, self._inner = self._inner, 0.0
+        start = time.perf_counter()
+        with self._blaming(node):
+            engine, outputs = self._evaluate(node, inputs, scope)
+            if len(outputs) < len(node.outputs):
+                raise HalfulpError(
+                    "the node names more outputs than there are",
+                    expected=len(outputs),
+                    got=len(node.outputs),
+                )
+        elapsed = time.perf_counter() - start
+        self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
+        self._inner = around + elapsed
+        return outputs
+
+    def _evaluate(self, node: Node, inputs: list[Any], scope: _Scope) -> tuple[Engine, list[Any]]:
+        if node.function is not None:
+            absent = [None] * (len(node.function.inputs) - len(inputs))
+            return "halfulp", self.graph(node.function, [*inputs, *absent], None)
+        if node.standard == "openvino":
+            return "halfulp", [openvino.evaluate(node, inputs, self._file)]
+        if node.domain == "":
+            if node.type in SUPPORTED_OPS:
+                return "halfulp", [self._ours(node, inputs)]
+            if node.type in CONTROL:
+                return "halfulp", CONTROL[node.type](
+                    node, inputs, lambda graph, values: self._subgraph(graph, values, scope)
+                )
+            if node.type in HELPERS:
+                check_types(node, inputs)
+                self._guard_broadcast(node, inputs)
+                try:
+                    with np.errstate(all="ignore"):
+                        value = HELPERS[node.type](node, inputs)
+                    # NumPy makes scalars of 0-d results.
+                    return "halfulp", [np.asarray(value) if isinstance(value, np.generic) else value]
+                except NotOurs:
+                    pass
+        if any(True for _ in node.subgraphs):
+            raise UnsupportedError(f"{node.operator} has subgraphs, which nothing here evaluates")
+        return "onnx reference", self._foreign(node, inputs)
+
+    def _subgraph(self, graph: Graph, values: Sequence[Any], scope: _Scope) -> list[Any]:
+        if len(values) != len(graph.inputs):
+            raise HalfulpError(
+                "a subgraph has another number of inputs than the node gives it",
+                expected=len(graph.inputs),
+                got=len(values),
+            )
+        return self.graph(graph, values, scope)
+
+    def _ours(self, node: Node, inputs: list[Any]) -> Any:
+        operator = op(node.operator)
+        if any(not isinstance(value, np.ndarray) for value in inputs):
+            raise HalfulpError("an operand is missing, or not a tensor")
+        shape = operator.infer(*inputs, **node.attributes).shape
+        guard_memory(cast("tuple[int, ...]", shape), inputs[0].itemsize, "its output", self._file, node.label)
+        return np.asarray(operator(*inputs, **node.attributes))
+
+    def _guard_broadcast(self, node: Node, inputs: list[Any]) -> None:
+        arrays = [value for value in inputs if isinstance(value, np.ndarray)]
+        if node.type not in ("Less", "Mul", "Add", "Where") or node.opset < 7:
+            return
+        try:
+            shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        except ValueError:
+            raise HalfulpError(
+                "its inputs can't be broadcast to one shape", got=[list(array.shape) for array in arrays]
+            ) from None
+        itemsize = 1 if node.type == "Less" else arrays[-1].itemsize
+        guard_memory(shape, itemsize, "its output", self._file, node.label)
+
+    @contextmanager
+    def _blaming(self, node: Node) -> Iterator[None]:
+        """Turn whatever goes wrong within a node into an error that names the file and the node."""
+        try:
+            yield
+        except ModelError:
+            raise
+        except HalfulpError as error:
+            shown: Mapping[str, Any] = error.shown
+            if isinstance(error, UnsupportedError):
+                message = f"{self._file}, node {node.label}: {error.message}"
+                raise UnsupportedError(message, **shown) from error
+            clause = error.clause if isinstance(error, SpecError) else None
+            raise ModelError(
+                error.message, file=self._file, node=node.label, clause=clause, **shown
+            ) from error
+        except MemoryError:
+            raise ModelError("not enough memory", file=self._file, node=node.label) from None

@@ -1,0 +1,99 @@
+"""ONNX's Cast and CastLike: every conversion rounded once.
+
+NumPy converts between its own types that way. ``ml_dtypes`` converts float64 and integers by way of
+float32, and so rounds twice; the way there is taken here rounding to odd, which leaves the second
+rounding free of error (any target has at least two bits less than float32).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from halfulp.models.graph import Array
+
+_SATURATING = {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+_SMALL_FLOATS = _SATURATING | {"bfloat16", "float4_e2m1fn"}
+_SMALL_INTS = {"int4", "uint4", "int2", "uint2"}
+
+
+def can_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Tell whether :func:`cast` converts these types: all but strings and the scale-only types."""
+    return all(
+        dtype.kind in "biuf" or dtype.name in _SMALL_FLOATS | _SMALL_INTS for dtype in (source, target)
+    )
+
+
+def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
+    """Convert x to an element type.
+
+    Floating targets round once, to nearest even. An integer that the target can't hold loses its
+    higher bits. A float becomes an integer of 64 bits first: truncated, saturated, 0 for NaN; ONNX
+    leaves what doesn't fit undefined.
+
+    Args:
+        x: any shape, of a type that :func:`can_cast` accepts.
+        target: the same.
+        saturate: for float 8 targets, whether what is too large becomes the largest number.
+
+    Example:
+        >>> import ml_dtypes
+        >>> tie_and_a_bit = np.array(1 + 2.0**-8 + 2.0**-40)
+        >>> print(cast(tie_and_a_bit, np.dtype(ml_dtypes.bfloat16)))
+        1.00781
+        >>> cast(np.array([-1e9, 2.9, np.nan]), np.dtype("int8"))
+        array([0, 2, 0], dtype=int8)
+    """
+    if x.dtype == target:
+        return x
+    if _is_int(target):
+        return _wrap(x, target) if _is_int(x.dtype) or x.dtype.kind == "b" else _truncate(x, target)
+    if x.dtype.name in _SMALL_FLOATS:
+        x = x.astype(np.float32)
+    elif x.dtype.name in _SMALL_INTS:
+        x = x.astype(np.int8)
+    if target.name not in _SMALL_FLOATS:  # NumPy's own float or bool
+        return x.astype(target)
+    narrow = _to_odd_float32(x)
+    if saturate and target.name in _SATURATING:
+        info = ml_dtypes.finfo(target)  # type: ignore[no-untyped-call]
+        narrow = np.clip(narrow, np.float32(info.min), np.float32(info.max))
+    return narrow.astype(target)
+
+
+def _is_int(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" or dtype.name in _SMALL_INTS
+
+
+def _wrap(x: Array, target: np.dtype[Any]) -> Array:
+    wide = x.astype(np.int8) if x.dtype.name in _SMALL_INTS else x
+    return wide.astype(target)
+
+
+def _truncate(x: Array, target: np.dtype[Any]) -> Array:
+    real = x.astype(np.float64)
+    wide = np.dtype(np.uint64 if target == np.uint64 else np.int64)
+    info = np.iinfo(wide)
+    low = real <= float(info.min)
+    high = real >= float(info.max)  # which as a float is the first one that is too large
+    inside = np.where(low | high | np.isnan(real), 0.0, real).astype(wide)
+    exact = np.where(low, wide.type(info.min), np.where(high, wide.type(info.max), inside))
+    return exact.astype(target)
+
+
+def _to_odd_float32(x: Array) -> Array:
+    """Return x in float32, its last bit set wherever the conversion was inexact."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        # Above 2^53 the low bits only say whether there are any.
+        sticky = (x >> 11) | ((x & 0x7FF) != 0)
+        small = (x <= 2**53) if x.dtype.kind == "u" else (x <= 2**53) & (x >= -(2**53))
+        x = np.where(small, x.astype(np.float64), sticky.astype(np.float64) * 2048.0)
+    wide = x.astype(np.float64)
+    narrow = np.asarray(wide.astype(np.float32))
+    inexact = (narrow.astype(np.float64) != wide) & ~np.isnan(wide)
+    away = np.abs(narrow.astype(np.float64)) > np.abs(wide)
+    bits = narrow.view(np.uint32)
+    odd: Array = np.where(inexact, (bits - away) | np.uint32(1), bits).view(np.float32)
+    return odd

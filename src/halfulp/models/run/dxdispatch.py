@@ -1,0 +1,246 @@
+"""Carrying out a DxDispatch program: its resources in memory, its commands in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.models.directml import FEATURE_LEVELS, OPERATORS, OperatorDesc, execute, tensors
+from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
+from halfulp.models.directml.dxdispatch.reader import offset_of
+from halfulp.models.directml.dxdispatch.values import FromFile
+from halfulp.models.directml.tensor import DATA_TYPES
+from halfulp.models.files import inside, replacing
+from halfulp.models.graph import Array, Node, listed, printable
+from halfulp.models.run.inputs import as_value, by_name, check, guard_memory
+from halfulp.models.run.report import Report
+from halfulp.specs.resolve import in_force
+
+_LINE = 10_000  # elements that are printed at a time
+
+
+def run(
+    program: Program, inputs: Mapping[str, Any], output_folder: str | os.PathLike[str] | None = None
+) -> tuple[dict[str, Array], Report]:
+    """Carry out a program.
+
+    What print commands print goes to standard output, as DxDispatch spells it, a float with as many
+    digits as tell it from its neighbours.
+
+    Args:
+        program: read from a file.
+        inputs: by resource: arrays that replace the initial values, of their type and number.
+        output_folder: where writeFile commands may write; the file's own folder where not given.
+
+    Returns:
+        The resources that a dispatch wrote, in the order of the first time, and what ran in how long.
+        A resource that the last tensor written to it covers has that tensor's shape; any other is a
+        list of its elements.
+
+    Raises:
+        UnsupportedError: dispatchables that are not ours, by name.
+        ModelError: an input that is no resource or does not fit it, tensors that overlap, files that
+            can't be written.
+        HalfulpError: there is no ``output_folder``.
+    """
+    refuse_foreign(program)
+    if output_folder is not None and not Path(output_folder).is_dir():
+        raise HalfulpError(f"{output_folder}: there is no such folder to write to")
+    machine = _Machine(program, inputs, None if output_folder is None else Path(output_folder))
+    for index, command in enumerate(program.commands):
+        with machine.blaming(f"command {index}"):
+            match command:
+                case Dispatch():
+                    machine.dispatch(command, f"command {index}")
+                case Print():
+                    machine.print(command)
+                case WriteFile():
+                    machine.write_file(command)
+    return machine.results(), machine.report
+
+
+def refuse_foreign(program: Program) -> None:
+    """Raise UnsupportedError where a program has dispatchables that are not ours; it names them."""
+    unsupported = [d for d in program.dispatchables.values() if d.desc is None]
+    if unsupported:
+        raise UnsupportedError(
+            f"{program.file}: has dispatchables that are not ours",
+            expected=", ".join(OPERATORS),
+            got=listed(f"'{printable(d.name)}' ({printable(d.type)})" for d in unsupported),
+        )
+
+
+class _Machine:
+    """The memory of one run."""
+
+    def __init__(self, program: Program, inputs: Mapping[str, Any], folder: Path | None) -> None:
+        self.report = Report()
+        self._program = program
+        self._folder = program.folder if folder is None else folder
+        self._written: dict[str, tuple[OperatorDesc, int]] = {}
+        self._buffers: dict[str, Array] = {}
+        used = self._used()
+        total = sum(program.resources[name].size for name in used)
+        guard_memory((total,), 1, "the memory of its resources", program.file)
+        fed = by_name(program.inputs, inputs, program.file)
+        for declared in program.inputs:
+            name = declared.name
+            resource = program.resources[name]
+            if name in fed:
+                array = np.asarray(as_value(fed[name], declared, program.file))
+                check(array.reshape(-1), declared, f"input {name!r}", program.file)
+            elif name in used:
+                with self.blaming(f"resource '{printable(name)}'"):
+                    array = resource.make()
+            else:
+                continue
+            self._buffers[name] = _filled(resource, array)
+        # DirectML copies the tensors that it owns before anything runs.
+        self._owned = {
+            dispatchable.name: {
+                point: self._buffers[binding.name].copy() for point, binding in dispatchable.bindings.items()
+            }
+            for dispatchable in program.dispatchables.values()
+        }
+
+    def _used(self) -> set[str]:
+        used = {b.name for d in self._program.dispatchables.values() for b in d.bindings.values()}
+        for command in self._program.commands:
+            if isinstance(command, Dispatch):
+                used |= {binding.name for binding in command.bindings.values()}
+            else:
+                used.add(command.resource)
+        return used
+
+    def dispatch(self, command: Dispatch, label: str) -> None:
+        dispatchable = self._program.dispatchables[command.dispatchable]
+        desc = dispatchable.desc
+        assert desc is not None
+        bindings = {**dispatchable.bindings, **command.bindings}
+        buffers = {point: self._buffers[binding.name] for point, binding in command.bindings.items()}
+        buffers |= self._owned[dispatchable.name]
+        start = time.perf_counter()
+        execute(desc, buffers, offsets={point: self._offset(binding) for point, binding in bindings.items()})
+        elapsed = time.perf_counter() - start
+        output = bindings["OutputTensor"]
+        self._written[output.name] = desc, self._offset(output)
+        self._record(label, command.dispatchable, desc, elapsed)
+
+    def _offset(self, binding: Binding) -> int:
+        return offset_of(binding, self._program.resources[binding.name])
+
+    def _record(self, label: str, name: str, desc: OperatorDesc, elapsed: float) -> None:
+        row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
+        *inputs, output = (
+            np.broadcast_to(np.empty((), tensor.element_type.dtype), tensor.Sizes)
+            for tensor in tensors(desc).values()
+        )
+        points = list(tensors(desc))
+        label = f"'{printable(name)}' ({label})"
+        node = Node(label, "directml", "", desc.type, row.version, 0, tuple(points[:-1]), tuple(points[-1:]))
+        self.report.add(node, "halfulp", inputs, [output], elapsed)
+
+    def print(self, command: Print) -> None:
+        resource = self._program.resources[command.resource]
+        array = self._elements(resource, resource.bytes_of_values)
+        out = sys.stdout
+        out.write(f"Resource '{printable(resource.name)}':" + ("\n" if command.verbose else " "))
+        for start in range(0, array.size, _LINE):
+            part = array[start : start + _LINE]
+            if command.verbose:
+                digits = 2 * part.itemsize
+                bits = part.view(f"u{part.itemsize}")
+                width = len(str(array.size))
+                lines = (
+                    f"[{start + i:{width}}] {_text(value)} (0x{int(bits[i]):0{digits}X})\n"
+                    for i, value in enumerate(part)
+                )
+                out.write("".join(lines))
+            else:
+                out.write((", " if start else "") + ", ".join(map(_text, part)))
+        out.write("" if command.verbose else "\n")
+
+    def write_file(self, command: WriteFile) -> None:
+        resource = self._program.resources[command.resource]
+        path = inside(self._folder, command.targetPath, "targetPath", exists=False)
+        sources = [
+            r.initialValues for r in self._program.resources.values() if isinstance(r.initialValues, FromFile)
+        ]
+        for source in sources:
+            if path == inside(self._program.folder, source.sourcePath, "sourcePath"):
+                raise HalfulpError("targetPath is a file that the model reads", got=repr(command.targetPath))
+        array = self._elements(resource, resource.size)
+        if path.suffix.lower() == ".npy" and command.dimensions:
+            count = int(np.prod(command.dimensions, dtype=object))
+            if count > array.size:
+                raise HalfulpError(
+                    "dimensions ask for more elements than the resource has", expected=array.size, got=count
+                )
+            array = array[:count].reshape(command.dimensions)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HalfulpError(f"{path.parent}: can't be made: {error.strerror}") from None
+        with replacing(path) as temporary, temporary.open("wb") as stream:
+            if path.suffix.lower() == ".npy":
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+            else:
+                stream.write(self._buffers[resource.name].data)
+
+    def results(self) -> dict[str, Array]:
+        found = {}
+        for name, (desc, offset) in self._written.items():
+            resource = self._program.resources[name]
+            tensor = desc.OutputTensor
+            size = resource.bytes_of_values if resource.sizeInBytes is None else resource.size
+            elements = self._elements(resource, size)
+            covers = (
+                int(np.prod(tensor.Sizes, dtype=object)) * tensor.element_type.dtype.itemsize
+                == elements.nbytes
+            )
+            if tensor.is_packed and not offset and covers:
+                elements = elements.view(tensor.element_type.dtype).reshape(tensor.Sizes)
+            found[name] = elements.copy()
+        return found
+
+    def _elements(self, resource: Resource, size: int) -> Array:
+        dtype = DATA_TYPES[resource.type].dtype
+        return self._buffers[resource.name][: size // dtype.itemsize * dtype.itemsize].view(dtype)
+
+    @contextmanager
+    def blaming(self, part: str) -> Iterator[None]:
+        """Turn what goes wrong within a command into an error that names the file and the command."""
+        try:
+            yield
+        except HalfulpError as error:
+            clause = error.clause if isinstance(error, SpecError) else None
+            raise ModelError(
+                error.message, file=self._program.file, node=part, clause=clause, **error.shown
+            ) from error
+
+
+def _filled(resource: Resource, array: Array) -> Array:
+    """Return a resource's memory as bytes, with an array where its initial values go."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    memory = np.zeros(resource.size, np.uint8)
+    start = resource.initialValuesOffsetInBytes
+    memory[start : start + data.size] = data
+    return memory
+
+
+def _text(value: Any) -> str:
+    """Return a number as short as it can be told from its neighbours.
+
+    Example:
+        >>> [_text(value) for value in np.array([1, 0.1, np.nan], np.float32)]
+        ['1', '0.1', 'nan']
+    """
+    return str(value).removesuffix(".0")

@@ -1,0 +1,268 @@
+"""A model's inputs: what is fed, compared with what is declared; and made-up inputs to try it with."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.models.graph import Array, Model, Value, type_name
+from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.run.cast import can_cast, cast
+from halfulp.models.run.report import show
+from halfulp.specs.tensor import format_shape
+
+DEFAULT_DIM = 3
+"""What a symbolic or unknown dim becomes in made-up inputs."""
+
+
+def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of every input: what is fed, else the initializer of the same name.
+
+    Args:
+        model: declares the inputs.
+        inputs: by name; NumPy arrays are taken as they are, anything else is made one of the declared
+            type.
+
+    Raises:
+        ModelError: a name that is no input, an input that is missing, a type or shape that
+            contradicts the declaration, a symbol that would stand for two numbers.
+    """
+    graph = model.graph
+    inputs = by_name(graph.inputs, inputs, model.file)
+    symbols: dict[str, tuple[int, str]] = {}
+    values: dict[str, Any] = {}
+    for declared in graph.inputs:
+        if declared.name in inputs:
+            values[declared.name] = as_value(inputs[declared.name], declared, model.file)
+        elif declared.name in graph.constants:
+            values[declared.name] = graph.constants[declared.name]
+        elif declared.kind == "optional":
+            values[declared.name] = None
+        else:
+            raise ModelError(
+                f"needs a value for its input {declared.name!r}", file=model.file, expected=str(declared)
+            )
+        check(values[declared.name], declared, f"input {declared.name!r}", model.file)
+        _unify(values[declared.name], declared, symbols, model.file)
+    return values
+
+
+def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """Return what is fed by the inputs' names, which each may be called by an alias.
+
+    Raises:
+        ModelError: no mapping, a name that is no input or that two inputs share, an input that is fed twice.
+
+    Example:
+        >>> by_name([Value("x", aliases=("Parameter_1",))], {"Parameter_1": 1}, "net.xml")
+        {'x': 1}
+    """
+    if not isinstance(inputs, Mapping):
+        raise ModelError(
+            "its inputs are fed as a dict of arrays by name", file=file, got=type(inputs).__name__
+        )
+    names = {value.name: [value.name] for value in declared}
+    for value in declared:
+        for alias in value.aliases:
+            if [alias] != names.get(alias):  # a name goes before an alias
+                names.setdefault(alias, []).append(value.name)
+    found: dict[str, Any] = {}
+    for given, value in inputs.items():
+        meant = names.get(given, [])
+        if len(meant) != 1:
+            known = ", ".join(repr(value.name) for value in declared)
+            message = f"has no input {given!r}" if not meant else f"has several inputs called {given!r}"
+            raise ModelError(message, file=file, expected=known or "none")
+        if meant[0] in found:
+            raise ModelError(f"input {meant[0]!r} is given twice", file=file)
+        found[meant[0]] = value
+    return found
+
+
+def as_value(fed: Any, declared: Value, file: str) -> Any:
+    """Return what is fed as an array (in native byte order), or as it is for a sequence.
+
+    Raises:
+        ModelError: it is no array, or Python numbers that don't fit the declared type.
+    """
+    if declared.kind not in ("tensor", "undeclared") or fed is None:
+        return fed
+    try:
+        array = np.asarray(fed)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"can't make an array of input {declared.name!r}: {error}", file=file) from None
+    if array.dtype.kind == "O" and declared.type not in (None, "string"):
+        raise ModelError(
+            f"input {declared.name!r} is fed Python objects that NumPy makes no numbers of",
+            file=file,
+            expected=str(declared),
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if isinstance(fed, int | float | list | tuple) and declared.type is not None:
+        # Python's numbers have no element type; they take the declared one where they fit it.
+        target = dtype_named(declared.type)
+        if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
+            with np.errstate(over="ignore"):  # what is too large is infinite, as where a model casts
+                converted = cast(array, target)
+            if _is_integral(target) and not _same_numbers(converted, array):
+                raise ModelError(
+                    f"the numbers fed as input {declared.name!r} don't fit its type",
+                    file=file,
+                    expected=declared.type,
+                )
+            return converted
+    return array
+
+
+def _same_numbers(integers: Array, given: Array) -> bool:
+    """Compare as Python compares numbers: exactly, where NumPy would convert one to the other's type."""
+    wide = np.uint64 if "uint" in integers.dtype.name else np.int64
+    return bool(integers.astype(wide).tolist() == given.tolist())
+
+
+def _is_integral(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iub" or "int" in dtype.name
+
+
+def check(value: Any, declared: Value, what: str, file: str, node: str | None = None) -> None:
+    """Compare a value with what the model declares about it.
+
+    Raises:
+        ModelError: its type, rank, or a dim that is given as a number, differs.
+    """
+    if declared.kind in ("sequence", "map"):
+        fits = isinstance(value, list if declared.kind == "sequence" else dict)
+    elif declared.kind == "tensor":
+        fits = isinstance(value, np.ndarray) and declared.fits(value)
+    else:
+        fits = True
+    if not fits:
+        raise ModelError(
+            f"{what} contradicts what the model declares",
+            file=file,
+            node=node,
+            expected=str(declared),
+            got=show(value),
+        )
+
+
+def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]], file: str) -> None:
+    if declared.shape is None or not isinstance(value, np.ndarray):
+        return
+    for symbol, size in zip(declared.shape, value.shape, strict=True):
+        if not isinstance(symbol, str):
+            continue
+        bound, by = symbols.setdefault(symbol, (size, declared.name))
+        if bound != size:
+            raise ModelError(
+                f"input {declared.name!r} gives the dim {symbol!r} another size than {by!r} does",
+                file=file,
+                expected=bound,
+                got=size,
+            )
+
+
+def make_inputs(model: Model, *, seed: int = 0, dims: Mapping[str, int] | None = None) -> dict[str, Array]:
+    """Return seeded arrays of the types and shapes that the model declares, to try it with.
+
+    Floats are normally distributed; integers lie within -5 to 5 (0 to 5 unsigned). The same seed
+    gives the same arrays.
+
+    Args:
+        model: its inputs that have initializers are left out.
+        seed: for ``numpy.random.default_rng``.
+        dims: a size for a symbol; the other symbols, and unknown dims, become 3.
+
+    Raises:
+        ModelError: an input of unknown rank or type, or too large for this computer's memory.
+        HalfulpError: ``dims`` names a symbol that the model doesn't have.
+    """
+    sizes = dict(dims or {})
+    wanted = [value for value in model.graph.inputs if value.name not in model.graph.constants]
+    symbols = {dim for value in wanted for dim in value.shape or () if isinstance(dim, str)}
+    for name in sizes.keys() - symbols:
+        raise HalfulpError(
+            f"no dim of the model's inputs is called {name!r}",
+            expected=", ".join(sorted(symbols)) or "no symbolic dims",
+        )
+    rng = np.random.default_rng(seed)
+    made = {}
+    for value in wanted:
+        if value.kind == "optional":
+            continue
+        if value.kind != "tensor" or value.type is None or value.shape is None:
+            raise ModelError(
+                f"does not declare enough of input {value.name!r} to make one up: feed it",
+                file=model.file,
+                got=str(value),
+            )
+        shape = tuple(
+            sizes.get(dim, DEFAULT_DIM) if isinstance(dim, str) else DEFAULT_DIM if dim is None else dim
+            for dim in value.shape
+        )
+        # float64 on the way: what is made up is narrowed afterwards.
+        guard_memory(shape, 8, f"input {value.name!r}", model.file)
+        made[value.name] = _random(rng, value, shape)
+    return made
+
+
+@cache
+def dtype_named(name: str) -> np.dtype[Any]:
+    """Return the dtype of an element type's name, ``string`` included.
+
+    Example:
+        >>> dtype_named("bfloat16"), dtype_named("string")
+        (dtype(bfloat16), dtype('O'))
+    """
+    for number in TensorProto.DataType.values():
+        if number != TensorProto.UNDEFINED and type_name(dtype_of(number)) == name:
+            return dtype_of(number)
+    raise HalfulpError(f"no element type is called {name!r}")
+
+
+def _random(rng: np.random.Generator, value: Value, shape: tuple[int, ...]) -> Array:
+    assert value.type is not None
+    dtype = dtype_named(value.type)
+    if value.type == "string":
+        return np.array([f"s{number}" for number in rng.integers(0, 9, math.prod(shape))], object).reshape(
+            shape
+        )
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    if _is_integral(dtype):
+        low = 0 if "uint" in dtype.name else -5
+        return cast(np.asarray(rng.integers(low, 6, shape)), dtype)
+    normal = np.asarray(rng.standard_normal(shape))
+    return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
+
+
+def guard_memory(
+    shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
+) -> None:
+    """Refuse an array that this computer's memory can't hold, before the system starts to swap.
+
+    Raises:
+        ModelError: it is larger than the physical memory.
+    """
+    size = math.prod(shape) * itemsize
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory or any(dim >= 1 << 62 for dim in shape):
+        raise ModelError(
+            f"{what} would not fit into this computer's memory",
+            file=file,
+            node=node,
+            expected=f"at most {memory / 2**30:.0f} GiB",
+            got=f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
+        )

@@ -1,0 +1,317 @@
+"""From a row and operands to a result: the sole door to the core.
+
+A call checks its operands against the row (once for given types, shapes and attributes: plans are
+kept), views them as the plan says, and hands them to the core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import fields
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray  # looked up in the module, it would take a tenth of a small call
+
+from halfulp import _core
+from halfulp._args import (
+    Number,
+    as_array,
+    exponent_array,
+    is_number,
+    is_safe_to_overwrite,
+    number_as,
+)
+from halfulp._interop import Array, Ufunc, like_operands, overriding_result
+from halfulp.specs import OpVersion, Plan, find, ids
+from halfulp.specs.tensor import TensorType, tensor_type
+from halfulp.types import TYPES
+
+for _row in TYPES.values():
+    _core.register_type(_row.dtype.num, _row.name)
+for _alias in ("longlong", "ulonglong", "int_", "uint"):  # numbers of their own, where C's types coincide
+    _core.register_type(np.dtype(_alias).num, np.dtype(_alias).name)
+
+_KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
+
+
+class Operator(OpVersion):
+    """An operator version that computes: ``print`` shows it as a page, a call computes.
+
+    Example:
+        >>> import halfulp as hu
+        >>> op = hu.op("onnx.Pow-1")
+        >>> op(np.full((2, 3), 2.0), np.array([1.0, 3.0]), axis=0, broadcast=1)
+        array([[2., 2., 2.],
+               [8., 8., 8.]])
+    """
+
+    def __call__(self, /, *inputs: Any, out: Array | None = None, **attributes: Any) -> Array:
+        """Return the operator's output for these inputs.
+
+        Args:
+            *inputs: array-likes of the types and shapes that the version allows. A Python number has no
+                type of its own: where the document wants the first input's type it takes that (if it
+                fits), and as an exponent of any type it counts exactly.
+            out: where to put the result: any strides and byte order, and it may share memory with an input.
+            **attributes: spelled as in the document.
+
+        Returns:
+            An array of the document's type and shape; ``out`` where that is given.
+
+        Raises:
+            SpecError: the document does not allow it.
+        """
+        with _core.DefaultEnvironment():  # for what NumPy does with numbers
+            return self._call(inputs, out, attributes)
+
+    def _call(self, inputs: tuple[Any, ...], out: Array | None, attributes: Mapping[str, Any]) -> Array:
+        arrays = self._arrays(inputs)
+        values = self.check_attributes(attributes)
+        types = tuple(map(tensor_type, arrays))
+        plan = _plan(self, types, values)
+        x = arrays[0]
+        # From the values, not from the plan, which is kept for values that compare equal, as 0.0 and -0.0 do.
+        y = arrays[1].reshape(plan.y_shape) if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
+        return _compute(self, plan.output, x, y, out, values.get("ScaleBias"))
+
+    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Array, ...]:
+        if len(inputs) != 2 or len(self.inputs) != 2 or not any(map(is_number, inputs)):
+            return tuple(map(as_array, inputs))
+        x, y = inputs
+        if is_number(x):
+            x = as_array(x) if is_number(y) else self._number(self.inputs[0].name, x, as_array(y))
+        x = as_array(x)
+        if not is_number(y):
+            return x, as_array(y)
+        if self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type:
+            return x, exponent_array(y)
+        return x, self._number(self.inputs[1].name, y, x, exactly=self.kernel != "prelu")
+
+    def _number(self, port: str, number: Any, like: Array, *, exactly: bool = False) -> Array:
+        array = number_array(number, like.dtype, exactly=exactly)
+        if array is None:
+            check = next(f"type {p.type}" for p in self.inputs if p.name == port)
+            raise self.error(check, f"{port} does not fit the type {like.dtype.name}", got=number)
+        return array
+
+    def __str__(self) -> str:
+        from halfulp import pages  # lazily: whoever computes needs none
+
+        return pages.text(self)
+
+    def _repr_html_(self) -> str:
+        from halfulp import pages
+
+        return pages.html(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return op, (self.id,)
+
+
+def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
+    """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
+
+    It is kept for the next call. None where the number does not fit, see ``halfulp._args.number_as``.
+    """
+    # -0.0 equals 0.0, and so has to be told apart.
+    return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: bool) -> Array | None:
+    with _core.DefaultEnvironment():
+        array = number_as(number, dtype, exactly=exactly)
+    if array is not None:
+        array.flags.writeable = False
+    return array
+
+
+def instruction_set() -> str:
+    """Return what the kernels were picked for at load: ``"scalar"``, ``"avx2"`` or ``"avx512"``."""
+    return _core.instruction_set()
+
+
+def _operator(row: OpVersion, **changes: Any) -> Operator:
+    return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
+
+
+@lru_cache(maxsize=4096)
+def _kept_plan(
+    row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]
+) -> Plan:
+    return row.plan(types[0], types[1] if len(types) == 2 else None, dict(values))
+
+
+def _plan(row: OpVersion, types: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
+    if len(types) != len(row.inputs):
+        row.infer(*types, **values)  # says how many are wanted
+    return _kept_plan(row, types, tuple(values.items()))
+
+
+def _compute(
+    row: OpVersion,
+    output: TensorType,
+    x: Array,
+    y: Array,
+    out: Array | None,
+    scale_bias: tuple[float, float] | None,
+) -> Array:
+    kernel = _KERNELS[row.kernel]
+    if out is None:
+        result = _core.apply(kernel, x, y, None, scale_bias)
+        assert result is not None, f"{row.id} accepts what the core does not: {x.dtype}, {y.dtype}"
+        return result
+    if not isinstance(out, ndarray):
+        raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
+    target = np.asarray(out)
+    if tensor_type(target) != output:
+        raise row.error(
+            "output", "out must have the output's type and shape", expected=output, got=tensor_type(target)
+        )
+    if not target.flags.writeable:
+        raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
+    # The core looks at the operands' bounds only; views may share none of the elements in between.
+    if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
+        _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
+    else:
+        np.copyto(target, _compute(row, output, x, y, None, scale_bias))
+    return out
+
+
+@cache
+def op(id: str) -> Operator:
+    """Return the operator version of an id; a version between two gives the one in force then.
+
+    Args:
+        id: such as ``"onnx.Pow-13"``; ``ops()`` lists them.
+
+    Raises:
+        UnsupportedError: there is no such operator, or no version of it as early as that.
+
+    Example:
+        >>> op("onnx.Pow-14")
+        <onnx.Pow-13>
+        >>> op("onnx.Pow-14")([1, 2, 3], 2.0)
+        array([1, 4, 9])
+    """
+    row = find(id)
+    return _operator(row) if row.id == id else op(row.id)
+
+
+def ops() -> tuple[str, ...]:
+    """Return the id of every operator version.
+
+    Example:
+        >>> "onnx.PRelu-16" in ops()
+        True
+    """
+    return ids()
+
+
+# The two functions' operators: they take every type of the table, not only those that ONNX allows.
+_ANY = tuple(TYPES)
+POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
+PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
+
+
+def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
+    if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
+        (out,) = out
+    try:
+        result = overriding_result(ufunc, x, y, out)
+    except TypeError:
+        _explain(operator, x, y)
+        raise
+    if result is NotImplemented:
+        result = like_operands(x, y, out, operator(x, y, out=out))
+    return result
+
+
+def _explain(operator: Operator, *operands: Any) -> None:
+    """Raise the SpecError for which a library declined, where it was the operands' types: dask drops it."""
+    if not all(is_number(a) or isinstance(getattr(a, "dtype", None), np.dtype) for a in operands):
+        return
+    if any(map(is_number, operands)):
+        operator(*(a if is_number(a) else np.empty(0, a.dtype) for a in operands))
+    else:
+        operator.infer(*((a.dtype, None) for a in operands))
+
+
+def _plain(operand: Any, other: Array) -> Any:
+    """Return a NumPy scalar beside an array as an array, which the core takes at once; all else as it is."""
+    return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
+
+
+def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
+    """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
+
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
+
+    Args:
+        x: the base: an array-like of any type of the type table. A Python number takes y's type.
+        y: the exponent: of any type of the table, broadcast with x as NumPy does. A Python number counts
+            exactly: an integer of any size is that integer, a float that double.
+        out: an array of the result's type and shape to put it in; it may share memory with x or y.
+
+    Returns:
+        An array of x's type and the broadcast shape; a scalar where both are scalars. Floating types: the
+        exact value rounded once, to nearest, ties to even. Integer types: the exact integer modulo 2^n for
+        an integer y >= 0; else the exact value truncated and saturated.
+
+    Raises:
+        SpecError: a type that is not in the table, or shapes that do not broadcast (onnx.Pow-15).
+
+    Example:
+        >>> pow(np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.int64))
+        array([  1.,  32., 729.], dtype=float32)
+        >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
+        array([4052555153018976267, 9223372036854775807])
+    """
+    base, exponent = x, y
+    if type(x) is ndarray:
+        if type(y) is not ndarray:
+            exponent = exponent_array(y) if is_number(y) else _plain(y, x)
+    elif type(y) is ndarray:
+        base = number_array(x, y.dtype) if is_number(x) else _plain(x, y)
+    result = _core.apply(_core.POW, base, exponent, out, None)
+    if result is not None:
+        return result
+    return _call(POW, POW_UFUNC, x, y, out)
+
+
+def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
+    """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
+
+    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
+
+    Args:
+        x: an array-like of any type of the type table.
+        slope: of x's type, of a shape that broadcasts to x's own. A Python number takes x's type.
+        out: an array of x's type and shape to put the result in; it may share memory with x or slope.
+
+    Returns:
+        An array of x's type and shape; a scalar where both are scalars. Floating types: the product rounded
+        once; NaN and zeros in x pass bit for bit. Integer types: the product modulo 2^n.
+
+    Raises:
+        SpecError: types that differ or are not in the table, a slope that would enlarge x (onnx.PRelu-16).
+
+    Example:
+        >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
+        array([-0.5, -0. ,  3. ])
+    """
+    factor = slope
+    if type(x) is ndarray and type(slope) is not ndarray:
+        factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
+    result = _core.apply(_core.PRELU, x, factor, out, None)
+    if result is not None:
+        return result
+    return _call(PRELU, PRELU_UFUNC, x, slope, out)
+
+
+# What libraries with an __array_ufunc__ are handed; at the module's top, because it is pickled by name.
+POW_UFUNC = Ufunc(pow, "POW_UFUNC")
+PRELU_UFUNC = Ufunc(prelu, "PRELU_UFUNC")

@@ -1,0 +1,23 @@
+"""How operator versions are shown: as text in a terminal, as HTML in a notebook, as Markdown in the docs."""
+
+from halfulp.pages import render
+from halfulp.pages.page import page
+from halfulp.specs import OpVersion
+
+__all__ = ["html", "text"]
+
+
+def text(op: OpVersion) -> str:
+    """Return the page of an operator version as plain text.
+
+    Example:
+        >>> from halfulp.specs import find
+        >>> text(find("onnx.Pow-7")).splitlines()[0]
+        'onnx.Pow-7'
+    """
+    return render.text(page(op))
+
+
+def html(op: OpVersion) -> str:
+    """Return the page of an operator version as HTML."""
+    return render.html(page(op))

@@ -1,5 +1,0 @@
-"""Converting models: between formats and opsets, and into what a target accepts."""
-
-from halfulp.runtime.convert.conversion import Conversion, Format, convert
-
-__all__ = ["Conversion", "Format", "convert"]

@@ -1,0 +1,1 @@
+"""The rows: a file for each standard."""

@@ -1,0 +1,264 @@
+"""hu.audit: which nodes, which clauses, what is open, and what a broken or a foreign model comes to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from tests.models.onnx_models import external, parsed, single, with_initializer
+from tests.models.openvino_models import SMALL, WEIGHTS
+
+import halfulp as hu
+from halfulp.auditing.findings import NodeReport
+from halfulp.auditing.node import Use
+from halfulp.specs import find, ids
+
+
+def nodes(model: object) -> tuple[NodeReport, ...]:
+    """Return the nodes of one model's report."""
+    (report,) = hu.audit(model).models  # type: ignore[arg-type]
+    return report.nodes
+
+
+def clauses(model: object) -> list[str]:
+    """Return the clauses that the findings of a model cite."""
+    found = hu.audit(model).findings  # type: ignore[arg-type]
+    assert {finding.kind for finding in found} <= {"clause"}
+    return [str(finding.clause) for finding in found]
+
+
+@pytest.mark.parametrize("opset", range(1, 24))
+@pytest.mark.parametrize("operator", ["Pow", "PRelu"])
+def test_the_version_in_force(operator: str, opset: int) -> None:
+    since = [int(id.rpartition("-")[2]) for id in ids() if id.startswith(f"onnx.{operator}-")]
+    model = single(operator, opset, {"x": ("float32", [3]), "y": ("float32", [1])}, broadcast=1)
+    if opset > 6 or operator == "PRelu":
+        del model.graph.node[0].attribute[:]
+    (node,) = nodes(model)
+    assert node.operator == f"onnx.{operator}-{max(v for v in since if v <= opset)}"
+    assert node.asked == str(opset)
+    assert not clauses(model)
+
+
+EVERYWHERE = """<ir_version: 8, opset_import: ["": 18, "f": 1]>
+    g (int32[N, 3] x, bool b) => (int32[N, 3] z, int32[N, 3] v) {
+        z = f.outer (x)
+        v = If (b) <
+            then_branch = t () => (o) { h = Constant<value_int = -1>()  o = Pow (x, h) },
+            else_branch = e () => (o) { o = Identity (x) }
+        >
+        w = PRelu (x, x)
+    }
+    <domain: "f", opset_import: ["": 15, "f": 1]> outer (x) => (y) { y = f.inner (x) }
+    <domain: "f", opset_import: ["": 12]> inner (x) => (y) { two = Constant<value_int = 2>()  y = Pow (x, two) }
+    <domain: "f", opset_import: ["": 12]> uncalled (x) => (y) { y = Pow (x, x) }"""
+
+
+def test_subgraphs_and_called_functions() -> None:
+    found = [
+        (node.label, node.operator, str(node.inputs[0]), str(node.inputs[1]))
+        for node in nodes(parsed(EVERYWHERE))
+    ]
+    assert found == [
+        ("#1 (If).then_branch.#1 (Pow)", "onnx.Pow-15", "int32[N, 3]", "int64[] = -1"),
+        ("#2 (PRelu)", "onnx.PRelu-16", "int32[N, 3]", "int32[N, 3]"),
+        ("inner.#1 (Pow)", "onnx.Pow-12", "int32[N, 3]", "int64[] = 2"),
+    ]
+
+
+def test_a_function_of_the_models_own_named_pow_is_none_of_ours() -> None:
+    model = parsed(
+        """<ir_version: 10, opset_import: ["": 18]> g (float[3] x) => (float[3] z) { z = Pow (x, x) }"""
+    )
+    body = [helper.make_node("Add", ["a", "b"], ["c"])]
+    imports = [helper.make_opsetid("", 18)]
+    model.functions.append(helper.make_function("", "Pow", ["a", "b"], ["c"], body, imports))
+    assert nodes(model) == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "broken"),
+    [
+        (single("Pow", 13, {"x": ("float32", [2, 3]), "y": ("float32", [2])}), ["onnx.Pow-13.C2"]),
+        (single("Pow", 13, {"x": ("float32", [2]), "y": ("float32", [2])}, axis=0), ["onnx.Pow-13.C5"]),
+        (
+            single("Pow", 7, {"x": ("float32", [2, 3]), "y": ("int64", [2])}, axis=0),
+            ["onnx.Pow-7.C5", "onnx.Pow-7.C3", "onnx.Pow-7.C2"],
+        ),
+        (single("Pow", 6, {"x": ("float32", [2, 3]), "y": ("float32", [3])}), ["onnx.Pow-1.C5"]),
+        (single("Pow", 6, {"x": ("float32", [2]), "y": ("float32", [2])}, broadcast=7), ["onnx.Pow-1.C5"]),
+        (single("Pow", 15, {"x": ("float32", [2])}), ["onnx.Pow-15.C4"]),
+        (single("Pow", 15, {"x": ("uint8", [2]), "y": ("uint8", [2])}, ("uint8", None)), ["onnx.Pow-15.C3"]),
+        (single("Pow", 15, {"x": ("int32", [2]), "y": ("int32", [2])}), ["onnx.Pow-15.C6"]),
+        (single("Pow", 15, {"x": ("float32", ["N", 2]), "y": ("float32", [3])}), ["onnx.Pow-15.C2"]),
+        (
+            single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [])}, ("float32", [3])),
+            ["onnx.Pow-15.C6"],
+        ),
+        (single("PRelu", 9, {"x": ("float32", [2]), "s": ("float32", [3, 2])}), ["onnx.PRelu-9.C2"]),
+        (single("PRelu", 16, {"x": ("float32", [2]), "s": ("float16", [2])}), ["onnx.PRelu-16.C3"]),
+    ],
+)
+def test_clauses(model: onnx.ModelProto, broken: list[str]) -> None:
+    assert clauses(model) == broken
+
+
+def test_every_broken_node_is_named_and_the_others_looked_at() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 13, "com.acme": 1]>
+        g (float[2] x) => (float[2] z) {
+            a = Pow <axis = 0> (x, x)
+            b = com.acme.Magic <k = 3> (a)
+            c = Pow <broadcast = 1> (x, x)
+            h = Constant <value = float {0.5}> ()
+            z = Pow (b, h)
+        }""")
+    assert [node.label for node in nodes(model)] == ["#0 (Pow)", "#2 (Pow)", "#4 (Pow)"]
+    assert clauses(model) == ["onnx.Pow-13.C5", "onnx.Pow-13.C5"]
+    assert str(nodes(model)[2].inputs[0]) == "?"
+
+
+def test_what_inference_does_not_find_is_said() -> None:
+    (node,) = nodes(single("Pow", 15, {"x": ("float32", None), "y": ("float32", ["N", None])}))
+    assert [str(operand) for operand in node.inputs] == ["float32", "float32[N, ?]"]
+
+
+def test_exponents_from_initializers(tmp_path: Path) -> None:
+    (node,) = nodes(with_initializer(np.array([0.1, 2], np.float32)))
+    assert str(node.inputs[1]) == "float32[2] = 0.1, 2"
+    # An initializer that is an input too is only a default.
+    model = with_initializer(np.array(2, np.float32))
+    model.graph.input.append(helper.make_tensor_value_info("w", 1, []))
+    assert nodes(model)[0].inputs[1].constant is None
+    np.array([3.0], np.float32).tofile(tmp_path / "w.bin")
+    outside = external(with_initializer(np.array([1], np.float32)), "w.bin")
+    onnx.save(outside, tmp_path / "m.onnx")
+    assert nodes(tmp_path / "m.onnx")[0].inputs[1].constant == "3"
+
+
+def test_a_large_constant_is_summed_up() -> None:
+    (node,) = nodes(with_initializer(np.arange(1000, dtype=np.float32)))
+    assert node.inputs[1].constant == "1000 values from 0 to 999"
+
+
+# --- other formats --------------------------------------------------------------------------------
+
+
+def test_openvino(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(SMALL)
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    (node,) = nodes(tmp_path / "m.xml")
+    assert (node.label, node.operator, node.asked) == ("'power' (Power)", "openvino.Power-1", "opset1")
+    assert str(node.inputs[1]) == "float32[3] = 0.5, 1, 2"
+    assert node.attributes == {"auto_broadcast": "numpy"}
+
+
+BODY = """<net name="outer" version="11"><layers>
+  <layer id="0" name="loop" type="TensorIterator" version="opset1">
+    <body><layers>
+      <layer id="0" name="a" type="Parameter" version="opset1"><data shape="2,3" element_type="i32"/>
+        <output><port id="0" precision="I32"><dim>2</dim><dim>3</dim></port></output></layer>
+      <layer id="1" name="p" type="Power" version="opset1">
+        <input><port id="0"/><port id="1"/></input><output><port id="2"/></output></layer>
+    </layers><edges>
+      <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+      <edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
+    </edges></body>
+  </layer></layers><edges/></net>"""
+
+
+def test_openvino_bodies() -> None:
+    (node,) = nodes(BODY.encode())
+    assert node.label == "'loop' (TensorIterator).body.'p' (Power)"
+    assert [str(operand) for operand in node.inputs] == ["int32[2, 3]"] * 2
+    assert [entry.question.rule for entry in node.open] == ["N3", "N4", "N7"]
+    with pytest.raises(hu.ModelError, match="without weights"):
+        hu.audit(SMALL.encode())  # bytes come without weights
+
+
+def test_openvino_clauses(tmp_path: Path) -> None:
+    (tmp_path / "m.xml").write_text(SMALL.replace('auto_broadcast="numpy"', 'auto_broadcast="none"'))
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    assert clauses(tmp_path / "m.xml") == ["openvino.Power-1.C3"]
+    assert nodes(tmp_path / "m.xml")[0].open == ()
+
+
+DXDISPATCH = """{"resources": {}, "commands": [], "dispatchables": {
+    "other": {"type": "ACTIVATION_ELU", "desc": {}},
+    "root": {"type": "ELEMENT_WISE_CONSTANT_POW", "desc": {
+      "InputTensor": {"DataType": "FLOAT32", "Sizes": SIZES}, "OutputTensor": {"DataType": "FLOAT32", "Sizes": SIZES},
+      "Exponent": 0.1}}}}"""
+
+
+def test_dxdispatch() -> None:
+    (node,) = nodes(DXDISPATCH.replace("SIZES", "[2, 3]").encode())
+    assert (node.label, node.asked) == ("'root' (ELEMENT_WISE_CONSTANT_POW)", "3_0 or later")
+    assert [entry.where for entry in node.open][:2] == [
+        "a negative base to the power of 0.1",
+        "0.1 is no float32",
+    ]
+    assert nodes(DXDISPATCH.replace("SIZES", "[1, 1, 2, 3]").encode())[0].asked == "1_0 or later"
+    integers = DXDISPATCH.replace("SIZES", "[2]").replace("FLOAT32", "INT32").encode()
+    assert clauses(integers) == ["directml.ELEMENT_WISE_CONSTANT_POW-3_0.C3"]
+    too_many = DXDISPATCH.replace("SIZES", "[1,1,1,1,1,1,1,1,2]").encode()
+    assert clauses(too_many) == ["directml.DML_BUFFER_TENSOR_DESC.C2"]
+
+
+def test_what_is_not_finite_is_json_all_the_same() -> None:
+    source = DXDISPATCH.replace("SIZES", "[2]").replace(
+        "0.1", '"inf", "ScaleBias": {"Scale": "nan", "Bias": 1}'
+    )
+    text = json.dumps(hu.audit(source.encode()).json(), allow_nan=False)
+    (node,) = json.loads(text)["models"][0]["nodes"]
+    assert node["attributes"] == {"Exponent": "inf", "ScaleBias": ["nan", 1.0]}
+
+
+# --- what is broken -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (b"\x08\x08garbage", "truncated, or not an ONNX model"),
+        (b"<net", "not well-formed XML"),
+        (b'{"resources": 1}', "resources"),
+        (Path("none.onnx"), "none.onnx: can't be read"),
+        (Path("/dev/null"), "not a plain file"),
+    ],
+)
+def test_broken_models_are_errors_of_one_line(source: object, words: str) -> None:
+    with pytest.raises(hu.ModelError, match=words):
+        hu.audit(source)  # type: ignore[arg-type]
+
+
+def test_what_is_broken_beside_our_nodes_is_an_error() -> None:
+    model = single("Pow", 13, {"x": ("float32", [2]), "y": ("float32", [2])}, axis=0)
+    model.graph.node.append(helper.make_node("Add", ["nothing", "x"], ["sum"]))
+    with pytest.raises(hu.ModelError, match="reads 'nothing'"):
+        hu.audit(model)
+    del model.graph.node[1]
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "w"))
+    model.graph.initializer[0].dims[0] = 4
+    with pytest.raises(hu.ModelError, match="dims that its data contradicts"):
+        hu.audit(model)
+
+
+def test_names_that_are_no_text() -> None:
+    model = single("Pow", 13, {"x": ("float32", [2]), "y": ("float32", [2])}, axis=0)
+    data = model.SerializeToString().replace(b"node", b"n\xffde")
+    with pytest.raises(hu.ModelError, match="UTF-8"):
+        hu.audit(data)
+
+
+def test_the_model_is_left_as_it_is() -> None:
+    model = single("Pow", 13, {"x": ("float32", [2]), "y": ("float32", [2])}, axis=0)
+    before = model.SerializeToString(deterministic=True)
+    hu.audit(model, ["onnxruntime"])
+    assert model.SerializeToString(deterministic=True) == before
+
+
+def test_a_use_finds_its_row() -> None:
+    assert Use("", "onnx.Pow-7", "7", (), None).row is find("onnx.Pow-7")  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""A folder of models: every one is looked at, whatever is wrong with others."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+from tests.models.onnx_models import single
+from tests.models.openvino_models import SMALL, WEIGHTS
+
+import halfulp as hu
+from halfulp.auditing.findings import findings
+
+GOOD = single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [3])})
+BAD = single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [2])})
+
+
+def names(folder: Path) -> list[str]:
+    """Return the files that are audited."""
+    return [model.file for model in hu.audit(folder).models]
+
+
+def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"\x08\x08garbage")
+    onnx.save(GOOD, tmp_path / "b.onnx")
+    onnx.save(BAD, tmp_path / "c.onnx")
+    os.mkfifo(tmp_path / "d.onnx")
+    (tmp_path / "e.onnx").symlink_to("nowhere")
+    (tmp_path / "f.xml").write_text("<!DOCTYPE x><net/>")
+    (tmp_path / "g.json").write_text('{"dispatchables": {}')
+    (tmp_path / "h.onnx").mkdir()
+    report = hu.audit(tmp_path)
+    kinds = {model.file: [finding.kind for finding in findings(model)] for model in report.models}
+    assert kinds == {
+        "a.onnx": ["file"],
+        "b.onnx": [],
+        "c.onnx": ["clause"],
+        "d.onnx": ["file"],
+        "e.onnx": ["file"],
+        "f.xml": ["file"],
+        "g.json": ["file"],
+    }
+    for model in report.models:
+        assert model.error is None or (model.file in model.error and "\n" not in model.error)
+    assert "ModelError d.onnx: not a plain file" in str(report)
+
+
+def test_only_models_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "pom.xml").write_text("<project/>")
+    (tmp_path / "x.bin").write_bytes(b"net")
+    (tmp_path / "deep/er").mkdir(parents=True)
+    (tmp_path / "deep/er/m.xml").write_text(SMALL)
+    (tmp_path / "deep/er/m.bin").write_bytes(WEIGHTS)
+    onnx.save(GOOD, tmp_path / "deep/M.ONNX")
+    # What marks a model may lie where a piece of the file ends.
+    (tmp_path / "z.json").write_bytes(
+        b" " * ((1 << 20) - 4) + b'{"dispatchables": {}, "resources": {}, "commands": []}'
+    )
+    assert names(tmp_path) == ["z.json", "deep/M.ONNX", "deep/er/m.xml"]
+
+
+def test_loops_of_links(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    (models / "a").mkdir(parents=True)
+    onnx.save(GOOD, models / "a/m.onnx")
+    (models / "a/up").symlink_to(models)
+    (models / "self").symlink_to("self")
+    (models / "b").symlink_to(models / "a")
+    assert names(models) == ["a/m.onnx"]
+    (tmp_path / "link").symlink_to(models)
+    assert names(tmp_path / "link") == ["a/m.onnx"]
+
+
+def test_a_large_tree(tmp_path: Path) -> None:
+    deep = tmp_path
+    for level in range(200):
+        deep = deep / f"d{level % 10}"
+    deep.mkdir(parents=True)
+    onnx.save(GOOD, deep / "m.onnx")
+    for index in range(3000):
+        (tmp_path / f"{index}.txt").touch()
+    seen: list[str] = []
+    report = hu.audit(tmp_path, progress=seen.append)
+    assert seen == [model.file for model in report.models]
+    assert len(seen) == 1
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    onnx.save(GOOD, tmp_path / "m.onnx")
+    real = os.scandir
+
+    def scandir(path: Path) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = hu.audit(tmp_path)
+    assert [finding.text for finding in report.findings] == ["can't be read: Permission denied"]
+    assert [model.file for model in report.models] == ["m.onnx", "closed"]
+
+
+def test_names_that_can_not_be_printed(tmp_path: Path) -> None:
+    onnx.save(GOOD, tmp_path / "ok.onnx")
+    os.rename(os.fsencode(tmp_path / "ok.onnx"), os.fsencode(tmp_path) + b"/n\xff\n\x1b[2J.onnx")
+    report = hu.audit(tmp_path)
+    assert report.models[0].file == "n\ufffd??[2J.onnx"
+    json.dumps(report.json()).encode("ascii")
+    assert report.models[0].error is None
+
+
+def test_nothing_to_audit(tmp_path: Path) -> None:
+    with pytest.raises(hu.HalfulpError, match="no models"):
+        hu.audit(tmp_path)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError(), OSError(5, "Input/output error")])
+def test_whatever_goes_wrong_with_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    onnx.save(GOOD, tmp_path / "m.onnx")
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("halfulp.auditing.onnx.uses", fail)
+    (finding,) = hu.audit(tmp_path).findings
+    assert finding.text in ("not enough memory", "it nests too deep", "Input/output error")

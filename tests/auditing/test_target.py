@@ -1,0 +1,332 @@
+"""What is said of a target: from measured data, narrowed to a node; versions; conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp.auditing import target as audit_target
+from halfulp.auditing.node import Breach, Operand, Use
+from halfulp.auditing.target import Asked, asked, statement
+from halfulp.measured import available, nearest, reader
+
+DOCUMENT: dict[str, Any] = {
+    "schema": "halfulp.measured/1",
+    "target": {"name": "abacus", "version": "2.0", "versions": {"abacus": "2.0"}},
+    "run": {"halfulp": "0.1.0", "date": "2026-11-20", "mode": "quick", "ulp_limit": 4},
+    "accepts": ["onnx.Pow-13.C2"],
+    "rows": [
+        {
+            "operator": "onnx.Pow-13",
+            "types": ["float32", "float32"],
+            "verdict": "wrong",
+            "max_ulp": 9.0,
+            "groups": {
+                "values": {"verdict": "within", "max_ulp": 1.0},
+                "special": {"verdict": "wrong", "wrong": 2, "example": "(-0)^0.5 gives -0, not 0"},
+                "broadcast": {
+                    "verdict": "wrong",
+                    "wrong": 3,
+                    "max_ulp": 9.0,
+                    "shapes": [[[[2, 3, 4], [4]], []], [[[2, 3], [2]], ["axis", "broadcast"]]],
+                },
+            },
+            "differs": ["position", "scalar exponent", "constant folding"],
+        },
+        {
+            "operator": "onnx.Pow-13",
+            "types": ["bfloat16", "float32"],
+            "verdict": "refused",
+            "message": "no kernel",
+        },
+        {"operator": "onnx.Pow-13", "types": ["float64", "float64"], "verdict": "exact"},
+    ],
+    "constants": {
+        "float32,float32": {
+            "2": ["exact"],
+            "0.5": ["wrong", None, "(-inf)^0.5 gives nan, not inf"],
+            "0.10000000149011612": ["within", 2.0, "0.7^0.1 gives 0.9649, not 0.965", "position"],
+        }
+    },
+}
+ABACUS = Asked("abacus", None, reader.from_json(DOCUMENT))
+
+
+def use(x: Any, y: Any, operator: str = "onnx.Pow-13") -> Use:
+    """Return a node; an operand is a pair (type, shape), or an array for a constant."""
+    operands = [
+        Operand(name, given.dtype.name, given.shape, given)
+        if isinstance(given, np.ndarray)
+        else Operand(name, *given)
+        for name, given in (("x", x), ("y", y))
+    ]
+    return Use("n", operator, "13", tuple(operands), Operand("z", operands[0].type))
+
+
+THREE = ("float32", (3,))
+
+
+def test_all_that_can_be_touched() -> None:
+    said = statement(use(("float32", None), ("float32", None)), ABACUS, ())
+    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 9.0, ("position", "scalar exponent"))
+    assert said.reasons == (
+        "special values: (-0)^0.5 gives -0, not 0",
+        "broadcasting: up to 9 ulp",
+    )
+    assert said.is_finding
+
+
+def test_equal_shapes_are_not_broadcast() -> None:
+    said = statement(use(THREE, THREE), ABACUS, ())
+    assert (said.verdict, said.max_ulp, said.depends) == ("wrong", 1.0, ("position",))
+    assert len(said.reasons) == 1
+
+
+@pytest.mark.parametrize(
+    ("exponent", "verdict", "max_ulp", "reasons"),
+    [
+        (2, "exact", None, ()),
+        (0.5, "wrong", None, ("to the power of 0.5: (-inf)^0.5 gives nan, not inf",)),
+        (0.1, "within", 2.0, ()),
+        (7, "wrong", 1.0, ("special values: (-0)^0.5 gives -0, not 0",)),
+    ],
+)
+def test_a_constant_exponent_that_was_measured(
+    exponent: float, verdict: str, max_ulp: float | None, reasons: tuple[str, ...]
+) -> None:
+    for shape in ((), (1,)):
+        said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
+        assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
+        assert said.depends == (("position",) if exponent in (0.1, 7) else ())
+    # A tensor of exponents need not be computed as one exponent is.
+    assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "attributes", "touched"),
+    [
+        ((2, 3, 4), (4,), {}, True),
+        ((2, "N", None), (None,), {}, True),
+        (None, (3,), {}, True),
+        ((2, 3, 3), (3,), {}, False),
+        ((2, 3, 4), (1,), {}, False),
+        ((2, 3, 4), (1, 3, 4), {}, False),
+        ((2, 3), (2, 3), {}, False),
+        (("N", 3), ("N", 3), {}, False),
+        ((2, 3), (2,), {"axis": 0, "broadcast": 1}, True),
+        ((2, 3), (2,), {"axis": 0}, False),
+    ],
+)
+def test_broadcasting_as_a_case_that_was_wrong(
+    x: Any, y: Any, attributes: dict[str, Any], touched: bool
+) -> None:
+    operands = Operand("x", "float32", x), Operand("y", "float32", y)
+    said = statement(Use("n", "onnx.Pow-13", "13", operands, Operand("z"), attributes), ABACUS, ())
+    assert ("broadcasting: up to 9 ulp" in said.reasons) == touched
+
+
+@pytest.mark.parametrize(
+    ("y", "depends"),
+    [
+        ((), False),
+        ((1,), False),
+        ((3,), False),
+        (("N",), True),
+        ((None, 1), True),
+        (None, True),
+        (("N", 3), False),
+        (("M",), True),
+    ],
+)
+def test_one_exponent_or_many(y: Any, depends: bool) -> None:
+    said = statement(use(THREE, ("float32", y)), ABACUS, ())
+    assert ("scalar exponent" in said.depends) == depends
+    same = statement(use(("float32", ("N",)), ("float32", ("N",))), ABACUS, ())
+    assert "scalar exponent" not in same.depends
+
+
+def test_folding_is_of_constants() -> None:
+    said = statement(use(np.ones(3, np.float32), np.full(3, 2, np.float32)), ABACUS, ())
+    assert said.depends == ("position", "constant folding")
+
+
+def test_refused_exact_and_unknown() -> None:
+    refused = statement(use(("bfloat16", (3,)), THREE), ABACUS, ())
+    assert (refused.verdict, refused.reasons) == ("refused", ("no kernel",))
+    exact = statement(use(("float64", (3,)), ("float64", (3,))), ABACUS, ())
+    assert (exact.verdict, exact.is_finding) == ("exact", False)
+    other = statement(use(THREE, ("int64", (3,))), ABACUS, ())
+    assert (other.verdict, other.reasons) == ("unknown", ("onnx.Pow-13 of float32, int64 was not measured",))
+    untyped = statement(use((None, None), THREE), ABACUS, ())
+    assert (untyped.verdict, untyped.is_finding) == ("unknown", False)
+
+
+def test_a_broken_node_that_a_target_runs_all_the_same() -> None:
+    shapes = statement(use(THREE, ("float32", (2,))), ABACUS, (Breach("onnx.Pow-13.C2", "shapes"),))
+    assert shapes.accepts == ("onnx.Pow-13.C2",)
+    assert not statement(use(THREE, THREE), ABACUS, (Breach("onnx.Pow-13.C5", "axis"),)).accepts
+
+
+def test_an_array_library_has_no_versions() -> None:
+    rows = [{**DOCUMENT["rows"][2], "operator": "onnx.Pow-15"}]
+    library = reader.from_json(
+        {**DOCUMENT, "target": {**DOCUMENT["target"], "by_meaning": True}, "rows": rows}
+    )
+    doubles = ("float64", (3,))
+    assert (
+        statement(use(doubles, doubles, "onnx.Pow-7"), Asked("abacus", None, library), ()).verdict == "exact"
+    )
+
+
+def test_the_nearest_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"1.9.0", "1.20.1", "1.31.1"}
+    monkeypatch.setattr(reader, "_files", lambda: {"abacus": {version: version for version in versions}})
+
+    def read(version: str) -> Any:
+        return reader.from_json({**DOCUMENT, "target": {"name": "abacus", "version": version}})
+
+    monkeypatch.setattr(reader, "_read", read)
+    assert available() == {"abacus": ("1.9.0", "1.20.1", "1.31.1")}
+    found = {}
+    for version in (None, "1.31.1", "1.31.0", "1.20.1", "2.0", "1.0.0"):
+        measured = nearest("abacus", version)
+        assert measured is not None
+        found[version] = measured.version
+    assert found == {
+        None: "1.31.1",
+        "1.31.1": "1.31.1",
+        "1.31.0": "1.20.1",
+        "1.20.1": "1.20.1",
+        "2.0": "1.31.1",
+        "1.0.0": "1.9.0",
+    }
+    assert asked("abacus==1.31.0").note == (
+        "abacus 1.20.1: measured on 2026-11-20 (quick); 1.31.0 was asked for and not measured,"
+        " this is the nearest version"
+    )
+    assert asked("abacus").note == "abacus 1.31.1: measured on 2026-11-20 (quick)"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "onnx runtime", "onnxruntime=1.0", "onnxruntime==", "halfulp==x", "a" * 999, 3, None]
+)
+def test_no_such_target(target: object) -> None:
+    with pytest.raises(hu.HalfulpError, match="no such target"):
+        asked(target)
+
+
+def test_other_schemas_are_refused() -> None:
+    with pytest.raises(ValueError, match="not halfulp"):
+        reader.from_json({**DOCUMENT, "schema": "halfulp.measured/2"})
+
+
+TWICE = (
+    "the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no bfloat16"
+    " (the power is rounded twice: to float32, then back)"
+)
+
+
+@pytest.mark.parametrize(
+    ("node", "target", "steps"),
+    [
+        (use(THREE, THREE), "onnxruntime", []),
+        (
+            use(THREE, np.array([1, 3, 2], np.uint8)),
+            "tensorrt",
+            ["the exponent, a constant in uint8, is stored in float32, exactly"],
+        ),
+        (
+            use(("bfloat16", (3,)), THREE),
+            "onnxruntime",
+            [
+                TWICE,
+            ],
+        ),
+    ],
+)
+def test_conversions(node: Use, target: str, steps: list[str]) -> None:
+    found = audit_target.conversion(node, target)
+    assert found is not None
+    assert [str(step) for step in found.steps] == steps
+    assert found.needed == bool(steps)
+
+
+def test_a_conversion_that_is_refused() -> None:
+    node = Use("n", "onnx.PRelu-7", "7", use(("float64", (3,)), ("float64", (3,))).inputs, Operand("z"))
+    found = audit_target.conversion(node, "onnxruntime")
+    assert found is not None
+    assert found.refused == "it takes no float64, and the function body of PRelu needs opset 9 or later"
+    assert audit_target.conversion(use(THREE, THREE, "openvino.Power-1"), "onnxruntime") is None
+
+
+def test_an_unmeasured_target_speaks_by_its_documents() -> None:
+    known = Asked("tensorrt")
+    assert statement(use(THREE, THREE), known, ()).verdict == "unknown"
+    said = statement(use(("int32", (3,)), ("int32", (3,))), known, ())
+    assert (said.verdict, said.is_finding) == ("refused", True)
+    assert said.conversion is not None
+    assert said.conversion.needed
+
+
+def test_a_slope_that_openvino_takes_for_one_per_channel() -> None:
+    openvino = asked("openvino==2026.4.1")
+    for x, slope, verdict in (
+        ((1, 3, 4, 3), (3,), "wrong"),
+        (("N", "C", 4, 3), (3,), "wrong"),
+        ((1, 3, 4, 5), (5,), "exact"),
+        ((1, 3, 4, 3), (3, 1, 1), "exact"),
+        ((1, 3, 4, 3), (1,), "exact"),
+    ):
+        operands = Operand("x", "float32", x), Operand("slope", "float32", slope)
+        node = Use("n", "onnx.PRelu-16", "16", operands, Operand("z"))
+        assert statement(node, openvino, ()).verdict == verdict
+
+
+FLOATS, INTS, LONGS = ("float32", ("N",)), ("int32", ("N",)), ("int64", ("N",))
+
+
+@pytest.mark.parametrize(
+    ("target", "node", "verdict", "depends"),
+    [
+        ("onnxruntime==1.31.1", use(FLOATS, FLOATS), "within", ()),
+        ("onnxruntime==1.31.1", use(("bfloat16", ("N",)), FLOATS), "refused", ()),
+        ("onnxruntime==1.31.1", use(LONGS, LONGS), "wrong", ()),
+        ("onnxruntime==1.31.1", use(LONGS, np.array(1)), "wrong", ()),
+        ("onnxruntime==1.31.1", use(FLOATS, np.array(2, np.float32)), "exact", ()),
+        ("onnxruntime==1.31.1", use(FLOATS, FLOATS, "onnx.PRelu-7"), "exact", ()),
+        ("onnxruntime==1.20.1", use(FLOATS, FLOATS, "onnx.PRelu-7"), "wrong", ()),
+        ("openvino==2026.4.1", use(("float64", ("N",)), ("float64", ("N",))), "wrong", ()),
+        ("openvino==2026.4.1", use(INTS, INTS, "openvino.Power-1"), "wrong", ()),
+        ("torch==2.13.0", use(FLOATS, FLOATS), "within", ("position", "length", "threads")),
+        ("torch==2.13.0", use(FLOATS, np.array(3, np.float32)), "within", ()),
+        ("numpy==2.4.6", use(INTS, np.array(-1)), "refused", ()),
+        ("numpy==2.4.6", use(INTS, np.array(2)), "exact", ()),
+        ("jax==0.10.2", use(FLOATS, FLOATS, "onnx.PRelu-16"), "wrong", ()),
+        ("onnx-reference==1.23.2", use(FLOATS, FLOATS, "onnx.PRelu-16"), "wrong", ()),
+    ],
+)
+def test_what_is_known_of_runtimes(target: str, node: Use, verdict: str, depends: tuple[str, ...]) -> None:
+    said = statement(node, asked(target), ())
+    assert (said.verdict, said.depends) == (verdict, depends)
+
+
+def test_integers_are_off_by_units_and_floats_by_ulps() -> None:
+    target = asked("onnxruntime==1.31.1")
+    said = statement(use(LONGS, LONGS), target, ())
+    assert said.unit == "units"
+    assert "values at the edges of the range: up to 401 units: " in " ".join(said.reasons)
+    assert statement(use(FLOATS, FLOATS), target, ()).unit == "ulp"
+
+
+def test_what_ships_is_sound() -> None:
+    for name, versions in available().items():
+        for version in versions:
+            measured = nearest(name, version)
+            assert measured is not None
+            assert (measured.target, measured.version) == (name, version)
+            assert measured.rows
+            for operator, types in measured.rows:
+                assert len(types) == len(hu.op(operator).inputs)

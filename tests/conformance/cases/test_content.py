@@ -1,0 +1,238 @@
+"""What the cases try: that each group has in it what it is there for."""
+
+import os
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.twin.grids import worst_cases
+
+from halfulp import _core
+from halfulp.conformance import cases as module
+from halfulp.conformance.cases import case, cases
+from halfulp.conformance.cases.generators import hard
+from halfulp.conformance.cases.generators.exact import exact_pairs
+from halfulp.conformance.cases.generators.random import Random, cast, log2
+from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.floats import codes, float_type
+from halfulp.conformance.verdict.expected import expected
+from halfulp.types import FLOATS, INTEGERS, TYPES
+
+FULL_FLOATS = ["float64", "float32", "float16", "bfloat16"]
+
+
+def magnitudes(array):
+    return np.abs(array.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", FULL_FLOATS)
+def test_ordinary_values_are_finite_and_their_powers_of_all_sizes(name) -> None:
+    one = case(f"onnx.Pow-13/{name},float32/values/0")
+    assert all(np.isfinite(array.astype(np.float64)).all() for array in one.inputs)
+    results = magnitudes(expected(one))
+    facts = ml_dtypes.finfo(TYPES[name].dtype)
+    normal = (results >= float(facts.smallest_normal)) & np.isfinite(results) & (results != 1)
+    assert normal.mean() > 0.6
+    logs = np.log2(results[normal])
+    assert logs.min() < 0.7 * facts.minexp
+    assert logs.max() > 0.7 * facts.maxexp
+    x = one.inputs[0].astype(np.float64)
+    assert 0.15 < (x < 0).mean() < 0.4
+
+
+@pytest.mark.parametrize("name", FULL_FLOATS)
+def test_edges_reach_every_end_of_the_range(name) -> None:
+    one = case(f"onnx.Pow-13/{name},float32/edge/0")
+    results = expected(one)
+    size = magnitudes(results)
+    facts, info = float_type(name), ml_dtypes.finfo(TYPES[name].dtype)
+    assert ((size > 0) & (size < float(info.smallest_normal))).sum() > 50
+    assert np.isinf(size).sum() > 50
+    assert (size == 0).sum() > 50
+    magnitude = codes(results).astype(np.uint64) & np.uint64(facts.sign_bit - 1)
+    # The largest numbers, and the least.
+    assert (abs(magnitude.astype(np.float64) - facts.largest) <= 16).sum() > 10
+    assert (magnitude.astype(np.float64) <= 16).sum() > 10
+
+
+def test_edges_have_odd_exponents_that_a_double_does_not_hold() -> None:
+    one = case("onnx.Pow-15/float32,int64/edge/0")
+    x, y = (array.ravel() for array in one.inputs)
+    odd = (y % 2 == 1) & (np.abs(y.astype(np.float64)) > 2**53) & (x < 0)
+    assert odd.sum() > 20
+    assert (y[odd].astype(np.float64).astype(object) != y[odd].astype(object)).any()
+
+
+@pytest.mark.parametrize(
+    ("x_name", "y_name"), [("float32", "float32"), ("float16", "int8"), ("float64", "float64")]
+)
+def test_exact_cases_and_ties(x_name, y_name) -> None:
+    pairs = exact_pairs(x_name, y_name, 0, 300)
+    assert len(pairs.x) > 150
+    digits = float_type(x_name).digits
+    ties = 0
+    for x, y in zip(pairs.x.astype(np.float64).tolist(), pairs.y.astype(np.float64).tolist(), strict=True):
+        exponent = Fraction(y)
+        root = Fraction(x)
+        for _ in range(exponent.denominator.bit_length() - 1):
+            root = square_root(root)
+        power = root**exponent.numerator
+        n = abs(power.numerator)
+        assert power.denominator & (power.denominator - 1) == 0 or n == 1
+        length = n.bit_length() - ((n & -n).bit_length() - 1)
+        assert length <= digits + 1 or power.denominator == 1 or n == 1
+        ties += length == digits + 1
+    assert ties > 10
+
+
+def square_root(number):
+    """The root of a square, exactly."""
+    import gmpy2
+
+    assert gmpy2.is_square(number.numerator)
+    assert gmpy2.is_square(number.denominator)
+    return Fraction(int(gmpy2.isqrt(number.numerator)), int(gmpy2.isqrt(number.denominator)))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_specials_of_floats(name) -> None:
+    values = specials(name).astype(np.float64)
+    facts, info = float_type(name), ml_dtypes.finfo(TYPES[name].dtype)
+    assert len(set(codes(specials(name)).tolist())) == len(values)
+    wanted = {1.0, 2.0, 0.5, float(info.max), float(info.smallest_subnormal)}
+    if facts.has_zero:
+        wanted |= {0.0, 1.5, 3.0, -1.0, -float(info.max), -float(info.smallest_subnormal)}
+    assert wanted <= set(values.tolist())
+    assert np.isinf(values).sum() == (2 if facts.has_infinity else 0)
+    assert np.isnan(values).any() == (name != "float4_e2m1fn")
+    assert np.signbit(values[values == 0]).sum() == facts.has_minus_zero
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_specials_of_integers(name) -> None:
+    values = set(specials(name).astype(object).tolist())
+    low = 0 if TYPES[name].kind == "uint" else -(2 ** (TYPES[name].bits - 1))
+    high = low + 2 ** TYPES[name].bits - 1
+    assert {low, low + 1, 0, 1, 2, 3, high - 1, high} <= {int(value) for value in values}
+
+
+def test_the_grid_is_every_special_value_with_every_other() -> None:
+    one = case("onnx.Pow-15/float32,float32/special/grid")
+    bases, exponents = (np.unique(codes(array)) for array in one.inputs)
+    assert one.inputs[0].size == len(bases) * len(exponents) == 11 * 13
+
+
+@pytest.mark.parametrize(
+    ("operator", "x_name", "y_name"),
+    [
+        ("openvino.Power-1", "int8", "int8"),
+        ("openvino.Power-1", "float8_e5m2", "float8_e5m2"),
+        ("openvino.PReLU-1", "float8_e4m3fn", "float8_e4m3fn"),
+        ("openvino.Power-1", "uint4", "uint4"),
+    ],
+)
+def test_full_mode_tries_every_pair_of_8_bit_values(operator, x_name, y_name) -> None:
+    made = cases("full", [operator], types=[x_name])
+    both = [one for one in made if one.name in ("every-pair", "every-pair-open")]
+    pairs = {
+        pair
+        for one in both
+        for pair in zip(*(codes(array).ravel().tolist() for array in one.inputs), strict=True)
+    }
+    count = 1 << TYPES[x_name].bits
+    assert sum(one.inputs[0].size for one in both) == len(pairs) == count * count
+
+
+@pytest.mark.parametrize(
+    ("x_name", "y_name"), [("float64", "float64"), ("float32", "float64"), ("float16", "float32")]
+)
+def test_the_hard_cases_are_those_of_the_files(x_name, y_name) -> None:
+    one = case(f"onnx.Pow-15/{x_name},{y_name}/hard/0")
+    x, y = worst_cases(x_name, y_name)
+    assert np.array_equal(codes(one.inputs[0]).ravel(), codes(x))
+    assert np.array_equal(codes(one.inputs[1]).ravel(), codes(y))
+
+
+def test_there_is_a_file_of_hard_cases_for_every_type() -> None:
+    """In the source tree; the build copies them into the package."""
+    assert {path.stem for path in hard.FOLDER.glob("*.txt")} == set(TYPES)
+    rules = (hard.FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
+    assert "install(DIRECTORY data/worst_cases DESTINATION halfulp" in rules
+
+
+def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> None:
+    package = tmp_path / "halfulp"
+    source = Path(hard.__file__).parents[3]
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(hard.FOLDER, package / "worst_cases", dirs_exist_ok=True)
+    for extension in Path(_core.__file__).parent.glob("_core*"):
+        shutil.copy(extension, package)
+    code = (
+        "from halfulp.conformance.cases.generators import hard;"
+        "print(hard.FOLDER, len(hard.hard_pairs('float32', 'float32').x))"
+    )
+    # Without site, so that no editable installation comes before the copy.
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(np.__file__).parents[1])])
+    }
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.stdout.split() == [
+        str(package / "worst_cases"),
+        str(len(worst_cases("float32", "float32")[0])),
+    ]
+
+
+def test_prelu_edges_have_ties_and_subnormals() -> None:
+    one = case("onnx.PRelu-16/float32,float32/edge/0")
+    x, slope = (array.astype(np.float64) for array in one.inputs)
+    product = np.where(x < 0, x * slope, x)
+    finite = np.isfinite(product) & (product != 0)
+    assert (np.abs(product[finite]) < 2.0**-126).sum() > 100
+    scaled = np.abs(np.frexp(product[finite])[0]) * 2.0**24
+    assert (scaled % 1 == 0.5).sum() > 50  # a 24-bit type's ties
+
+
+def test_invalid_inputs_are_arrays_of_the_types_that_are_wrong() -> None:
+    one = case("onnx.Pow-7/float32,float32/invalid/C3-float64,float32")
+    assert one.types == ("float64", "float32")
+    one = case("onnx.Pow-7/float32,float32/invalid/C4-1-inputs")
+    assert one.types == ("float32",)
+
+
+def test_every_generator_is_for_a_group() -> None:
+    assert list(module.GENERATORS) == list(module.GROUPS)
+
+
+def test_chance_is_even() -> None:
+    random = Random("anything")
+    numbers = random.uniform(-2, 3, 20_000)
+    assert numbers.min() >= -2
+    assert numbers.max() < 3
+    assert np.allclose(np.histogram(numbers, 5)[0], 4000, rtol=0.1)
+    assert set(random.integers(-1, 3, 200).tolist()) == {-1, 0, 1, 2}
+    assert not np.array_equal(Random("a").words(4), Random("b").words(4))
+
+
+def test_casts() -> None:
+    assert cast(np.array([-1, 300, 0.5, 1.5, np.inf]), "uint8").tolist() == [0, 255, 0, 2, 255]
+    assert cast(np.array([2.0**63, -(2.0**63)]), "int64").tolist() == [2**63 - 1, -(2**63)]
+    assert float(cast(np.array([1e9]), "float16")[0]) == np.inf
+
+
+def test_logarithms_are_cut_the_same_way_everywhere() -> None:
+    values = np.array([3.0, 1 + 2.0**-52, 1e-300])
+    found = log2(values)
+    assert np.allclose(found, np.log2(values), rtol=2.0**-20, atol=0)
+    assert (np.frexp(found)[0] * 2**20 % 1 == 0).all()

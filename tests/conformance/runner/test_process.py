@@ -1,0 +1,308 @@
+"""A target's process: what dies or hangs there is a result here, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.runner.process import Process, unpacked
+from halfulp.conformance.runner.targets import TargetSpec, find
+from halfulp.conformance.runner.wire import Closed, Late, receive, send
+from halfulp.conformance.runner.worker import one_line, packed
+from halfulp.conformance.verdict.judge import Outcome
+from halfulp.errors import HalfulpError
+
+FAULTY = find("tests.conformance.runner.faulty")
+ONE = np.array([3], np.int32)
+MARKED = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (ONE, ONE))
+TWO = np.array([-2, 3], np.int32)
+ORDINARY = Case("onnx.PRelu-9/int32,int32/values/1", "onnx.PRelu-9", "values", (TWO, TWO))
+
+
+def children() -> set[int]:
+    """Return the processes that this one started and that live."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            found.add(int(path.parent.name))
+    return found
+
+
+def is_alive(process: int) -> bool:
+    """Tell whether a process runs: nobody may care for those that are dead."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def leftovers() -> set[Path]:
+    """Return the temporary folders of targets."""
+    return set(Path(tempfile.gettempdir()).glob("halfulp-check-*"))
+
+
+def test_a_result_has_its_bits() -> None:
+    x = np.array([[0x7F81, 0x8000]], np.uint16).view("bfloat16")  # a signalling NaN, and -0
+    case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
+    with Process(find("halfulp.backend")) as process:
+        (output,) = process.run(case)
+    assert isinstance(output, np.ndarray)
+    assert output.dtype == x.dtype
+    assert output.shape == (1, 2)
+    assert output.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.float16(1.5),
+        np.array([True]),
+        np.array([1j]),
+        np.array([3, -8], ml_dtypes.int4),
+        np.array([[1.5]], ml_dtypes.float8_e8m0fnu),
+        np.broadcast_to(np.float32(2), (3, 4)),
+    ],
+)
+def test_an_output_comes_as_it_is(output: Any) -> None:
+    header, data = packed([output, output])
+    for back in unpacked(json.loads(json.dumps(header))["outputs"], data):
+        assert isinstance(back, np.ndarray)
+        assert back.dtype == np.asarray(output).dtype.newbyteorder("=")
+        assert back.shape == np.shape(output)
+        assert back.tolist() == np.asarray(output).tolist()
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        ([1.0], "list"),
+        (None, "NoneType"),
+        (np.array(["a"]), "str32"),
+        (np.array([None]), "object"),
+        (np.zeros(1, "V2"), "void16"),
+        (np.zeros(1, "M8[s]"), "datetime64[s]"),
+    ],
+)
+def test_an_output_that_is_no_array_of_numbers(output: Any, name: str) -> None:
+    header, data = packed([output])
+    assert unpacked(header["outputs"], data) == [name]
+
+
+def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
+    for data in (b"", bytes(3), bytes(5)):
+        with pytest.raises(ValueError):
+            unpacked([{"type": "float32", "shape": [1]}], data)
+
+
+def test_zero_size_and_no_dims() -> None:
+    with Process(find("numpy")) as process:
+        for shape in ((), (0, 3)):
+            x = np.full(shape, 3, np.float32)
+            (output,) = process.run(Case("a/b/values/0", "onnx.Pow-15", "values", (x, x)))
+            assert isinstance(output, np.ndarray)
+            assert output.shape == shape
+            assert (output == 27).all()
+
+
+@pytest.mark.parametrize("fault", ["dies", "exits", "closes_everything", "answers_for_check"])
+def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTY", fault)
+    with Process(FAULTY) as process:
+        outcome = process.run(MARKED)
+        assert isinstance(outcome, Outcome)
+        assert outcome.kind == "crashed"
+        (output,) = process.run(ORDINARY)
+        assert isinstance(output, np.ndarray)
+        assert output.tolist() == [4, 3]
+
+
+def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTY", "hangs")
+    with Process(FAULTY, time_limit=2) as process:
+        process.start()
+        started = time.monotonic()
+        assert process.run(MARKED) == Outcome("hung", "no answer in 2 s")
+        assert time.monotonic() - started < 10
+        assert isinstance(process.run(ORDINARY), list)
+
+
+def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, folders = children(), leftovers()
+    for fault in ("none", "dies", "hangs"):
+        monkeypatch.setenv("FAULTY", fault)
+        with Process(FAULTY, time_limit=0.3) as process:
+            process.run(MARKED)
+    assert children() == before
+    assert leftovers() == folders
+
+
+def test_a_command_that_hangs_is_killed_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    spec = find(f"sh -c 'echo $$ > {note}; sleep 600; : {{model}} {{inputs}} {{outputs}}'")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders = leftovers()
+    with Process(spec, time_limit=2) as process:
+        outcome = process.run(ORDINARY)
+    assert isinstance(outcome, Outcome)
+    assert outcome.kind == "hung"
+    assert not is_alive(int(note.read_text()))
+    assert leftovers() == folders
+
+
+def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    note = tmp_path / "threads"
+    spec = find(
+        f"sh -c 'echo $OMP_NUM_THREADS $HALFULP_NUM_THREADS > {note}; : {{model}} {{inputs}} {{outputs}}'"
+    )
+    with Process(spec, threads=3) as process:
+        process.run(ORDINARY)
+    assert note.read_text() == "3 3\n"
+
+
+def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaves_at_import.py").write_text("import os; os._exit(5)\n")
+    (tmp_path / "fails_at_import.py").write_text("raise ImportError('libfoo.so: not found\\nmore')\n")
+    (tmp_path / "exits_at_import.py").write_text("raise SystemExit('no licence')\n")
+    (tmp_path / "no_backend.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    expected = {
+        "leaves_at_import": "the target leaves_at_import exited with status 5 when it was loaded",
+        "fails_at_import": "can't be loaded: ImportError: libfoo.so: not found",
+        "exits_at_import": "can't be loaded: SystemExit: no licence",
+        "no_backend": "no_backend has neither prepare nor run_model",
+    }
+    for name, text in expected.items():
+        with Process(find(name)) as process, pytest.raises(HalfulpError) as caught:
+            process.start()
+        assert text in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
+    broken = Case("onnx.Pow-7/a/values/0", "onnx.Pow-7", "values", (np.zeros(2, np.complex64),) * 2)
+    with (
+        Process(TargetSpec("onnx-reference", "onnx_reference")) as process,
+        pytest.raises(HalfulpError) as caught,
+    ):
+        process.run(broken)
+    assert "can't be made into a model" in str(caught.value)
+
+
+def test_a_message_that_is_none() -> None:
+    """A header that is too long, not JSON, no object; a length that lies; half a message; silence."""
+    lengths = struct.Struct("<QQ")
+    for data in (
+        lengths.pack(1 << 40, 0),
+        lengths.pack(2, 1 << 60),
+        lengths.pack(3, 0) + b"{]}",
+        lengths.pack(2, 0) + b"[]",
+    ):
+        here, there = socket.socketpair()
+        with here, there:
+            there.sendall(data)
+            with pytest.raises(Closed):
+                receive(here, 1)
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(lengths.pack(2, 0) + b"{")
+        with pytest.raises(Late):
+            receive(here, 0.1)
+        with pytest.raises(Late):
+            send(here, {}, bytes(1 << 24), 0.1)
+        there.close()
+        with pytest.raises(Closed):
+            receive(here, 1)
+
+
+def test_one_line_of_a_message() -> None:
+    assert (
+        one_line("Exception from src/a.cpp:1:\n  Check 'x' failed at src/b.cpp:2:\nno such type\n")
+        == "no such type"
+    )
+    assert (
+        one_line("failed with Failure:\n-- Pow-1 with a message:\nshapes differ.\n\nSummary:\n")
+        == "shapes differ."
+    )
+    assert one_line("\n\n") == ""
+    assert one_line("a\x1b[31mb\x00") == "a?[31mb?"
+    assert one_line("Exception from here:") == "Exception from here:"
+    assert len(one_line("x" * 10_000)) == 300
+    assert (
+        one_line(f"can't open {tempfile.gettempdir()}/halfulp-abc/model.onnx: gone")
+        == "can't open <file>: gone"
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        "import numpy as np\n"
+        "from halfulp.conformance.case import Case\n"
+        "from halfulp.conformance.runner.process import Process\n"
+        "from halfulp.conformance.runner.targets import find\n"
+        "x = np.array([3], np.int32)\n"
+        "with Process(find('stuck'), time_limit=60) as process:\n"
+        "    process.run(Case('a/b/values/0', 'onnx.PRelu-9', 'values', (x, x)))\n"
+    )
+    (tmp_path / "stuck.py").write_text(
+        "import os, pathlib, signal\n"
+        "def run_model(model, inputs, device):\n"
+        f"    pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    checking = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    wait_for(note.exists)
+    wait_for(lambda: note.read_text() != "")
+    checking.kill()
+    checking.wait()
+    wait_for(lambda: not is_alive(int(note.read_text())))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something holds, or fail."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTY", "hangs")
+    before = children()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Process(FAULTY) as process:
+            process.start()
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                process.run(MARKED)
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert children() == before

@@ -1,0 +1,203 @@
+"""Faults, each put into a runtime that has none: ``check`` finds every one, and nothing where there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gmpy2")
+
+from halfulp.conformance.check import check_target, faults, selection
+from halfulp.conformance.runner.examine import MOST_HANGS, Options
+from halfulp.conformance.runner.targets import find
+from halfulp.conformance.schema import Document
+
+FAULTY = "tests.conformance.runner.faulty"
+
+
+def checked(
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    operator: str = "onnx.Pow-7",
+    types: str = "float32",
+    *,
+    target: str = FAULTY,
+    **options: Any,
+) -> Document:
+    """Return the document of a runtime with a fault, and of one operator version and type."""
+    monkeypatch.setenv("FAULTY", fault)
+    return check_target(
+        find(target),
+        mode="quick",
+        selection=selection([operator], (), [types]),
+        options=Options(**options),
+        processes=1,
+    ).document
+
+
+def found(document: Document, verdict: str) -> list[str]:
+    """Return the ids of the cases with a verdict."""
+    return [case["id"] for case in document["cases"] if case["verdict"] == verdict]
+
+
+@pytest.mark.parametrize("operator", ["onnx.Pow-1", "onnx.PRelu-7"])
+def test_a_target_without_fault_is_clean(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("none", monkeypatch, operator, target="halfulp.backend", threads=2)
+    assert not faults(document)
+    assert document["summary"]["exact"] > 20
+    assert document["summary"]["rejected"] > 5
+    assert {entry["verdict"] for entry in document["reproducibility"]} == {"same"}
+    assert {case["verdict"] for case in document["cases"]} <= {"unspecified"}
+
+
+def test_the_faulty_runtime_without_a_fault_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not faults(checked("none", monkeypatch))
+
+
+def test_one_ulp_in_one_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("flips_one_ulp", monkeypatch)
+    (values,) = (case for case in document["cases"] if case["group"] == "values")
+    assert values["verdict"] == "within"
+    assert values["max_ulp"] == 1
+    assert values["example"] is not None
+    assert values["example"]["index"][-1] == 7
+    assert values["confirmed"] == "MPFR"
+    strict = checked("flips_one_ulp", monkeypatch, ulp_limit=0)
+    assert values["id"] in found(strict, "wrong")
+    assert faults(strict)
+
+
+def test_the_parity_of_large_exponents(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("drops_parity", monkeypatch)
+    assert any("/edge/" in id for id in found(document, "wrong"))
+
+
+def test_flushed_subnormals(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("flushes_subnormals", monkeypatch)
+    assert any("/edge/" in id for id in found(document, "wrong"))
+    wrong = [case["example"] for case in document["cases"] if case["verdict"] == "wrong"]
+    assert any(example is not None and example["got"]["value"] in ("0", "-0") for example in wrong)
+
+
+def test_an_ignored_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("ignores_axis", monkeypatch, "onnx.Pow-1")
+    bad = [case for case in document["cases"] if case["verdict"] in ("wrong", "refused", "accepted")]
+    assert bad
+    assert all("axis=" in case["id"] for case in bad)
+    assert any(case["verdict"] == "wrong" for case in bad)
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict", "message"),
+    [
+        ("dies", "crashed", "died of SIGSEGV"),
+        ("dies_in_a_thread", "crashed", "died of SIGABRT"),
+        ("exits", "crashed", "exited with status 0"),
+        ("raises", "refused", "no kernel at 0x..."),
+        ("refuses", "refused", "no kernel for int32"),
+        ("closes_everything", "crashed", ""),
+        ("answers_for_check", "crashed", ""),
+    ],
+)
+def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked(fault, monkeypatch, "onnx.PRelu-9", "int32")
+    found_so = [case for case in document["cases"] if case["verdict"] == verdict]
+    assert len(found_so) > 1
+    assert all(message in (case["message"] or "") for case in found_so)
+    (row,) = document["rows"]
+    assert row["verdict"] == verdict
+    assert message in (row["message"] or "")
+    # The run goes on: what must be refused still is.
+    assert document["summary"]["rejected"] > 5
+
+
+def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("hangs", monkeypatch, "onnx.PRelu-9", "int32", time_limit=2.0)
+    hung = found(document, "hung")
+    assert hung
+    assert all("/broadcast/" in id for id in hung)
+    assert document["summary"]["exact"] > 10
+
+
+def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few time limits, not one for each case; and what was not run says so."""
+    document = checked("hangs_always", monkeypatch, "onnx.PRelu-9", "int32", time_limit=0.1)
+    assert document["summary"]["hung"] == document["summary"]["cases"] > 20
+    messages = Counter(case["message"] for case in document["cases"])
+    assert messages.pop("no answer in 0.1 s") == MOST_HANGS
+    assert list(messages) == [f"not run: {MOST_HANGS} cases one after another hung"]
+    (row,) = document["rows"]
+    assert row["message"] == "no answer in 0.1 s"
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("wrong_shape", "the output is float32["),
+        ("wrong_type", "the output is float64["),
+        ("fewer_outputs", "0 outputs instead of 1"),
+        ("not_an_array", "the output is no array of numbers: "),
+    ],
+)
+def test_a_wrong_kind_of_output(fault: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked(fault, monkeypatch, "onnx.PRelu-7")
+    assert document["summary"]["exact"] == 0
+    wrong = [case for case in document["cases"] if case["verdict"] == "wrong"]
+    assert len(wrong) > 20
+    assert all((case["message"] or "").startswith(message) for case in wrong)
+
+
+def test_accepted_invalid_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("accepts_invalid", monkeypatch)
+    assert document["summary"]["rejected"] == 0
+    accepted = [case for case in document["cases"] if case["verdict"] == "accepted"]
+    assert len(accepted) > 5
+    assert all(case["clause"] in (case["message"] or "") for case in accepted if case["clause"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "aspects"),
+    [
+        ("depends_on_position", {"position", "length"}),
+        ("depends_on_threads", {"threads"}),
+    ],
+)
+def test_bits_that_depend_on_surroundings(
+    fault: str, aspects: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = checked(fault, monkeypatch, threads=2)
+    differing = {entry["aspect"] for entry in document["reproducibility"] if entry["verdict"] == "differs"}
+    assert differing == aspects
+    assert document["summary"]["wrong"] == 0
+    assert faults(document) == len(aspects)
+    for entry in document["reproducibility"]:
+        if entry["verdict"] == "differs":
+            assert entry["example"] is not None
+            assert entry["example"]["first"] != entry["example"]["again"]
+
+
+def test_garbage_on_its_streams(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    document = checked("prints_garbage", monkeypatch, "onnx.PRelu-7", "float16")
+    assert not faults(document)
+    assert document["summary"]["exact"] > 10
+    assert capfd.readouterr() == ("", "")
+
+
+def test_exhausted_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = checked("exhausts_memory", monkeypatch, "onnx.PRelu-9", "int32", memory=1 << 28)
+    assert found(document, "crashed")
+    assert all(
+        case["message"] == "out of memory" for case in document["cases"] if case["verdict"] == "crashed"
+    )
+    assert document["summary"]["rejected"] > 5
+
+
+def test_faults_do_not_change_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs' documents are the same but for what describes the run."""
+
+    def without_run(fault: str) -> dict[str, Any]:
+        return dict(checked(fault, monkeypatch, "onnx.PRelu-9", "int32")) | {"run": None}
+
+    assert without_run("raises") == without_run("raises")

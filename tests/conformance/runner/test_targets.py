@@ -1,0 +1,221 @@
+"""The targets by name, and each that is installed against a case with a known answer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.runner.process import Process
+from halfulp.conformance.runner.targets import BUILT_IN, TargetSpec, find, find_command
+from halfulp.conformance.verdict.judge import Outcome
+from halfulp.errors import HalfulpError
+
+FAULTY = Path(__file__).with_name("faulty.py")
+X, Y = np.array([[2, 3, 4]], np.float32), np.array([2, 3, 0.5], np.float32)
+POW = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (X, Y))
+PRELU = Case("onnx.PRelu-16/float32,float32/values/0", "onnx.PRelu-16", "values", (-X, Y))
+
+
+def opened(name: str) -> TargetSpec:
+    """Return a target whose package is installed, or skip."""
+    pytest.importorskip(BUILT_IN[name].package)
+    return find(name)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
+def test_a_target_computes(name: str) -> None:
+    spec = opened(name)
+    with Process(spec) as process:
+        (power,) = process.run(POW)
+        (prelu,) = process.run(PRELU)
+        assert process.versions or name == "halfulp"
+    assert isinstance(power, np.ndarray)
+    np.testing.assert_allclose(power, [[4, 27, 2]], 1e-5)
+    assert power.dtype == np.float32
+    assert isinstance(prelu, np.ndarray)
+    assert prelu.tolist() == [[-4, -9, -2]]
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
+def test_constants(name: str) -> None:
+    with Process(opened(name)) as process:
+        for y in (Y, np.float32(2).reshape(())):
+            for constants in ({1}, {0, 1}):
+                case = Case(
+                    "onnx.Pow-15/a/values/0", "onnx.Pow-15", "values", (X, y), {}, frozenset(constants)
+                )
+                (power,) = process.run(case)
+                assert isinstance(power, np.ndarray)
+                np.testing.assert_allclose(power, X**y, 1e-5)
+                assert power.shape == X.shape
+
+
+def test_openvino_without_onnx() -> None:
+    with Process(opened("openvino-native")) as process:
+        for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):
+            case = Case(
+                "openvino.Power-1/float32,float32/values/0",
+                "openvino.Power-1",
+                "values",
+                (X, Y.reshape(shape)),
+                attributes,
+                frozenset({1}),
+            )
+            (power,) = process.run(case)
+            assert isinstance(power, np.ndarray)
+            np.testing.assert_allclose(power, [[4, 27, 2]], 1e-5)
+        refused = process.run(
+            Case("a", "openvino.Power-1", "invalid", (X, np.ones(2, np.float32)), {"auto_broadcast": "none"})
+        )
+        assert isinstance(refused, Outcome)
+        assert refused.kind == "refused"
+        assert "Exception from" not in refused.message
+        slopes = Case("a", "openvino.PReLU-1", "values", (-X, Y))
+        (prelu,) = process.run(slopes)
+        assert isinstance(prelu, np.ndarray)
+        assert prelu.tolist() == [[-4, -9, -2]]
+
+
+@pytest.mark.parametrize("name", ["openvino", "torch", "jax", "numpy", "onnx-reference", "halfulp"])
+def test_a_type_that_numpy_lacks_crosses_by_its_bits(name: str) -> None:
+    x = np.array([-2, 3], ml_dtypes.bfloat16)
+    case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
+    with Process(opened(name)) as process:
+        (output,) = process.run(case)
+    assert isinstance(output, np.ndarray)
+    assert output.dtype == ml_dtypes.bfloat16
+    assert output.tolist() == [4, 3]
+
+
+def test_what_is_for_whom() -> None:
+    old = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (X, Y))
+    invalid = Case(
+        "onnx.Pow-15/float32,float32/invalid/C2", "onnx.Pow-15", "invalid", (X, Y), clause="onnx.Pow-15.C2"
+    )
+    native = Case("openvino.PReLU-1/float32,float32/values/0", "openvino.PReLU-1", "values", (X, Y))
+    takes = {
+        name: [spec.takes(case) for case in (POW, old, invalid, native)] for name, spec in BUILT_IN.items()
+    }
+    for name in ("onnxruntime", "openvino", "onnx-reference", "onnx-converter"):
+        assert takes[name] == [True, True, True, False]
+    for name in ("torch", "numpy", "jax"):
+        assert takes[name] == [True, False, False, False]
+    assert takes["openvino-native"] == [False, False, False, True]
+    assert takes["halfulp"] == [True, True, True, True]
+    assert not BUILT_IN["openvino-native"].takes_types("openvino.Power-1", ("float8_e3m4",))
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("onnxruntim", "no target onnxruntim; did you mean onnxruntime?"),
+        ("nothing.like.it", "no target nothing.like.it; there are onnxruntime, openvino"),
+        ("../model", "no target ../model"),
+        ("", "no target"),
+        ("tool {model} {inputs}", "a command must have {outputs}"),
+        ("no-such-program {model} {inputs} {outputs}", "no program 'no-such-program'"),
+        ("tool '{model} {inputs} {outputs}", "a broken command: No closing quotation"),
+    ],
+)
+def test_no_such_target(target: str, says: str) -> None:
+    with pytest.raises(HalfulpError) as caught:
+        find(target)
+    assert says in str(caught.value)
+
+
+def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halfulp.conformance.runner.targets.find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(HalfulpError) as caught:
+        find("torch")
+    assert str(caught.value).endswith(
+        "the target torch needs torch, which is not installed: pip install 'halfulp[torch]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("sh -c true {model} {inputs} {outputs}", "sh"),
+        (f"{sys.executable} tools/run-it.py {{model}} {{inputs}} {{outputs}}", "run-it"),
+        ("mine-2.0=sh -c true {model} {inputs} {outputs}", "mine-2.0"),
+        ("/bin/sh {model} {inputs} --out={outputs}", "sh"),
+    ],
+)
+def test_names_of_commands(command: str, name: str) -> None:
+    assert find_command(command).name == name
+    assert find(command) == find_command(command)
+
+
+@pytest.mark.parametrize("name", ["halfulp.backend", "halfulp.backend.HalfulpBackend"])
+def test_a_module_or_a_class_in_it(name: str) -> None:
+    with Process(find(name)) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+
+
+def test_onnxruntime_as_a_backend() -> None:
+    pytest.importorskip("onnxruntime")
+    with Process(find("onnxruntime.backend")) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert "onnxruntime" in process.versions
+
+
+def command(fault: str) -> TargetSpec:
+    """Return the faulty runtime as a program."""
+    return find_command(f"env FAULTY={fault} {sys.executable} {FAULTY} {{model}} {{inputs}} {{outputs}}")
+
+
+def test_a_command_computes() -> None:
+    x = np.array([-2, 3], ml_dtypes.bfloat16)
+    small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
+    with Process(command("none")) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        (output,) = process.run(small)
+    assert isinstance(output, np.ndarray)
+    assert output.dtype == ml_dtypes.bfloat16
+    assert output.tolist() == [4, 3]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        ("dies", "crashed", "died of SIGSEGV"),
+        ("raises", "refused", "exited with status 1: KeyError: 'no kernel at 0x...\\nand more'"),
+        ("exits", "refused", "exited with status 0, and wrote no outputs"),
+    ],
+)
+def test_a_command_fails(fault: str, kind: str, message: str) -> None:
+    one = np.array([3], np.int32)
+    case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
+    with Process(command(fault)) as process:
+        assert process.run(case) == Outcome(kind, message)  # type: ignore[arg-type]
+
+
+def test_a_command_that_writes_rubbish() -> None:
+    spec = find_command("sh -c 'echo rubbish > {outputs}; : {model} {inputs}'")
+    with Process(spec) as process:
+        outcome = process.run(POW)
+    assert isinstance(outcome, Outcome)
+    assert outcome == Outcome("refused", "its outputs: no .npz file: File is not a zip file")
+
+
+def test_the_program_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/check.md").read_text()
+    (tmp_path / "tool.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    x = np.array([-2, 3], ml_dtypes.bfloat16)
+    small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
+    spec = find_command(f"{sys.executable} {tmp_path}/tool.py {{model}} {{inputs}} {{outputs}}")
+    with Process(spec, time_limit=30) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
+        assert process.run(small)[0].tolist() == [4, 3]  # type: ignore[union-attr]
+
+
+def test_halfulp_run_is_such_a_command() -> None:
+    spec = find_command(f"{sys.executable} -m halfulp run {{model}} -i {{inputs}} -o {{outputs}}")
+    with Process(spec, time_limit=30) as process:
+        assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]

@@ -1,0 +1,78 @@
+"""Lists of findings that are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from halfulp.conformance.verdict.allow import Allowed, load
+from halfulp.errors import HalfulpError
+
+TEXT = """
+# known in 1.31
+onnx.Pow-*/hard/*  wrong,crashed  x^3 by multiplication
+
+[onnxruntime]
+onnx.Pow-15/bfloat16,*  refused  no bfloat16 kernels
+[ openvino ]
+*/reproducibility/* differs folded with other code
+"""
+JSON = """[
+  {"case": "onnx.Pow-*/hard/*", "verdict": "wrong,crashed", "reason": "x^3 by multiplication"},
+  {"case": "onnx.Pow-15/bfloat16,*", "verdict": "refused", "reason": "no bfloat16 kernels", "target": "onnxruntime"},
+  {"case": "*/reproducibility/*", "verdict": "differs", "reason": "folded", "target": "openvino"}
+]"""
+
+
+def loaded(tmp_path: Path, text: str, name: str = "known.txt") -> Allowed:
+    """Return what a file of this text says."""
+    path = tmp_path / name
+    path.write_text(text)
+    return load(path)
+
+
+@pytest.mark.parametrize(("text", "name"), [(TEXT, "known.txt"), (JSON, "known.json"), (JSON, "known")])
+def test_which_findings_are_allowed(text: str, name: str, tmp_path: Path) -> None:
+    allowed = loaded(tmp_path, text, name)
+    hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
+    assert allowed.allows("numpy", hard, "wrong")
+    assert allowed.allows("torch", hard, "crashed")
+    assert not allowed.allows("numpy", hard, "hung")
+    assert allowed.allows("onnxruntime", bfloat, "refused")
+    assert not allowed.allows("numpy", bfloat, "refused")
+    assert allowed.allows("openvino", "onnx.Pow-7/float32,float32/reproducibility/length-5", "differs")
+
+
+def test_stale_entries(tmp_path: Path) -> None:
+    allowed = loaded(tmp_path, TEXT)
+    hard, bfloat = "onnx.Pow-7/float32,float32/hard/0", "onnx.Pow-15/bfloat16,float32/values/0"
+    assert [entry.line for entry in allowed.stale("onnxruntime", [hard, bfloat])] == [3, 6]
+    allowed.allows("onnxruntime", hard, "wrong")
+    (stale,) = allowed.stale("onnxruntime", [hard, bfloat])
+    assert str(stale) == "[onnxruntime] onnx.Pow-15/bfloat16,* refused no bfloat16 kernels"
+    # Of what was not run, or is about another target, nothing is known.
+    assert not allowed.stale("onnxruntime", [hard])
+    assert not allowed.stale("numpy", [bfloat])
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says"),
+    [
+        ("onnx.Pow-7/*", "a.txt", "line 1: an entry is CASES VERDICTS REASON"),
+        ("\nonnx.Pow-7/* wrong", "a.txt", "line 2: an entry is CASES VERDICTS REASON"),
+        ("onnx.Pow-7/* wrnog because", "a.txt", "'wrnog' is nothing that can be allowed"),
+        ("onnx.Pow-7/* within because", "a.txt", "'within' is nothing that can be allowed"),
+        ("{", "a.json", "not JSON"),
+        ("{}", "a.json", "a list of allowed findings is wanted"),
+        ("[1]", "a.json", "entry 1: an object"),
+        ('[{"case": "a", "verdict": "wrong"}]', "a.json", "entry 1: case, verdict and reason must be texts"),
+        ('[{"case": "a", "verdict": "wrong", "reason": "b", "why": 1}]', "a.json", "entry 1: an object"),
+        ("[" * 100_000, "a.json", "not JSON"),
+    ],
+)
+def test_broken_files(text: str, name: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(HalfulpError) as caught:
+        loaded(tmp_path, text, name)
+    assert says in str(caught.value)
+    assert name in str(caught.value)

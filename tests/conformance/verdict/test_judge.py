@@ -1,0 +1,294 @@
+"""What the judge thinks of answers that are right, and of every kind that is not."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from halfulp.conformance.case import Case
+from halfulp.conformance.floats import codes, from_codes, ranks
+from halfulp.conformance.verdict.judge import (
+    HISTOGRAM,
+    VERDICTS,
+    Outcome,
+    decimal,
+    distances,
+    judge,
+    shown,
+    verdicts,
+    worst,
+)
+from halfulp.errors import SpecError
+from halfulp.types import FLOATS, TYPES
+
+F32 = np.float32
+
+
+def pow_case(x, y, operator="onnx.Pow-15", **other):
+    return Case(f"{operator}/a,b/values/0", operator, "values", (np.asarray(x), np.asarray(y)), **other)
+
+
+CASE = pow_case(np.array([2, 3, 4], F32), np.array([2, 3, 4], F32))
+RIGHT = np.array([4, 27, 256], F32)
+
+
+def moved(array, index, steps):
+    """The array with one element so many representable values farther from zero."""
+    result = array.copy()
+    result.ravel().view(f"u{array.itemsize}")[index] += steps
+    return result
+
+
+def test_exact() -> None:
+    found = judge(CASE, RIGHT, RIGHT.copy())
+    assert (found.verdict, found.elements, found.wrong, found.max_ulp, found.example) == (
+        "exact",
+        3,
+        0,
+        0,
+        None,
+    )
+    assert found.histogram == {**dict.fromkeys(HISTOGRAM, 0), "0": 3}
+
+
+@pytest.mark.parametrize(
+    ("steps", "bin", "verdict"),
+    [
+        (1, "1", "within"),
+        (2, "2", "within"),
+        (3, "3-4", "within"),
+        (4, "3-4", "within"),
+        (5, "5-16", "wrong"),
+        (16, "5-16", "wrong"),
+        (17, ">16", "wrong"),
+    ],
+)
+def test_some_ulps_off(steps, bin, verdict) -> None:
+    found = judge(CASE, RIGHT, moved(RIGHT, 1, steps))
+    assert (found.verdict, found.max_ulp) == (verdict, steps)
+    assert found.histogram == {**dict.fromkeys(HISTOGRAM, 0), "0": 2, bin: 1}
+    assert found.wrong == (verdict == "wrong")
+    assert judge(CASE, RIGHT, moved(RIGHT, 1, steps), ulp_limit=steps).verdict == "within"
+    assert judge(CASE, RIGHT, moved(RIGHT, 1, steps), ulp_limit=0.5).verdict == "wrong"
+
+
+def test_the_example_is_the_first_of_the_greatest_differences() -> None:
+    got = moved(moved(moved(RIGHT, 0, 2), 1, 3), 2, 3)
+    example = judge(CASE, RIGHT, got).example
+    assert example == {
+        "index": [1],
+        "inputs": [{"value": "3", "bits": "0x40400000"}] * 2,
+        "expected": {"value": "27", "bits": "0x41d80000"},
+        "got": {"value": "27.000006", "bits": "0x41d80003"},
+        "ulp": 3,
+    }
+
+
+SPECIAL = [
+    (np.inf, np.finfo(F32).max),
+    (np.finfo(F32).max, np.inf),
+    (np.inf, -np.inf),
+    (np.nan, 1),
+    (1, np.nan),
+    (np.inf, np.nan),
+    (0.0, -0.0),
+    (-0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("expected", "got"), SPECIAL)
+def test_special_values_gone_wrong(expected, got) -> None:
+    found = judge(CASE, np.array([4, expected, 256], F32), np.array([4.000002, got, 256], F32), ulp_limit=1e9)
+    assert (found.verdict, found.wrong, found.histogram["special"]) == ("wrong", 1, 1)
+    assert found.example["index"] == [1]  # worse than any distance
+    assert found.example["ulp"] is None
+    assert found.max_ulp == 4
+
+
+def test_every_nan_is_a_nan() -> None:
+    nans = from_codes([0x7FC00000, 0xFFC00001, 0x7F800001], "float32")
+    assert judge(CASE, np.full(3, np.nan, F32), nans).verdict == "exact"
+
+
+def test_zero_and_the_least_number_are_neighbours() -> None:
+    tiny = np.finfo(F32).smallest_subnormal
+    found = judge(CASE, np.array([0, tiny, -tiny], F32), np.array([tiny, 0, -0.0], F32))
+    assert (found.verdict, found.max_ulp, found.histogram["special"]) == ("within", 1, 0)
+
+
+def test_flushed_subnormals_are_wrong() -> None:
+    found = judge(CASE, np.array([1e-40, 4, 4], F32), np.array([0, 4, 4], F32))
+    assert (found.verdict, found.max_ulp) == ("wrong", 71362)
+
+
+@pytest.mark.parametrize("name", [name for name in FLOATS if TYPES[name].bits <= 16])
+def test_ranks_count_the_values_of_a_type_in_their_order(name) -> None:
+    values = from_codes(np.arange(1 << TYPES[name].bits), name)
+    with np.errstate(invalid="ignore"):
+        numbers = values.astype(np.float64)
+    values, numbers = values[~np.isnan(numbers)], numbers[~np.isnan(numbers)]
+    order = np.lexsort((~np.signbit(numbers), numbers))
+    assert (np.diff(ranks(values[order]).astype(object)) == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbours_in_wide_types(dtype) -> None:
+    values = np.array([-np.inf, -2, -1e-40, -0.0, 0.0, 1, 1.5, np.finfo(dtype).max], dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        after = np.nextafter(values, dtype(np.inf))
+    steps = distances(values, after).steps.tolist()
+    # -0 to the least number takes two steps, by way of +0; to infinity it is special.
+    assert steps == [0, 1, 1, 2, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("int64", -(2**63), 2**63 - 1), ("uint64", 0, 2**64 - 1), ("int4", -8, 7), ("uint4", 0, 15)],
+)
+def test_integers_differ_by_units(name, low, high) -> None:
+    a, b = (np.array([value]).astype(TYPES[name].dtype) for value in (low, high))
+    case = pow_case(b, b, operator="openvino.Power-1")
+    found = judge(case, a, b, strict=True, ulp_limit=1e30)
+    assert (found.verdict, found.max_ulp, found.wrong) == ("wrong", high - low, 1)
+    assert distances(b, a).steps.tolist() == [high - low]
+
+
+def test_one_unit_is_wrong_for_an_integer() -> None:
+    x = np.array([2, 3, 4], np.int32)
+    found = judge(pow_case(x, x), x**x, x**x + np.array([0, 1, 0], np.int32))
+    assert (found.verdict, found.wrong, found.max_ulp) == ("wrong", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("got", "message"),
+    [
+        (RIGHT.astype(np.float64), "the output is float64[3], not float32[3]"),
+        (RIGHT.astype(np.complex64), "the output is complex64[3], not float32[3]"),
+        (RIGHT.reshape(1, 3), "the output is float32[1, 3], not float32[3]"),
+        (RIGHT[:2], "the output is float32[2], not float32[3]"),
+        (np.array(["a"]), "the output is string[1], not float32[3]"),
+    ],
+)
+def test_wrong_type_and_shape(got, message) -> None:
+    found = judge(CASE, RIGHT, got)
+    assert (found.verdict, found.wrong, found.message) == ("wrong", 3, message)
+
+
+@pytest.mark.parametrize("kind", ["refused", "crashed", "hung"])
+def test_no_result(kind) -> None:
+    found = judge(CASE, RIGHT, Outcome(kind, "  not supported\nmore of it"))
+    assert (found.verdict, found.message, found.max_ulp) == (kind, "not supported", None)
+
+
+INVALID = Case(
+    "onnx.Pow-7/float32,float32/invalid/C2-2,3",
+    "onnx.Pow-7",
+    "invalid",
+    (np.ones(2, F32), np.ones(3, F32)),
+    clause="onnx.Pow-7.C2",
+)
+ERROR = SpecError("onnx.Pow-7.C2", "X and Y must be broadcastable to one shape")
+
+
+def test_an_invalid_case() -> None:
+    assert judge(INVALID, ERROR, Outcome("refused", "no")).verdict == "rejected"
+    found = judge(INVALID, ERROR, np.ones(3, F32))
+    assert (found.verdict, found.message) == ("accepted", "onnx.Pow-7.C2 must refuse it")
+    assert judge(INVALID, ERROR, Outcome("crashed", "")).verdict == "crashed"
+    assert judge(INVALID, ERROR, Outcome("hung", "")).verdict == "hung"
+
+
+def test_what_the_document_leaves_open_is_not_judged() -> None:
+    x, y = np.array([2, 2, 0], np.int32), np.array([3, 40, -1], np.int64)
+    case = pow_case(x, y)
+    right = np.array([8, 0, 2**31 - 1], np.int32)
+    found = judge(case, right, np.array([8, -7, -7], np.int32))
+    assert (found.verdict, found.elements, found.unspecified) == ("exact", 1, 2)
+    assert found.histogram["0"] == 1
+    found = judge(case, right, np.array([9, -7, -7], np.int32))
+    assert (found.verdict, found.wrong, found.max_ulp, found.example["index"]) == ("wrong", 1, 1, [0])
+    assert judge(case, right, np.array([8, -7, -7], np.int32), strict=True).verdict == "wrong"
+    assert verdicts(case, right, right).tolist() == ["exact", "unspecified", "unspecified"]
+    assert verdicts(case, right, right, strict=True).tolist() == ["exact"] * 3
+
+
+def test_everything_open() -> None:
+    case = pow_case(np.array([2], np.int32), np.array([-1], np.int32))
+    for got in (np.array([5], np.int32), Outcome("refused", "integers to negative powers")):
+        found = judge(case, np.array([0], np.int32), got)
+        assert (found.verdict, found.elements, found.unspecified) == ("unspecified", 0, 1)
+    # Neither a crash nor another type is something that a document could leave open.
+    assert judge(case, np.array([0], np.int32), Outcome("crashed", "")).verdict == "crashed"
+    assert judge(case, np.array([0], np.int32), np.array([0.5])).verdict == "wrong"
+
+
+def test_an_open_attribute_leaves_the_whole_case_open() -> None:
+    x, y = np.ones((2, 3), F32), np.ones(3, F32)
+    case = pow_case(x, y, "onnx.Pow-1", attributes={"axis": -1, "broadcast": 1})
+    assert judge(case, x, Outcome("refused", "negative axis")).verdict == "unspecified"
+    assert judge(case, x, np.zeros((1, 1), F32)).verdict == "unspecified"
+    case = pow_case(x, y, "onnx.Pow-1", clause="onnx.Pow-1.C5")
+    assert judge(case, ERROR, np.zeros((1, 1), F32)).verdict == "unspecified"
+    assert judge(case, ERROR, np.zeros((1, 1), F32), strict=True).verdict == "accepted"
+
+
+def test_the_sign_of_a_zero_that_prelu_passes_is_open() -> None:
+    x, slope = np.array([[-0.0, 0.0]], F32), np.array([[-1, np.inf]], F32)
+    case = Case("", "onnx.PRelu-16", "special", (x, slope))
+    assert judge(case, x, np.array([[0.0, 0.0]], F32)).verdict == "exact"
+    found = judge(case, x, np.array([[0.0, np.nan]], F32))
+    assert (found.verdict, found.wrong, found.example["index"]) == ("wrong", 1, [0, 1])
+    assert verdicts(case, x, np.array([[0.0, np.nan]], F32)).tolist() == [["exact", "wrong"]]
+
+
+def test_another_byte_order() -> None:
+    found = judge(CASE, RIGHT, moved(RIGHT, 1, 2).astype(">f4"))
+    assert (found.verdict, found.max_ulp) == ("within", 2)
+    assert found.example["got"] == {"value": "27.000004", "bits": "0x41d80002"}
+
+
+def test_no_elements() -> None:
+    empty = np.ones((0, 3), F32)
+    case = pow_case(empty, empty)
+    assert judge(case, empty, empty).verdict == "exact"
+    assert judge(case, empty, np.ones((3, 0), F32)).verdict == "wrong"
+
+
+def test_a_single_element() -> None:
+    case = pow_case(F32(3), F32(3))
+    found = judge(case, np.array(27, F32), np.array(28, F32))
+    assert (found.verdict, found.example["index"]) == ("wrong", [])
+    assert found.example["inputs"] == [{"value": "3", "bits": "0x40400000"}] * 2
+
+
+def test_the_example_shows_the_operands_that_met() -> None:
+    x, y = np.arange(1, 7, dtype=F32).reshape(2, 3), np.array([7, 8], F32)
+    case = pow_case(x, y, "onnx.Pow-1", attributes={"axis": 0, "broadcast": 1})
+    right = x ** y[:, None]
+    example = judge(case, right, moved(right, 5, 9)).example
+    assert [one["value"] for one in example["inputs"]] == ["6", "8"]
+    case = Case("", "directml.ELEMENT_WISE_CONSTANT_POW-3_0", "values", (x,), {"Exponent": 2.0})
+    example = judge(case, x**2, moved(x**2, 1, 9)).example
+    assert [one["value"] for one in example["inputs"]] == ["2"]
+
+
+def test_worst() -> None:
+    assert worst(*VERDICTS) == "hung"
+    assert worst(*VERDICTS[:5]) == "wrong"
+
+
+@pytest.mark.parametrize("name", [name for name in FLOATS if TYPES[name].bits <= 16])
+def test_decimals_give_the_value_back(name) -> None:
+    every = np.arange(1 << TYPES[name].bits, dtype=f"u{TYPES[name].dtype.itemsize}").view(TYPES[name].dtype)
+    some = every[:: 1 if TYPES[name].bits <= 8 else 251]
+    with np.errstate(all="ignore"):
+        for value in some:
+            again = np.float64(decimal(value)).astype(TYPES[name].dtype)
+            assert codes(again) == codes(value) or (np.isnan(again) and np.isnan(value))
+
+
+def test_decimals_of_wide_types() -> None:
+    for number in (0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -123456789.123456789):
+        assert float(decimal(np.float64(number))) == number
+    assert decimal(F32(16777216)) == "16777216"
+    assert shown(ml_dtypes.bfloat16(-0.1)) == {"value": "-0.1", "bits": "0xbdcd"}
+    assert shown(np.uint64(2**64 - 1)) == {"value": "18446744073709551615", "bits": "0xffffffffffffffff"}

@@ -1,0 +1,192 @@
+"""Models rewritten for a target: it accepts them, and what can differ is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tests.models.onnx_models import parsed, single
+
+import halfulp as hu
+from halfulp.conversion import Conversion
+from halfulp.conversion.targets import TARGETS
+from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.types import TYPES
+
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+BASES = (*FLOATS, "int32", "int64")
+EXPONENTS = (*BASES, "int8", "int16", "uint8", "uint16", "uint32", "uint64")
+SLOPED = (*BASES, "uint32", "uint64")
+
+
+def converted(model: onnx.ModelProto, target: str) -> Conversion:
+    """Convert a model; where no change says that results can differ, none may."""
+    conversion = hu.convert(model, target=target, verify=True)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    assert conversion.verification is not None
+    if not any(change.differs for change in conversion.changes):
+        assert conversion.verification.same, conversion.verification
+    return conversion
+
+
+def types_of(conversion: Conversion, operator: str) -> list[tuple[str, ...]]:
+    """Return the types of the operands of each node of an operator."""
+    inferred = onnx.shape_inference.infer_shapes(conversion.model).graph
+    infos = (*inferred.input, *inferred.value_info, *inferred.output)
+    numbers = {info.name: info.type.tensor_type.elem_type for info in infos}
+    numbers |= {tensor.name: tensor.data_type for tensor in inferred.initializer}
+    names = {row.onnx_enum: row.name for row in TYPES.values()}
+    nodes = [node for node in inferred.node if node.op_type == operator]
+    return [tuple(names[numbers[name]] for name in node.input) for node in nodes]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("x", BASES)
+def test_every_pow(x: str, target: str) -> None:
+    for y in EXPONENTS:
+        model = single("Pow", 15, {"x": (x, [40]), "y": (y, [40])}, (x, [40]))
+        conversion = converted(model, target)
+        ((base, exponent),) = types_of(conversion, "Pow")
+        row = TARGETS[target]
+        assert base in row.bases
+        assert exponent in (row.exponents or (base,))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("opset", [7, 9, 15, 16])
+@pytest.mark.parametrize("kind", SLOPED)
+def test_every_prelu(kind: str, opset: int, target: str) -> None:
+    schema = schema_in_force("", "PRelu", opset)
+    assert schema is not None
+    if f"tensor({TYPES[kind].onnx})" not in schema.type_constraints[0].allowed_type_strs:
+        pytest.skip("not a type of this version")
+    model = single("PRelu", opset, {"x": (kind, [2, 3, 3]), "s": (kind, [3])}, (kind, [2, 3, 3]))
+    if (opset, target, kind) == (7, "onnxruntime", "float64"):
+        with pytest.raises(
+            hu.UnsupportedError, match=r"'node' .PRelu.: no exact form in onnxruntime: .* opset 9"
+        ):
+            hu.convert(model, target=target)
+        return
+    after = converted(model, target)
+    (version,) = [entry.version for entry in after.model.opset_import]
+    taken = next(types for since, types in reversed(TARGETS[target].prelu.items()) if since <= version)
+    assert all(types[0] in taken for types in types_of(after, "PRelu"))
+
+
+@pytest.mark.parametrize(
+    ("target", "model", "lines"),
+    [
+        (
+            "onnxruntime",
+            single("Pow", 15, {"x": ("float32", [3]), "y": ("uint8", [3])}, ("float32", [3])),
+            [
+                "'node' (Pow): the exponent is cast from uint8 to float32, exactly: onnxruntime takes no uint8 here"
+            ],
+        ),
+        (
+            "onnxruntime",
+            single("Pow", 15, {"x": ("bfloat16", [3]), "y": ("float32", [3])}, ("bfloat16", [3])),
+            [
+                (
+                    "'node' (Pow): the base is cast from bfloat16 to float32 and the power back: onnxruntime takes no"
+                    " bfloat16 (the power is rounded twice: to float32, then back)"
+                )
+            ],
+        ),
+        (
+            "onnxruntime",
+            single("Pow", 15, {"x": ("float32", [3]), "y": ("uint64", [3])}, ("float32", [3])),
+            [
+                (
+                    "'node' (Pow): the exponent is cast from uint64 to float64: onnxruntime takes no uint64 here"
+                    " (an exponent that float64 does not hold is rounded)"
+                )
+            ],
+        ),
+        (
+            "onnxruntime",
+            single("PRelu", 16, {"x": ("uint64", [3]), "y": ("uint64", [3])}, ("uint64", [3])),
+            ["'node' (PRelu): uint64 is never below 0: X as it is"],
+        ),
+        (
+            "openvino",
+            single("PRelu", 16, {"x": ("float32", [2, 3, 3]), "s": ("float32", [3])}, ("float32", [2, 3, 3])),
+            [
+                "'node' (PRelu): the slope gets the shape [1, 1, 3]: one of rank 1 would be taken for one per channel"
+            ],
+        ),
+        (
+            "tensorrt",
+            parsed("""<ir_version: 8, opset_import: ["": 15]>
+                g (float[N] x) => (float[N] z) { two = Constant<value_int = 2>()  z = Pow (x, two) }"""),
+            ["#1 (Pow): the exponent, a constant in int64, is stored in float32, exactly"],
+        ),
+        ("directml", single("Pow", 15, {"x": ("float32", [3]), "y": ("float16", [3])}, ("float32", [3])), []),
+    ],
+)
+def test_a_line_for_each_change(target: str, model: onnx.ModelProto, lines: list[str]) -> None:
+    assert [str(change) for change in converted(model, target).changes] == lines
+
+
+def test_the_opset_comes_into_the_targets_range() -> None:
+    old = single("PRelu", 6, {"x": ("float32", [2, 3, 4]), "s": ("float32", [3])}, ("float32", [2, 3, 4]))
+    conversion = converted(old, "tensorrt")
+    assert conversion.model.opset_import[0].version == 9
+    assert str(conversion.changes[0]) == "<ModelProto>: opset 6 becomes 9: tensorrt takes 9 and later"
+    new = single("PRelu", 21, {"x": ("float32", [4]), "s": ("float32", [4])}, ("float32", [4]))
+    assert converted(new, "tensorrt").model.opset_import[0].version == 20
+
+
+def test_nodes_in_branches_and_functions() -> None:
+    model = parsed("""<ir_version: 9, opset_import: ["": 16, "mine": 1]>
+        net (float[2, 3, 3] x, float[3] s, bool c) => (float[2, 3, 3] z) {
+            a = mine.f (x, s)
+            z = If (c) <
+                then_branch = yes () => (float[2, 3, 3] y) { y = PRelu (a, s) },
+                else_branch = no () => (float[2, 3, 3] n) { n = Identity (a) }>
+        }
+        <domain: "mine", opset_import: ["": 16]>
+        f (b, e) => (r) { r = PRelu (b, e) }""")
+    conversion = converted(model, "openvino")
+    assert [change.node for change in conversion.changes] == [
+        "f.#0 (PRelu)",
+        "#1 (If).then_branch.#0 (PRelu)",
+    ]
+
+
+def test_there_is_no_such_target() -> None:
+    with pytest.raises(hu.HalfulpError, match="no such target"):
+        hu.convert(single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [3])}), target="abacus")
+
+
+# --- the targets themselves -----------------------------------------------------------------------
+
+
+def models() -> list[onnx.ModelProto]:
+    """Return a model of each operator with each pair of types."""
+    pairs = [("Pow", x, y) for x in BASES for y in EXPONENTS] + [("PRelu", x, x) for x in SLOPED]
+    return [single(op, 16, {"x": (x, [2, 3, 3]), "y": (y, [3])}, (x, [2, 3, 3])) for op, x, y in pairs]
+
+
+def test_onnx_runtime_loads_every_node() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    runtime.set_default_logger_severity(4)
+    for model in models():
+        after = hu.convert(model, target="onnxruntime").model
+        runtime.InferenceSession(after.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def test_openvino_goes_along_the_last_dim() -> None:
+    openvino = pytest.importorskip("openvino")
+    model = single("PRelu", 16, {"x": ("float32", [2, 3, 3]), "s": ("float32", [3])}, ("float32", [2, 3, 3]))
+    feeds: dict[str, Any] = {"x": -np.ones((2, 3, 3), np.float32), "s": np.array([1, 2, 3], np.float32)}
+    exact = hu.run(model, feeds)["out"]
+    core = openvino.Core()
+
+    def ran(proto: onnx.ModelProto) -> Any:
+        return core.compile_model(core.read_model(proto.SerializeToString()), "CPU")(feeds)[0]
+
+    assert not np.array_equal(ran(model), exact)
+    assert np.array_equal(ran(hu.convert(model, target="openvino").model), exact)

@@ -1,0 +1,48 @@
+"""What users see of the package: the names of hu, and the modules that the docs import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import halfulp as hu
+
+
+def test_a_shell_completes_what_is_public() -> None:
+    assert dir(hu) == sorted(hu.__all__)
+    assert {"run", "convert", "check", "audit"} < set(dir(hu))
+    assert all(hasattr(hu, name) for name in dir(hu))
+
+
+@pytest.mark.parametrize("name", ["audit", "check", "convert", "op", "ops", "pow", "prelu", "run"])
+def test_no_module_hides_a_function(name: str) -> None:
+    """A module of the same name would take its place as soon as something imports it."""
+    code = (
+        "import pkgutil, importlib, halfulp;"
+        "[importlib.import_module(f'halfulp.{m.name}') for m in pkgutil.iter_modules(halfulp.__path__)"
+        " if m.name not in ('__main__', '_onnxruntime')];"
+        f"assert callable(halfulp.{name}), halfulp.{name}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        ("frontends.directml", "models.directml"),
+        ("frontends.dxdispatch", "models.directml.dxdispatch"),
+        ("frontends.graph", "models.graph"),
+        ("frontends.onnx", "models.onnx"),
+        ("frontends.openvino", "models.openvino"),
+    ],
+)
+def test_former_names_still_import(former: str, now: str) -> None:
+    assert import_module(f"halfulp.{former}") is import_module(f"halfulp.{now}")
+
+
+def test_a_former_name_imports_first() -> None:
+    code = "from halfulp.frontends.graph import Graph; from halfulp.frontends import openvino; openvino.save"
+    subprocess.run([sys.executable, "-c", code], check=True)

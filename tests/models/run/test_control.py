@@ -1,0 +1,148 @@
+"""If, Loop, Scan and SequenceMap around our operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from tests.models.onnx_models import parsed
+
+import halfulp as hu
+from halfulp.errors import ModelError, UnsupportedError
+from halfulp.models.run.api import run_with_report
+
+LOOP = """<ir_version: 8, opset_import: ["": 15]>
+    g (int64 m, bool c, float[N] x) => (float[N] last, float[K, N] all) {
+        last, all = Loop (m, c, x) <body = b (int64 i, bool go, float[N] v) => (bool on, float[N] w, float[2] each) {
+            on = Identity (go)
+            w = Pow (v, x)
+            each = PRelu (w, x)
+        }>
+    }"""
+
+
+def test_loop() -> None:
+    x = np.array([1.5, -0.5], np.float32)
+    out, report = run_with_report(parsed(LOOP), {"m": np.array(3), "c": np.array(True), "x": x})
+    want, rows = x, []
+    for _ in range(3):
+        want = hu.pow(want, x)
+        rows.append(hu.prelu(want, x))
+    np.testing.assert_array_equal(out["last"], want)
+    np.testing.assert_array_equal(out["all"], np.stack(rows))
+    calls = {row.operator: row.calls for row in report.nodes}
+    assert calls == {"onnx.Identity-14": 3, "onnx.Pow-15": 3, "onnx.PRelu-9": 3, "onnx.Loop-13": 1}
+
+
+def test_a_loop_that_does_not_run() -> None:
+    x = np.array([1.5, -0.5], np.float32)
+    for m, c in ((0, True), (3, False), (-1, True)):
+        out = hu.run(parsed(LOOP), {"m": np.array(m), "c": np.array(c), "x": x})
+        np.testing.assert_array_equal(out["last"], x)
+        assert out["all"].shape == (0, 2)
+        assert out["all"].dtype == np.float32
+
+
+def test_a_loop_until_a_condition() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
+        g (float x, float limit) => (float last) {
+            last = Loop (, , x) <body = b (int64 i, bool go, float v) => (bool on, float w) {
+                w = Mul (v, x)
+                on = Less (w, limit)
+            }>
+        }""")
+    assert hu.run(model, {"x": 3.0, "limit": 100.0})["last"] == 243
+
+
+SCAN = """<ir_version: 8, opset_import: ["": 15]>
+    g (float[2] s, float[3, 2] x) => (float[2] last, float[K, L] all) {
+        last, all = Scan <num_scan_inputs = 1 ATTRIBUTES,
+            body = b (float[2] t, float[D] v) => (float[2] u, float[2] w) {
+            u = Add (t, s)
+            w = Pow (t, v)
+        }> (s, x)
+    }"""
+
+
+def scanned(attributes: str = "", x_dims: str = "3, 2") -> onnx.ModelProto:
+    return parsed(SCAN.replace("ATTRIBUTES", attributes).replace("3, 2", x_dims))
+
+
+def test_scan() -> None:
+    s, x = np.array([1, 2], np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
+    states = np.stack([s * (i + 1) for i in range(3)])
+    out = hu.run(scanned(), {"s": s, "x": x})
+    np.testing.assert_array_equal(out["last"], s * 4)
+    np.testing.assert_array_equal(out["all"], hu.pow(states, x))
+    out = hu.run(scanned(", scan_input_directions = [1], scan_output_directions = [1]"), {"s": s, "x": x})
+    np.testing.assert_array_equal(out["all"], hu.pow(states, x[::-1])[::-1])
+    out = hu.run(
+        scanned(", scan_input_axes = [-1], scan_output_axes = [1]", "2, 3"),
+        {"s": s, "x": np.ascontiguousarray(x.T)},
+    )
+    np.testing.assert_array_equal(out["all"], hu.pow(states, x).T)
+    out = hu.run(scanned(x_dims="0, 2"), {"s": s, "x": x[:0]})
+    assert out["all"].shape == (0, 2)
+    for bad in (", scan_input_axes = [2]", ", scan_input_axes = [0, 0]", ", scan_output_axes = [0, 1]"):
+        with pytest.raises(ModelError, match="Scan"):
+            hu.run(scanned(bad), {"s": s, "x": x})
+
+
+def test_scan_8_has_batches_and_lengths() -> None:
+    model = parsed("""<ir_version: 4, opset_import: ["": 8]>
+        g (int64[2] n, float[2, 2] s, float[2, 3, 2] x) => (float[2, 2] last, float[2, 3, 2] all) {
+            last, all = Scan <num_scan_inputs = 1, body = b (float[2] t, float[2] v) => (float[2] u, float[2] w) {
+                u = Add (t, t)
+                w = Pow (t, v)
+            }> (n, s, x)
+        }""")
+    s = np.array([[1, 2], [3, 4]], np.float32)
+    x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    out = hu.run(model, {"n": np.array([3, 2]), "s": s, "x": x})
+    np.testing.assert_array_equal(out["last"], [s[0] * 8, s[1] * 4])
+    want = np.stack([np.stack([hu.pow(s[b] * 2**i, x[b, i]) for i in range(3)]) for b in range(2)])
+    want[1, 2] = 0
+    np.testing.assert_array_equal(out["all"], want)
+
+
+def test_sequence_map() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (seq(float[N]) xs, float[N] y) => (seq(float[N]) zs) {
+            zs = SequenceMap (xs, y) <body = b (float[N] x, float[N] e) => (float[N] z) { z = Pow (x, e) }>
+        }""")
+    xs, y = [np.array([2, 3], np.float32), np.array([4, 5], np.float32)], np.array([2, -1], np.float32)
+    out = hu.run(model, {"xs": xs, "y": y})["zs"]
+    assert [z.tolist() for z in out] == [hu.pow(x, y).tolist() for x in xs]
+    with pytest.raises(ModelError, match="input 'xs' contradicts"):
+        hu.run(model, {"xs": y, "y": y})
+
+
+def test_what_does_not_fit_together() -> None:
+    proto = parsed(LOOP)
+    del proto.graph.node[0].attribute[0].g.input[2]
+    proto.graph.node[0].attribute[0].g.node[1].input[0] = "x"
+    feeds = {"m": np.array(3), "c": np.array(True), "x": np.ones(2, np.float32)}
+    with pytest.raises(ModelError, match=r"#0 \(Loop\): the body's inputs and outputs don't match"):
+        hu.run(proto, feeds)
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool[N] c, float x) => (float y) {
+        y = If (c) <then_branch = t () => (float a) { a = Identity (x) },
+                    else_branch = e () => (float b) { b = Identity (x) }> }""")
+    with pytest.raises(ModelError, match="cond must be one bool"):
+        hu.run(model, {"c": np.array([True, False]), "x": 1.0})
+
+
+def test_an_operator_with_subgraphs_that_nobody_evaluates() -> None:
+    body = helper.make_graph([helper.make_node("Identity", ["s"], ["t"])], "b", [], [])
+    model = parsed(
+        """<ir_version: 8, opset_import: ["": 15]> g (float[N] s) => (float[N] y) { y = Identity (s) }"""
+    )
+    node = model.graph.node[0]
+    node.CopyFrom(
+        helper.make_node("FlexAttention", ["s", "s", "s"], ["y"], domain="ai.onnx.preview", score_mod=body)
+    )
+    model.opset_import.append(helper.make_opsetid("ai.onnx.preview", 1))
+    if not onnx.defs.has("FlexAttention", 1, "ai.onnx.preview"):
+        pytest.skip("this onnx package has no such operator")
+    with pytest.raises(UnsupportedError, match="has subgraphs"):
+        hu.run(model, {"s": np.ones(2, np.float32)})

@@ -1,0 +1,230 @@
+"""Arrays from and to files, hostile ones among them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from halfulp.errors import HalfulpError
+from halfulp.models.files import create_npy, open_npy, read_npz, read_pb, replacing, viewed, write_npz
+
+
+def header(text: str, version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:
+    """Return the start of a .npy file with a header of one's own."""
+    data = text.encode()
+    size = len(data) if length is None else length
+    return b"\x93NUMPY" + bytes(version) + size.to_bytes(2 if version[0] == 1 else 4, "little") + data
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6.0).reshape(2, 3), np.array(5, np.int8), np.zeros((0, 4)), np.arange(3, dtype=">i4")]
+)
+def test_npy(tmp_path: Path, array: np.ndarray) -> None:
+    for number, saved in enumerate((array, np.asfortranarray(array))):
+        np.save(tmp_path / f"{number}.npy", saved)
+        read = open_npy(tmp_path / f"{number}.npy").map()
+        assert read.dtype == array.dtype
+        assert not read.flags.writeable or read.size == 0
+        np.testing.assert_array_equal(read, array)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float4_e2m1fn", "int4"])
+def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    array = np.array([0, 1, 2, 3]).astype(dtype)
+    np.save(tmp_path / "x.npy", array)
+    assert open_npy(tmp_path / "x.npy", dtype).map().tobytes() == array.tobytes()
+    assert open_npy(tmp_path / "x.npy", dtype).dtype == dtype
+    with pytest.raises(HalfulpError, match="NumPy has no name for"):
+        open_npy(tmp_path / "x.npy")
+    with pytest.raises(HalfulpError, match="NumPy has no name for"):
+        open_npy(tmp_path / "x.npy", np.dtype(np.float64))
+    assert viewed(np.load(tmp_path / "x.npy"), dtype, "x").dtype == dtype
+
+
+def test_only_raw_bytes_are_seen_as_something_else(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(3, np.uint16))
+    assert open_npy(tmp_path / "x.npy", np.dtype(ml_dtypes.bfloat16)).dtype == np.uint16
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not a .npy file"),
+        (b"\x93NUMPY", "not a .npy file"),
+        (b"PK\x03\x04 and so on", "not a .npy file"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", (3, 0)), "not a .npy file"),
+        (
+            header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"),
+            "claims more than the file holds",
+        ),
+        (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, {2**60}), }}"), "claims more"),
+        (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {2**70}), }}"), "claims more"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }"), "a shape that can't be"),
+        (
+            header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 70}, }}"),
+            "a shape that can't be",
+        ),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }"), "broken .npy header"),
+        (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"), "pickled objects"),
+        (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"), "records"),
+        (header("{'descr': '<q9', 'fortran_order': False, 'shape': (1,), }"), "broken .npy header"),
+        (header("__import__('os').system('false')"), "broken .npy header"),
+        (header("(" * 5000), "broken .npy header"),
+        (header("{'a': 1}"), "broken .npy header"),
+        (header("x", (2, 0), 2**31), "header is too long"),
+        (header("x", (1, 0), 5000), "broken .npy header"),
+    ],
+)
+def test_broken_npy_files(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    with pytest.raises(HalfulpError, match=words) as caught:
+        open_npy(path)
+    assert str(path) in str(caught.value)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", data)
+    with pytest.raises(HalfulpError, match=words):
+        read_npz(tmp_path / "x.npz")
+
+
+def test_what_can_not_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, words in (
+        (tmp_path / "none.npy", "No such file"),
+        (tmp_path, "not a plain file"),
+        (tmp_path / "fifo", "not a plain file"),
+        (Path("a\0b"), "can't be read"),
+        (Path("/dev/zero"), "not a plain file"),
+    ):
+        for read in (open_npy, read_npz, read_pb):
+            with pytest.raises(HalfulpError, match=words):
+                read(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(1))
+    (tmp_path / "x.npy").chmod(0)
+    with pytest.raises(HalfulpError, match="Permission denied"):
+        open_npy(tmp_path / "x.npy")
+
+
+def test_npz(tmp_path: Path) -> None:
+    arrays = {
+        "x": np.arange(6.0).reshape(2, 3),
+        "file": np.array(["a", "bcd"], object),  # a name that np.savez can't take
+        "a/b": np.array([1.5], ml_dtypes.bfloat16),
+    }
+    write_npz(tmp_path / "out.npz", arrays)
+    with np.load(tmp_path / "out.npz") as loaded:
+        np.testing.assert_array_equal(loaded["x"], arrays["x"])
+        assert loaded["file"].tolist() == ["a", "bcd"]
+        assert loaded["a/b"].view(ml_dtypes.bfloat16) == 1.5
+    again = read_npz(tmp_path / "out.npz")
+    assert again.keys() == arrays.keys()
+    np.savez_compressed(tmp_path / "packed.npz", y=np.asfortranarray(arrays["x"]))
+    np.testing.assert_array_equal(read_npz(tmp_path / "packed.npz")["y"], arrays["x"])
+
+
+def test_broken_npz_files(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "x.npz", x=np.arange(1000))
+    data = (tmp_path / "x.npz").read_bytes()
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        mutated = bytearray(data)
+        for position in rng.integers(0, len(data), 3):
+            mutated[position] = rng.integers(0, 256)
+        (tmp_path / "x.npz").write_bytes(mutated[: rng.integers(0, len(data) + 1)])
+        try:
+            read_npz(tmp_path / "x.npz")
+        except HalfulpError as error:
+            assert str(tmp_path) in str(error)  # noqa: PT017
+
+
+def test_an_entry_that_claims_too_much_takes_no_memory(tmp_path: Path) -> None:
+    claim = header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**33},), }}") + b"1234"
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", claim)
+    tracemalloc.start()
+    try:
+        with pytest.raises(HalfulpError, match="claims more than the file holds"):
+            read_npz(tmp_path / "x.npz")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_pb(tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    path.write_bytes(numpy_helper.from_array(np.array([1.5], ml_dtypes.bfloat16)).SerializeToString())
+    assert read_pb(path) == np.array([1.5], ml_dtypes.bfloat16)
+    path.write_bytes(b"\xff" * 9)
+    with pytest.raises(HalfulpError, match="not a TensorProto"):
+        read_pb(path)
+    path.write_bytes(TensorProto(data_type=1, dims=[2**40], raw_data=b"1234").SerializeToString())
+    with pytest.raises(HalfulpError, match="dims that its data contradicts"):
+        read_pb(path)
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def test_replacing_is_all_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "z"
+    with replacing(path) as temporary:
+        temporary.write_text("first")
+        assert not path.exists()
+    assert path.read_text() == "first"
+    assert stat.S_IMODE(path.stat().st_mode) & 0o600 == 0o600
+    path.chmod(0o640)
+    with contextlib.suppress(KeyboardInterrupt), replacing(path) as temporary:
+        temporary.write_text("second")
+        raise KeyboardInterrupt
+    assert path.read_text() == "first"
+    with replacing(path) as temporary:
+        temporary.write_text("third")
+    assert path.read_text() == "third"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["z"]
+
+
+def test_replacing_follows_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "z").symlink_to("there/z")
+    with replacing(tmp_path / "z") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "z").is_symlink()
+    assert (tmp_path / "there" / "z").read_text() == "new"
+
+
+def test_what_can_not_be_replaced(tmp_path: Path) -> None:
+    for path, words in (
+        (tmp_path, "can't be written: not a plain file"),
+        (Path("/dev/null"), "/dev/null: can't be written: not a plain file"),
+        (Path("none/z"), "HalfulpError: none/z: can't be written: No such file or directory"),
+    ):
+        with pytest.raises(HalfulpError, match=words), replacing(path):
+            pass
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_create_npy(tmp_path: Path) -> None:
+    for shape in ((2, 3), (), (0, 3)):
+        file = create_npy(tmp_path / "z.npy", np.dtype(np.float32), shape)
+        if file.shape == (2, 3):
+            file.map_part(2, (1, 3), "r+")[:] = 7
+        want = np.zeros(shape, np.float32)
+        want.reshape(-1)[2:5] = 7
+        np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), want)
+    with pytest.raises(OSError, match=r"No space|too large|File too large|Invalid"):
+        create_npy(tmp_path / "huge.npy", np.dtype(np.float64), (2**58,))

@@ -1,0 +1,451 @@
+"""Broken and hostile ONNX files: each is refused before anything runs, in words that name the place."""
+
+from __future__ import annotations
+
+import os
+import random
+import tracemalloc
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tests.models.bounded import few_files
+from tests.models.onnx_models import external, parsed, single, with_initializer
+
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.models.onnx import load
+
+POW = {"x": ("float32", [2]), "y": ("float32", [2])}
+
+
+def refused(
+    proto: onnx.ModelProto | bytes, first: str, *more: str, kind: type[HalfulpError] = ModelError
+) -> HalfulpError:
+    """Assert that a model is refused, that the first line has the words, and return the error."""
+    with pytest.raises(kind) as caught:
+        load(proto, file="net.onnx")
+    line = str(caught.value).splitlines()[0]
+    assert line.startswith(
+        f"{kind.__name__} net.onnx" if kind is ModelError else f"{kind.__name__}: net.onnx"
+    )
+    for word in (first, *more):
+        assert word in line
+    return caught.value
+
+
+def test_a_missing_file_a_folder_and_a_device(tmp_path) -> None:
+    for path, reason in (
+        (tmp_path / "none.onnx", "No such file"),
+        (tmp_path, "not a plain file"),
+        ("/dev/zero", "not a plain file"),
+        ("a\0b", "can't be read"),
+    ):
+        with pytest.raises(ModelError, match=reason):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not an ONNX model: it has no IR version"),
+        (b"\0", "truncated, or not an ONNX model"),
+        (b"not a model", "truncated, or not an ONNX model"),
+        (b"\x08\x08", "has no graph"),
+        (b"\xff" * 100, "truncated, or not an ONNX model"),
+    ],
+)
+def test_what_is_no_model(data: bytes, words: str) -> None:
+    refused(data, words)
+
+
+def test_every_truncation_is_refused_or_sound() -> None:
+    data = with_initializer(np.arange(4, dtype=np.float32)).SerializeToString()
+    for length in range(len(data)):
+        with pytest.raises(HalfulpError):
+            load(data[:length])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_bytes_give_our_errors_or_a_model(seed: int) -> None:
+    """Whatever a byte becomes, loading ends in a model or in one of our errors."""
+    base = parsed("""<ir_version: 10, opset_import: ["": 15, "own": 1]>
+        g (bool c, float[N] x) => (float[N] z) <float[2] w = {1, 2}> {
+            y = own.f (x, w)
+            z = If (c) <then_branch = t () => (float[N] a) { a = Pow (x, y) },
+                        else_branch = e () => (float[N] b) { b = Cast <to = 1> (x) }>
+        }
+        <domain: "own", opset_import: ["": 16]> f (x, s) => (y) { y = PRelu (x, s) }""")
+    data = base.SerializeToString()
+    load(data)
+    rng = random.Random(seed)
+    for _ in range(400):
+        mutated = bytearray(data)
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            mutated[rng.randrange(len(mutated))] = rng.randrange(256)
+        try:
+            load(bytes(mutated))
+        except HalfulpError as error:
+            assert len(str(error).splitlines()) <= 4  # noqa: PT017
+
+
+def test_ir_versions() -> None:
+    proto = single("Pow", 15, POW)
+    proto.ir_version = onnx.IR_VERSION + 1
+    error = refused(proto, "IR version")
+    assert f"got: {onnx.IR_VERSION + 1}" in str(error)
+    proto.ClearField("ir_version")
+    refused(proto, "no IR version")
+
+
+@pytest.mark.parametrize("opset", [0, -1, onnx.defs.onnx_opset_version() + 1, 2**40])
+def test_opsets_that_do_not_exist(opset: int) -> None:
+    refused(single("Pow", opset, POW), "unknown opset", "ai.onnx")
+
+
+def test_two_versions_of_a_domain() -> None:
+    proto = single("Pow", 15, POW)
+    proto.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    refused(proto, "imports two versions")
+
+
+def test_a_domain_that_is_not_imported() -> None:
+    proto = single("Pow", 15, POW)
+    proto.graph.node[0].domain = "com.example"
+    refused(proto, "node 'node' (Pow)", "'com.example' is not imported")
+    del proto.opset_import[:]
+    proto.graph.node[0].domain = ""
+    refused(proto, "node 'node' (Pow)", "'ai.onnx' is not imported")
+
+
+def test_operators_that_do_not_exist() -> None:
+    refused(single("Powww", 15, POW), "node 'node' (Powww)", "no operator 'Powww' in opset 15")
+    refused(single("CastLike", 14, POW), "no operator 'CastLike' in opset 14")
+    refused(
+        single("Upsample", 10, {"x": ("float32", None), "y": ("float32", None)}), "Upsample", "deprecated"
+    )
+
+
+def test_an_operator_of_a_domain_that_nobody_knows() -> None:
+    proto = single("Gelu", 15, POW)
+    proto.graph.node[0].domain = "com.example"
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    refused(proto, "node 'node' (Gelu)", "com.example", kind=UnsupportedError)
+
+
+def test_a_cycle() -> None:
+    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x) => (float[N] c) { a = Pow (x, x) }""")
+    proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["b"], "first"))
+    proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
+    refused(proto, "node 'first' (Pow)", "cycle")
+    del proto.graph.node[1:]
+    proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["c"], "itself"))
+    refused(proto, "node 'itself' (Pow)", "cycle")
+
+
+def test_nodes_out_of_order() -> None:
+    proto = single("Pow", 15, POW)
+    proto.graph.node[0].input[1] = "late"
+    proto.graph.node.append(helper.make_node("Identity", ["x"], ["late"], "maker"))
+    refused(proto, "node 'node' (Pow)", "reads 'late' before the node that makes it")
+
+
+def test_a_missing_initializer() -> None:
+    proto = with_initializer(np.ones(2, np.float32))
+    del proto.graph.initializer[:]
+    refused(proto, "node 'node' (Pow)", "reads 'w', which is no input, initializer or output")
+
+
+def test_an_output_that_nothing_makes() -> None:
+    proto = single("Pow", 15, POW)
+    proto.graph.output[0].name = "other"
+    refused(proto, "output 'other' is made by no node")
+
+
+def test_names_defined_twice() -> None:
+    proto = single("Pow", 15, POW)
+    proto.graph.node.append(helper.make_node("Mul", ["x", "y"], ["out"], "again"))
+    refused(proto, "node 'again' (Mul)", "'out' is defined before")
+    proto = single("Pow", 15, POW)
+    proto.graph.input[1].name = "x"
+    refused(proto, "input 'x' is defined twice")
+    proto = with_initializer(np.ones(2, np.float32))
+    proto.graph.initializer.append(proto.graph.initializer[0])
+    refused(proto, "initializer 'w' is defined twice")
+    proto = single("Pow", 15, POW)
+    proto.graph.node[0].output[0] = "x"
+    refused(proto, "node 'node' (Pow)", "'x' is defined before")
+
+
+def test_what_the_schema_forbids() -> None:
+    proto = single("Pow", 15, POW, broadcast=1)
+    refused(proto, "node 'node' (Pow), onnx.Pow-15.C5: no attribute broadcast")
+    proto = single("Pow", 6, POW, axis=1.5)
+    refused(proto, "node 'node' (Pow), onnx.Pow-1.C3: axis has a value of the wrong type")
+    proto = single("Pow", 15, POW)
+    del proto.graph.node[0].input[1]
+    refused(proto, "node 'node' (Pow), onnx.Pow-15.C4: Pow takes 2 inputs")
+    proto = single("PRelu", 16, {"x": ("float32", [2]), "s": ("float32", [2])})
+    proto.graph.node[0].input.append("x")
+    refused(proto, "node 'node' (PRelu), onnx.PRelu-16.C4: PRelu takes 2 inputs")
+    proto = single("Pow", 15, POW, self=1)
+    refused(proto, "no attribute self")
+    proto = single("Cast", 15, {"x": ("float32", [2])})
+    refused(proto, "node 'node' (Cast)", "to")
+    proto = single("Pow", 6, POW, axis=1)
+    proto.graph.node[0].attribute.append(helper.make_attribute("axis", 0))
+    refused(proto, "'axis' is given twice")
+
+
+def test_an_attribute_outside_a_function_may_not_refer_to_one() -> None:
+    proto = single("Pow", 6, POW)
+    attribute = proto.graph.node[0].attribute.add(name="axis", type=onnx.AttributeProto.INT)
+    attribute.ref_attr_name = "axis"
+    refused(proto, "'axis' refers to a function")
+
+
+def test_declarations() -> None:
+    proto = single("Pow", 15, POW)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -2
+    refused(proto, "'x' has a negative dim")
+    proto = single("Pow", 15, POW)
+    proto.graph.input[0].type.tensor_type.elem_type = 99
+    refused(proto, "'x' has an unknown element type")
+    proto = with_initializer(np.ones(2, np.float32))
+    proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT16, [2]))
+    refused(proto, "initializer 'w' contradicts what the model declares")
+
+
+def tensor_model(**fields: object) -> onnx.ModelProto:
+    proto = with_initializer(np.ones(1, np.float32))
+    proto.graph.initializer[0].CopyFrom(TensorProto(name="w", **fields))
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"data_type": 1, "dims": [-1]}, "negative dim"),
+        ({"data_type": 0, "dims": [1]}, "unknown element type"),
+        ({"data_type": 77, "dims": [1]}, "unknown element type"),
+        ({"data_type": 1, "dims": [2], "raw_data": b"1234"}, "dims that its data contradicts"),
+        ({"data_type": 1, "dims": [2**40, 2**40], "raw_data": b"1234"}, "dims that its data contradicts"),
+        ({"data_type": 1, "dims": [2**62, 2**62], "float_data": [1]}, "dims that its data contradicts"),
+        ({"data_type": 1, "dims": [0, 2**62, 2**62]}, "can't be read"),
+        ({"data_type": 1, "dims": [1] * 65, "float_data": [1]}, "more dims than NumPy"),
+        ({"data_type": 1, "dims": [1], "int32_data": [1]}, "data in the wrong field"),
+        ({"data_type": 1, "dims": [1], "float_data": [1], "raw_data": b"1234"}, "carries its data twice"),
+        ({"data_type": 8, "dims": [1], "raw_data": b"1234"}, "strings as raw data"),
+        ({"data_type": 8, "dims": [1], "string_data": [b"\xff"]}, "can't be read"),
+        ({"data_type": 22, "dims": [3], "raw_data": b"1"}, "dims that its data contradicts"),
+        ({"data_type": 22, "dims": [4], "int32_data": [1]}, "dims that its data contradicts"),
+        ({"data_type": 1, "dims": [1], "segment": TensorProto.Segment(begin=0, end=1)}, "segments"),
+    ],
+)
+def test_tensors(fields: dict[str, object], words: str) -> None:
+    refused(tensor_model(**fields), "initializer 'w'", words)
+
+
+def test_a_claim_takes_no_memory() -> None:
+    """Dims of half a terabyte, in every place that has dims."""
+    huge = [2**20, 2**17]
+    proto = tensor_model(data_type=1, dims=huge, raw_data=b"1234")
+    node = helper.make_node(
+        "Constant", [], ["out"], value=TensorProto(data_type=1, dims=huge, float_data=[1])
+    )
+    constant = helper.make_model(
+        helper.make_graph([node], "g", [], [helper.make_empty_tensor_value_info("out")]), ir_version=8
+    )
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("s", 1, [1], [1.0]), helper.make_tensor("i", 7, [1], [0]), huge
+    )
+    held = single("Pow", 15, POW)
+    held.graph.sparse_initializer.append(sparse)
+    tracemalloc.start()
+    try:
+        for broken, words in (
+            (proto, "has dims that its data contradicts"),
+            (constant, "has dims that its data contradicts"),
+            (held, "too large to be made dense"),
+        ):
+            with pytest.raises(ModelError, match=words):
+                load(broken)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_sparse_initializers() -> None:
+    proto = with_initializer(np.zeros(1, np.float32))
+    del proto.graph.initializer[:]
+    values = helper.make_tensor("w", 1, [2], [5.0, 7.0])
+    for indices in (
+        helper.make_tensor("i", 7, [2], [1, 5]),
+        helper.make_tensor("i", 7, [2, 2], [0, 1, 1, 2]),
+    ):
+        del proto.graph.sparse_initializer[:]
+        proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+        np.testing.assert_array_equal(load(proto).graph.constants["w"], [[0, 5, 0], [0, 0, 7]])
+    for indices in (
+        helper.make_tensor("i", 7, [2], [1, 6]),
+        helper.make_tensor("i", 7, [2], [-1, 5]),
+        helper.make_tensor("i", 7, [2, 2], [0, 1, 2, 2]),
+        helper.make_tensor("i", 7, [1], [0]),
+        helper.make_tensor("i", 6, [2], [0, 1]),
+    ):
+        del proto.graph.sparse_initializer[:]
+        proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+        refused(proto, "sparse initializer 'w'")
+
+
+# --- functions ----------------------------------------------------------------------------------
+
+
+def functions(*texts: str) -> onnx.ModelProto:
+    return parsed(
+        '<ir_version: 10, opset_import: ["": 15, "own": 1]> g (float[N] x) => (float[N] y) { y = own.f0 (x) }'
+        + "".join(f'<domain: "own", opset_import: ["": 15, "own": 1]> {text}' for text in texts)
+    )
+
+
+def test_a_function_that_calls_itself() -> None:
+    refused(functions("f0 (x) => (y) { y = own.f0 (x) }"), "the function 'f0' calls itself")
+    refused(
+        functions("f0 (x) => (y) { y = own.f1 (x) }", "f1 (x) => (y) { y = own.f0 (x) }"), "'f0' calls itself"
+    )
+
+
+def test_functions_that_double_forty_times() -> None:
+    texts = [f"f{i} (x) => (y) {{ a = own.f{i + 1} (x)  y = own.f{i + 1} (a) }}" for i in range(40)]
+    refused(functions(*texts, "f40 (x) => (y) { y = Pow (x, x) }"), "expand to too many nodes")
+
+
+def test_functions_nested_too_deep() -> None:
+    texts = [f"f{i} (x) => (y) {{ y = own.f{i + 1} (x) }}" for i in range(3000)]
+    refused(functions(*texts, "f3000 (x) => (y) { y = Pow (x, x) }"), "nest too deep")
+
+
+def test_functions_and_their_calls() -> None:
+    proto = functions("f0 (a, b) => (y) { y = Pow (a, b) }")
+    assert load(proto).graph.nodes[0].function is not None  # an input may be left out
+    proto.graph.node[0].input.extend(["x", "x"])
+    refused(proto, "'f0' has fewer inputs or outputs")
+    refused(
+        functions("f0 (a) => (y) { y = Pow (a, b) }"), "reads 'b', which is no input, initializer or output"
+    )
+    refused(functions("f0 (a) => (z) { y = Pow (a, a) }"), "output 'z' of the function 'f0'")
+    proto = functions("f0 (a) => (y) { y = Pow (a, a) }")
+    proto.graph.node[0].attribute.append(helper.make_attribute("k", 1))
+    refused(proto, "'f0' has no 'k'")
+    proto = functions("f0 (a) => (y) { y = Pow (a, a) }", "f0 (a) => (y) { y = Mul (a, a) }")
+    refused(proto, "defines the function 'f0' twice")
+
+
+# --- external data ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a model's data, and beside it a file that is none of the model's business."""
+    inside = tmp_path / "model"
+    inside.mkdir()
+    (tmp_path / "secret").write_bytes(np.ones(4, np.float32).tobytes())
+    (inside / "data.bin").write_bytes(np.arange(6, dtype=np.float32).tobytes())
+    return inside
+
+
+def load_external(folder, location: str, shape: tuple[int, ...] = (4,), **entries: object):
+    proto = external(with_initializer(np.zeros(shape, np.float32)), location, **entries)
+    path = folder / "net.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return load(path)
+
+
+def test_external_data_is_mapped(folder) -> None:
+    model = load_external(folder, "data.bin", offset=8, length=16)
+    np.testing.assert_array_equal(model.graph.constants["w"], [2, 3, 4, 5])
+    assert isinstance(model.graph.constants["w"].base, np.memmap)
+    (folder / "sub").mkdir()
+    os.link(folder / "data.bin", folder / "sub" / "data.bin")
+    np.testing.assert_array_equal(load_external(folder, "sub/data.bin").graph.constants["w"], [0, 1, 2, 3])
+
+
+def test_thousands_of_external_tensors(folder) -> None:
+    proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin", length=16)
+    for index in range(3000):
+        copy = proto.graph.initializer.add()
+        copy.CopyFrom(proto.graph.initializer[0])
+        copy.name = f"copy{index}"
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    with few_files():
+        assert len(load(folder / "net.onnx").graph.constants) == 3001
+
+
+def test_packed_external_data(folder) -> None:
+    (folder / "four.bin").write_bytes(b"\xff\x21\x43")
+    proto = single("Cast", 21, {"x": ("float32", None)}, to=1)
+    proto.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.INT4, dims=[3]))
+    external(proto, "four.bin", offset=1)
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    assert load(folder / "net.onnx").graph.constants["w"].astype(int).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "words"),
+    [
+        ("../secret", {}, "outside the model's folder"),
+        ("sub/../../secret", {}, "outside the model's folder"),
+        ("{tmp}/secret", {}, "outside the model's folder"),
+        ("", {}, "outside the model's folder"),
+        ("a\0b", {}, "outside the model's folder"),
+        ("link", {}, "through a symbolic link"),
+        ("linked/secret", {}, "through a symbolic link"),
+        ("loop", {}, "can't be read"),
+        ("missing.bin", {}, "No such file"),
+        ("fifo", {}, "not a plain file"),
+        (".", {}, "not a plain file"),
+        ("data.bin", {"offset": 12}, "past the end"),
+        ("data.bin", {"offset": 2**63}, "past the end"),
+        ("data.bin", {"length": 12}, "wrong length"),
+        ("data.bin", {"offset": -4}, "bad external data offset"),
+        ("data.bin", {"offset": "1_0"}, "bad external data offset"),
+        ("data.bin", {"length": "9" * 5000}, "bad external data length"),
+    ],
+)
+def test_external_data_that_is_unsafe_or_broken(
+    folder, location: str, entries: dict[str, object], words: str
+) -> None:
+    (folder / "link").symlink_to("../secret")
+    (folder / "linked").symlink_to("..")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(ModelError, match=words) as caught:
+        load_external(folder, location.format(tmp=folder.parent), **entries)
+    assert "initializer 'w'" in str(caught.value)
+    assert str(folder / "net.onnx") in str(caught.value)
+
+
+def test_external_data_too_large_for_any_memory(folder) -> None:
+    proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin")
+    proto.graph.initializer[0].dims[:] = [2**50, 2**50]
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="past the end"):
+        load(folder / "net.onnx")
+
+
+def test_external_data_needs_a_folder() -> None:
+    proto = external(with_initializer(np.zeros(4, np.float32)), "data.bin")
+    refused(proto, "came without a folder")
+
+
+def test_external_data_of_a_constant_is_no_way_out(folder) -> None:
+    tensor = numpy_helper.from_array(np.zeros(4, np.float32), "v")
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../secret")
+    node = helper.make_node("Constant", [], ["out"], "c", value=tensor)
+    graph = helper.make_graph([node], "g", [], [helper.make_empty_tensor_value_info("out")])
+    (folder / "net.onnx").write_bytes(helper.make_model(graph, ir_version=8).SerializeToString())
+    with pytest.raises(ModelError, match=r"node 'c' \(Constant\): .*outside the model's folder"):
+        load(folder / "net.onnx")
