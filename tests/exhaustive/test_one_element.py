@@ -6,8 +6,9 @@ import re
 from itertools import product
 
 import pytest
-from halfulp.types import TYPES
 from tests.house.builds import build, run
+
+from halfulp.types import TYPES
 
 pytestmark = pytest.mark.exhaustive
 
