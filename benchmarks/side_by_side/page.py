@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from halfulp.benchmark.peers import PEERS, versions
+from halfulp.benchmark.peers import LIBRARIES, versions
 from side_by_side import tables
 from side_by_side.bars import Outcome
 from side_by_side.line import Line
@@ -55,7 +55,9 @@ def parts(facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Lin
 def first_screen(facts: Sequence[str], lines: Sequence[Line]) -> dict[str, str]:
     """Return README.md's part: a row for each library."""
     own = [line for line in lines if line.row == FIRST_SCREEN and line.ns is not None]
-    rows = [(line.library, f"{line.ns:.2f} ns", _misrounded(line)) for line in own if line.library in PEERS]
+    rows = [
+        (line.library, f"{line.ns:.2f} ns", _misrounded(line)) for line in own if line.library in LIBRARIES
+    ]
     table = _markdown(("float32 \\*\\* float32, one thread", "an element", "misrounded"), rows)
     return {"speed": "\n".join([table, "", facts[0]])}
 
