@@ -17,7 +17,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := $(wildcard $(foreach d,core core/* native/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
+CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
 TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp)
 FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 

@@ -1,5 +1,6 @@
 """What pytest leaves out where a package that halfulp plugs into is not installed, and what every test starts from."""
 
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -24,3 +25,11 @@ def default_floating_point_environment() -> Iterator[None]:
     """Runtimes that a test loads may leave the thread flushing subnormals to zero; the next test must not."""
     with _core.DefaultEnvironment():
         yield
+
+
+@pytest.fixture(autouse=True)
+def default_jax_types() -> Iterator[None]:
+    """What compares JAX with others lets it have types of 64 bits; the next test finds it as it is imported."""
+    yield
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.config.update("jax_enable_x64", False)

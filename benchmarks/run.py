@@ -7,7 +7,8 @@ off the farthest is: they are compared with halfulp's, which the tests prove aga
 
     python benchmarks/run.py [--quick] [--only TEXT] [--docs]
 
---docs also writes the tables and the chart of docs/performance.md; on a quiet machine, ten minutes.
+--docs also writes the tables and the chart of docs/performance.md, and the table of README.md; on a quiet
+machine, a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from side_by_side.worker import BUILD
 IMPORT = "calls import"  # the row that no worker measures
 ROOT = Path(__file__).parents[1]
 PAGE, CHART = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
+README = ROOT / "README.md"
 
 
 def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> tuple[list[Line], bool]:
@@ -85,7 +87,11 @@ def main() -> None:
     parser.add_argument(
         "--from", type=Path, dest="source", metavar="CSV", help="show these, and measure nothing"
     )
-    parser.add_argument("--docs", action="store_true", help="write docs/performance.md's tables and chart")
+    parser.add_argument(
+        "--docs",
+        action="store_true",
+        help="write the tables of docs/performance.md and README.md, and the chart",
+    )
     options = parser.parse_args()
     start, console = time.monotonic(), Console()
     console = console if console.is_terminal else Console(width=200)
@@ -106,7 +112,9 @@ def main() -> None:
         write_csv(options.csv, lines)
     show(lines, console)
     if options.docs:
-        PAGE.write_text(page.regenerate(PAGE.read_text(), page.machine(), bars.outcomes(lines), lines))
+        facts = page.machine()
+        PAGE.write_text(page.regenerate(PAGE.read_text(), page.parts(facts, bars.outcomes(lines), lines)))
+        README.write_text(page.regenerate(README.read_text(), page.first_screen(facts, lines)))
         chart.draw(lines, CHART)
     console.print(f"{elapsed(start)}; all numbers: {options.source or options.csv}", highlight=False)
     if not well:

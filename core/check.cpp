@@ -59,9 +59,17 @@ struct Operands {
 };
 
 void append(Element type, uint64_t encoding, std::vector<char>& to) {
-    char bytes[sizeof encoding];
-    std::memcpy(bytes, &encoding, sizeof bytes);
-    to.insert(to.end(), bytes, bytes + row(type).size);  // little-endian
+    const auto put = [&](auto stored) {
+        char bytes[sizeof stored];
+        std::memcpy(bytes, &stored, sizeof stored);
+        to.insert(to.end(), bytes, bytes + sizeof stored);
+    };
+    switch (row(type).size) {
+        case 1: return put(static_cast<uint8_t>(encoding));
+        case 2: return put(static_cast<uint16_t>(encoding));
+        case 4: return put(static_cast<uint32_t>(encoding));
+        default: return put(encoding);
+    }
 }
 
 Operands random_operands(Element type, Element y_type, int count) {
@@ -116,17 +124,17 @@ constexpr Case cases[] = {
 
 // Results in blocks of `length`.
 std::vector<char> results(const Kernels& kernels, const Case& what, const Operands& operands, int length,
-                          bool past_caches = false) {
+                          bool streaming = false) {
     const int size = row(operands.type).size, y_size = row(operands.y_type).size;
     alignas(64) static char x[8 * block_size], y[8 * block_size], room[8 * block_size + cache_line];
-    char* out = past_caches ? room + size : room;  // lines that are stored to in part
+    char* out = streaming ? room + size : room;  // lines that are stored to in part
     std::vector<char> all;
     for (int done = 0; done < operands.count(); done += length) {
         int n = operands.count() - done < length ? operands.count() - done : length;
         std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
         std::memcpy(y, operands.y.data() + done * y_size, static_cast<size_t>(n * y_size));
-        if (what.prelu) kernels.prelu(operands.type, x, y, what.options.constant_exponent, out, n, past_caches);
-        else kernels.pow(what.options, operands.type, operands.y_type, x, y, out, n, past_caches);
+        if (what.prelu) kernels.prelu(operands.type, x, y, what.options.constant_exponent, out, n, streaming);
+        else kernels.pow(what.options, operands.type, operands.y_type, x, y, out, n, streaming);
         all.insert(all.end(), out, out + n * size);
     }
     return all;

@@ -1,4 +1,4 @@
-"""Write docs/operators/, a page per operator version, and the matrix in README.md, from the rows.
+"""Write docs/operators/, a page per operator version, and the list of all with their types, from the rows.
 
     python tools/generate_docs.py            write them
     python tools/generate_docs.py --check    say which are out of date, and exit 1 if any is
@@ -20,8 +20,6 @@ from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]
 OPERATORS = Path("docs/operators")
-README = Path("README.md")
-BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
 MADE_BY = "<!-- Made by tools/generate_docs.py from the rows in src/halfulp/specs/: change those. -->"
 
 
@@ -55,15 +53,15 @@ def index_page() -> str:
         rows = tuple((f"[{op.id}]({op.id}.md)", op.since_version, op.broadcasting.name) for op in ops)
         table = Table(("operator version", "since", "broadcasting"), rows)
         parts += [f"## {name}", _unescaped(table)]
-    parts += ["## Types", matrix_text("")]
+    parts += ["## Types", _matrix()]
     return "\n\n".join(parts) + "\n"
 
 
-def matrix_text(folder: str) -> str:
-    """Return the version x type matrix as Markdown, its ids linked to the pages in a folder."""
+def _matrix() -> str:
+    """Return the version x type matrix as Markdown, its ids linked to their pages."""
     table = matrix()
     header = tuple(cell.replace(", ", "<br>") for cell in table.header)
-    rows = tuple((f"[{id}]({folder}{id}.md)", *cells) for id, *cells in table.rows)
+    rows = tuple((f"[{id}]({id}.md)", *cells) for id, *cells in table.rows)
     return f"{_unescaped(Table(header, rows))}\n\n{LEGEND}"
 
 
@@ -73,27 +71,16 @@ def _unescaped(table: Table) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(table.header), *lines[1:]])
 
 
-def readme(text: str) -> str:
-    """Return README.md's text with the matrix between its two markers; unchanged without them."""
-    if BEGIN not in text or END not in text:
-        return text
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    return f"{before}{BEGIN}\n{matrix_text(f'{OPERATORS.as_posix()}/')}\n{END}{after}"
-
-
-def generate(root: Path = ROOT) -> dict[Path, str]:
+def generate() -> dict[Path, str]:
     """Return every file that follows from the rows: its path below the root, and its text."""
     files = {OPERATORS / f"{id}.md": operator_page(find(id)) for id in ids()}
     files[OPERATORS / "index.md"] = index_page()
-    if (root / README).exists():
-        files[README] = readme((root / README).read_text(encoding="utf-8"))
     return files
 
 
 def out_of_date(root: Path = ROOT) -> list[Path]:
     """Return the files below the root that differ from what the rows say, stray pages included."""
-    files = generate(root)
+    files = generate()
     stray = {path.relative_to(root) for path in (root / OPERATORS).glob("*")} - files.keys()
     return sorted(
         stray

@@ -157,7 +157,7 @@ def polynomial(
     bound = error_bound(f, low, high, [sum(map(mpfr, p), mpfr(0)) for p in parts])
     lines = [f"// {comment}: relative error at most {power_of_two(bound)}."]
     kinds = (
-        ("Triple", f"{name}_triples", parts[:triples]),
+        ("TripleDouble", f"{name}_triples", parts[:triples]),
         ("DoubleDouble", f"{name}_pairs", parts[triples : triples + pairs]),
     )
     for kind, array, some in kinds:
@@ -246,12 +246,12 @@ def pair_tables() -> str:
         "// for triples, that with more bits.",
         f"// f = m r - 1, {reach}. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| {of_log2[0]}, f^2 {of_log2[1]},",
         f"// f^4 {of_log2[2]}, |f|^11 {of_log2[3]}.",
-        *table("pair_reciprocals", [float(part.r) for part in parts]),
-        *table("pair_logarithms", [float(high) for high in highs]),
-        *table("pair_logarithms_low", [low[0] for low in lows]),
-        *table("triple_logarithms_last", [low[1] for low in lows]),
+        *table("dd_reciprocals", [float(part.r) for part in parts]),
+        *table("dd_logarithms", [float(high) for high in highs]),
+        *table("dd_logarithms_low", [low[0] for low in lows]),
+        *table("td_logarithms_last", [low[1] for low in lows]),
         polynomial(
-            "log2_pair_by_table",
+            "log2_dd_by_table",
             f"log2(1+f)/f, {reach}",
             LOG2_OF_ONE_AND,
             least,
@@ -259,18 +259,18 @@ def pair_tables() -> str:
             11,
             3,
         ),
-        polynomial("log2_triple", "The same", LOG2_OF_ONE_AND, least, greatest, 16, 9, 1),
+        polynomial("log2_td", "The same", LOG2_OF_ONE_AND, least, greatest, 16, 9, 1),
     ]
     greatest_rest = mpfr(1) / (2 * EXP2_PARTS)
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
     lost = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
     lines += [
         f"// 2^(i/{EXP2_PARTS}), rounded, and what is lost as a part of it.",
-        *table("pair_powers", [float(power) for power in powers]),
-        *table("pair_powers_lost", [part[0] for part in lost]),
-        *table("triple_powers_lost_last", [part[1] for part in lost]),
+        *table("dd_powers", [float(power) for power in powers]),
+        *table("dd_powers_lost", [part[0] for part in lost]),
+        *table("td_powers_lost_last", [part[1] for part in lost]),
         polynomial(
-            "exp2_pair_by_table",
+            "exp2_dd_by_table",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
             EXP2_LESS_ONE,
             -greatest_rest,
@@ -278,7 +278,7 @@ def pair_tables() -> str:
             8,
             2,
         ),
-        polynomial("exp2_triple", "The same", EXP2_LESS_ONE, -greatest_rest, greatest_rest, 12, 7),
+        polynomial("exp2_td", "The same", EXP2_LESS_ONE, -greatest_rest, greatest_rest, 12, 7),
     ]
     return "\n".join(lines)
 
@@ -333,8 +333,8 @@ def generate() -> str:
             ),
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
-            polynomial("log2_pair", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
-            polynomial("exp2_pair", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
+            polynomial("log2_dd", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
+            polynomial("exp2_dd", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
             pair_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):

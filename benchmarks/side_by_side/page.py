@@ -1,18 +1,21 @@
-"""The generated parts of docs/performance.md."""
+"""The generated parts of docs/performance.md and README.md."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from halfulp.benchmark.peers import versions
+from halfulp.benchmark.peers import LIBRARIES, versions
 from side_by_side import tables
 from side_by_side.bars import Outcome
 from side_by_side.line import Line
+from side_by_side.rows import IN_CACHE
+
+FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that README.md shows
 
 
 def machine() -> list[str]:
@@ -37,13 +40,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def regenerate(text: str, facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Line]) -> str:
-    """Return a page with its parts replaced: what stands between ``<!-- NAME:begin -->`` and ``end``.
-
-    Raises:
-        ValueError: the page lacks a part.
-    """
-    parts = {
+def parts(facts: Sequence[str], outcomes: Sequence[Outcome], lines: Sequence[Line]) -> dict[str, str]:
+    """Return the parts of docs/performance.md by name."""
+    return {
         "machine": "\n".join(f"- {fact}" for fact in facts),
         "bars": _markdown(tables.BAR_COLUMNS, tables.bars(outcomes)),
         "measurements": "\n\n".join(
@@ -51,6 +50,28 @@ def regenerate(text: str, facts: Sequence[str], outcomes: Sequence[Outcome], lin
             for group, rows in tables.measurements(lines)
         ),
     }
+
+
+def first_screen(facts: Sequence[str], lines: Sequence[Line]) -> dict[str, str]:
+    """Return README.md's part: a row for each library."""
+    own = [line for line in lines if line.row == FIRST_SCREEN and line.ns is not None]
+    rows = [
+        (line.library, f"{line.ns:.2f} ns", _misrounded(line)) for line in own if line.library in LIBRARIES
+    ]
+    table = _markdown(("float32 \\*\\* float32, one thread", "an element", "misrounded"), rows)
+    return {"speed": "\n".join([table, "", facts[0]])}
+
+
+def _misrounded(line: Line) -> str:
+    return f"{100 * line.misrounded / line.elements:.2g} %" if line.misrounded else "none"
+
+
+def regenerate(text: str, parts: Mapping[str, str]) -> str:
+    """Return a page with its parts replaced: what stands between ``<!-- NAME:begin -->`` and ``end``.
+
+    Raises:
+        ValueError: the page lacks a part.
+    """
     for name, part in parts.items():
         pattern = re.compile(f"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
         text, count = pattern.subn(lambda match, part=part: f"{match[1]}{part}\n{match[2]}", text)  # type: ignore[misc]

@@ -82,12 +82,12 @@ struct Rounded {
 template <Element element>
 HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     constexpr ElementRow type = row(element);
-    double limited =
+    double clamp =
         magnitude < power_of_two(type.greatest_exponent() + 2) ? magnitude : power_of_two(type.greatest_exponent() + 2);
     double floor = power_of_two(type.least_exponent());
-    uint64_t exponent = bits_of(limited > floor ? limited : floor) >> 52;
+    uint64_t exponent = bits_of(clamp > floor ? clamp : floor) >> 52;
     double scale = double_of((static_cast<uint64_t>(type.fraction_bits() + 2046) - exponent) << 52);
-    double scaled = limited * scale;
+    double scaled = clamp * scale;
     double shifted = scaled + 0x1p52;
     uint64_t integer = bits_of(shifted) & ((uint64_t{1} << 52) - 1);
     uint64_t binade = exponent - static_cast<uint64_t>(type.least_exponent() + 1023);

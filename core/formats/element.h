@@ -1,9 +1,19 @@
 // The element types as data: the rows of elements.def, and the names for them.
 #pragma once
 
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+
+// The error bounds count each operation as one rounding to the type that is written, in the order that is written.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "halfulp is not to be compiled with -ffast-math or a part of it"
+#endif
+static_assert(FLT_EVAL_METHOD == 0, "halfulp needs float and double arithmetic without excess precision");
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF  // GCC takes the option -ffp-contract=off alone, and says nowhere that it was given
+#endif
 
 // For the functions that hot loops call: a loop with a call in it is no vector loop.
 #define HALFULP_INLINE [[gnu::always_inline]] static inline

@@ -54,7 +54,7 @@ static void map_short(const uint16_t* __restrict x, uint16_t* __restrict out, in
     for (; i < n; ++i) {  // vector loop: scalar neon avx2(most)
         const float value = f(decode_float<type>(x[i]));
         if constexpr (type == Element::float16)
-            out[i] = static_cast<uint16_t>(round_to_float16(absolute(value)).encoding | word_of(value) >> 31 << 15);
+            out[i] = static_cast<uint16_t>(round_to_float16(fabs(value)).encoding | word_of(value) >> 31 << 15);
         else out[i] = static_cast<uint16_t>(round_to_bfloat16(value).encoding);
     }
 }

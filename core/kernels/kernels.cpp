@@ -7,13 +7,13 @@
 
 #include "half.h"
 #include "look_up.h"
-#include "memory_ahead.h"
-#include "past_caches.h"
 #include "pow_halves.h"
-#include "pow_int.h"
+#include "pow_int_tile.h"
 #include "pow_shortcut.h"
 #include "pow_tile.h"
+#include "prefetch.h"
 #include "prelu.h"
+#include "streaming_store.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -136,14 +136,14 @@ bool split_exponents(const Integer* stored, double* high, double* low, int n) {
 float scale_to_float(double x, float scale, float bias) { return static_cast<float>(sum_to_odd(x * scale, bias)); }
 
 void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, uint64_t* out, int n,
-                    const MemoryAhead& ahead) {
+                    const Prefetch& prefetch) {
     alignas(64) double bases[tile_size], highs[tile_size], lows[tile_size];
     const double* x_values = static_cast<const double*>(x);
     if (x == out) {  // which the later phases read again
         std::memcpy(bases, x, sizeof(double) * static_cast<size_t>(n));
         x_values = bases;
     }
-    const auto pow_by = [&](auto exponents) { pow_tile(options, x_values, exponents, out, n, ahead); };
+    const auto pow_by = [&](auto exponents) { pow_tile(options, x_values, exponents, out, n, prefetch); };
     if (y_type == Element::float64 && y != out) return pow_by(Exponents<double>{static_cast<const double*>(y)});
     bool has_lows = false;
     if (y_type == Element::int64) has_lows = split_exponents(as<Element::int64>(y), highs, lows, n);
@@ -155,7 +155,7 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
 
 template <Element type>
 [[gnu::noinline]] void pow_of_float(const PowOptions& options, Element y_type, const void* x, const void* y,
-                                    Storage<type>* out, int n, const MemoryAhead& ahead) {
+                                    Storage<type>* out, int n, const Prefetch& prefetch) {
     alignas(64) float bases[tile_size];
     const float* x_values = bases;
     if (type == Element::float32 && !options.scale_bias && x != out) {
@@ -168,7 +168,7 @@ template <Element type>
     }
     // Shorter types take all exponents as doubles: half their code, for 5 to 30 % more time.
     constexpr bool takes_other_numbers = row(type).bits >= 16;
-    const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, ahead); };
+    const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, prefetch); };
     if (y != out) {  // which the later phases read again
         if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
         if constexpr (takes_other_numbers) {
@@ -190,7 +190,7 @@ template <Element type>
 }
 
 double exponent_as_double(Element y_type, const void* y) {
-    alignas(8) char stored[8];
+    alignas(8) unsigned char stored[8];
     std::memcpy(stored, y, static_cast<size_t>(row(y_type).size));
     double exponent;
     decode_exponents(y_type, stored, &exponent, 1);
@@ -198,8 +198,8 @@ double exponent_as_double(Element y_type, const void* y) {
 }
 
 // Fills a block, past the caches or not. Returns whether all is right.
-bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size, bool past_caches) {
-    return past_caches ? fill_past_caches(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
+bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size, bool streaming) {
+    return streaming ? fill_streaming(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
 }
 
 // A function of typed operands as one of a block, which takes the options in the exponent's place.
@@ -238,7 +238,7 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
 
 // Integers with integers as exponents.
 template <Element type, Element y_type>
-void pow_of_integers(const void* x, const void* y, Storage<type>* out, int n, const MemoryAhead& ahead) {
+void pow_of_integers(const void* x, const void* y, Storage<type>* out, int n, const Prefetch& prefetch) {
     using Word = std::conditional_t<sizeof(Storage<type>) == 8, uint64_t, uint32_t>;
     using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
     const auto base = [x](int i) { return widen<type>(as<type>(x)[i]); };
@@ -252,7 +252,7 @@ void pow_of_integers(const void* x, const void* y, Storage<type>* out, int n, co
     Unsigned signs = 0;
     // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
     const auto ask = [&](int part) {
-        if constexpr (row(type).size == 8) ahead.ask(part);
+        if constexpr (row(type).size == 8) prefetch.issue(part);
     };
     ask(0);
     for (int i = 0; i < n; ++i) bases[i] = static_cast<Word>(base(i));  // vector loop
@@ -300,10 +300,10 @@ template <Element type>
 
 template <Element type, Element y_type>
 void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage<type>* out, int n,
-                const MemoryAhead& ahead) {
+                const Prefetch& prefetch) {
     constexpr bool integers = !row(y_type).is_float;
     if constexpr (integers)
-        if (!options.scale_bias) return pow_of_integers<type, y_type>(x, y, out, n, ahead);
+        if (!options.scale_bias) return pow_of_integers<type, y_type>(x, y, out, n, prefetch);
     alignas(64) double bases[tile_size], exponents[tile_size];
     alignas(64) uint64_t base_magnitudes[tile_size], exponent_magnitudes[integers ? tile_size : 1], results[tile_size];
     widen_tile<type>(x, bases, base_magnitudes, n);
@@ -319,20 +319,20 @@ void pow_of_int(const PowOptions& options, const void* x, const void* y, Storage
 
 // A tile of powers.
 using Tile = void (*)(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
-                      const MemoryAhead& ahead);
+                      const Prefetch& prefetch);
 
 template <Element type>
 void pow_tile_of_float(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
-                       const MemoryAhead& ahead) {
+                       const Prefetch& prefetch) {
     auto* results = static_cast<Storage<type>*>(out);
-    if constexpr (type == Element::float64) pow_of_float64(options, y_type, x, y, results, n, ahead);
-    else pow_of_float<type>(options, y_type, x, y, results, n, ahead);
+    if constexpr (type == Element::float64) pow_of_float64(options, y_type, x, y, results, n, prefetch);
+    else pow_of_float<type>(options, y_type, x, y, results, n, prefetch);
 }
 
 template <Element type, Element y_type>
 void pow_tile_of_int(const PowOptions& options, Element, const void* x, const void* y, void* out, int n,
-                     const MemoryAhead& ahead) {
-    pow_of_int<type, y_type>(options, x, y, static_cast<Storage<type>*>(out), n, ahead);
+                     const Prefetch& prefetch) {
+    pow_of_int<type, y_type>(options, x, y, static_cast<Storage<type>*>(out), n, prefetch);
 }
 
 Tile tile_of(Element type, Element y_type) {
@@ -345,13 +345,13 @@ Tile tile_of(Element type, Element y_type) {
 }
 
 [[gnu::noinline]] void pow_by_tiles(const PowOptions& options, Element type, Element y_type, const void* x,
-                                    const void* y, void* out, int n, bool past_caches) {
-    alignas(64) char exponents[8 * tile_size];
+                                    const void* y, void* out, int n, bool streaming) {
+    alignas(64) unsigned char exponents[8 * tile_size];
     int y_size = row(y_type).size;
     if (options.constant_exponent) {
         with_element(y_type, [&](auto element) {
             constexpr int size = row(element).size;
-            char exponent[size];
+            unsigned char exponent[size];
             std::memcpy(exponent, y, size);
             const int count = n < tile_size ? n : tile_size;
             for (int i = 0; i < count; ++i) std::memcpy(exponents + i * size, exponent, size);  // vector loop
@@ -361,16 +361,16 @@ Tile tile_of(Element type, Element y_type) {
     }
     const Tile tile = tile_of(type, y_type);
     const int size = row(type).size;
-    alignas(cache_line) char results[8 * tile_size];
-    const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
-    char* out_bytes = static_cast<char*>(out);
+    alignas(cache_line) unsigned char results[8 * tile_size];
+    const auto *x_bytes = static_cast<const unsigned char*>(x), *y_bytes = static_cast<const unsigned char*>(y);
+    auto* out_bytes = static_cast<unsigned char*>(out);
     for (int left = n; left > 0; left -= tile_size) {
         const int count = left < tile_size ? left : tile_size;
-        char* to = past_caches ? results : out_bytes;  // (memory behind `results` is near)
-        const MemoryAhead ahead(x_bytes, y_bytes, to, tile_size * size, tile_size * y_size);
-        if (past_caches) expect_end(out_bytes + count * size);
-        tile(options, y_type, x_bytes, y_bytes, to, count, ahead);
-        if (past_caches) copy_past_caches(out_bytes, results, count * size);
+        unsigned char* to = streaming ? results : out_bytes;  // (memory behind `results` is near)
+        const Prefetch prefetch(x_bytes, y_bytes, to, tile_size * size, tile_size * y_size);
+        if (streaming) prefetch_end(out_bytes + count * size);
+        tile(options, y_type, x_bytes, y_bytes, to, count, prefetch);
+        if (streaming) copy_streaming(out_bytes, results, count * size);
         x_bytes += tile_size * size;
         y_bytes += tile_size * y_size;
         out_bytes += tile_size * size;
@@ -384,19 +384,19 @@ Tile tile_of(Element type, Element y_type) {
     const int size = row(type).size, most = static_cast<int>(sizeof(copy)) / size;
     for (int done = 0, count; done < n; done += count) {
         count = n - done < most ? n - done : most;
-        char* to = static_cast<char*>(out) + done * size;
+        unsigned char* to = static_cast<unsigned char*>(out) + done * size;
         std::memcpy(copy, to, static_cast<size_t>(count) * static_cast<size_t>(size));
         if (!formula(copy, &options, to, count)) pow_by_tiles(options, type, y_type, copy, y, to, count, false);
     }
 }
 
 void pow(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, void* out, int n,
-         bool past_caches) {
+         bool streaming) {
     Fill formula = nullptr;
     if (options.constant_exponent && !options.scale_bias) formula = formula_of(type, exponent_as_double(y_type, y));
     if (formula != nullptr && x == out) return pow_in_place(formula, options, type, y_type, y, out, n);
-    if (formula == nullptr || !fill_block(formula, x, &options, true, out, n, row(type).size, past_caches))
-        pow_by_tiles(options, type, y_type, x, y, out, n, past_caches);
+    if (formula == nullptr || !fill_block(formula, x, &options, true, out, n, row(type).size, streaming))
+        pow_by_tiles(options, type, y_type, x, y, out, n, streaming);
 }
 
 template <Element type, bool one_slope>
@@ -419,24 +419,24 @@ bool fill_by_prelu(const void* x, const void* slope, void* out, int n) {
     return true;
 }
 
-void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool past_caches) {
+void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool streaming) {
     Fill fill = nullptr;
     with_element(type, [&](auto e) { fill = one_slope ? fill_by_prelu<e, true> : fill_by_prelu<e, false>; });
     const int size = row(type).size;
     if (x != out && slope != out) {
-        fill_block(fill, x, slope, one_slope, out, n, size, past_caches);
+        fill_block(fill, x, slope, one_slope, out, n, size, streaming);
         return;
     }
     // Where `out` is an operand, the loop takes copies of parts: it knows its pointers apart.
     alignas(64) unsigned char copy[8 * tile_size];
     const auto part_of = [&](const void* operand, int done) -> const void* {
         if (operand == out) return copy;
-        return static_cast<const char*>(operand) + done;
+        return static_cast<const unsigned char*>(operand) + done;
     };
     const int most = static_cast<int>(sizeof(copy)), bytes = n * size;
     for (int done = 0, count; done < bytes; done += count) {
         count = bytes - done < most ? bytes - done : most;
-        char* to = static_cast<char*>(out) + done;
+        unsigned char* to = static_cast<unsigned char*>(out) + done;
         std::memcpy(copy, to, static_cast<size_t>(count));
         fill(part_of(x, done), part_of(slope, one_slope ? 0 : done), to, count / size);
     }
@@ -448,9 +448,9 @@ bool fill_by_table(const void* x, const void* table, void* out, int n) {
     return true;
 }
 
-void look_up_block(Element type, const void* table, const void* x, void* out, int n, bool past_caches) {
+void look_up_block(Element type, const void* table, const void* x, void* out, int n, bool streaming) {
     const int size = row(type).size;
-    fill_block(size == 1 ? fill_by_table<uint8_t> : fill_by_table<uint16_t>, x, table, true, out, n, size, past_caches);
+    fill_block(size == 1 ? fill_by_table<uint8_t> : fill_by_table<uint16_t>, x, table, true, out, n, size, streaming);
 }
 
 uint64_t count_undecided() { return undecided.load(std::memory_order_relaxed); }

@@ -17,16 +17,16 @@ struct PowOptions {
 };
 
 // Operands are contiguous, aligned and in the machine's byte order; `out` may be an operand, unless it is to be stored
-// past the caches (past_caches.h), which other threads see after a fence only.
+// past the caches (streaming.h), which other threads see after a fence only.
 struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n,
-                bool past_caches);
+                bool streaming);
     // Whether large results are better stored past the caches. y is the exponent, if there is one for all, or null.
     bool (*bound_by_memory)(Element type, Element y_type, const void* y);
-    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool past_caches);
+    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool streaming);
     // Results of a type of 8 or 16 bits from a table of all.
-    void (*look_up)(Element type, const void* table, const void* x, void* out, int n, bool past_caches);
+    void (*look_up)(Element type, const void* table, const void* x, void* out, int n, bool streaming);
     uint64_t (*undecided)();  // how many powers the last phase could not decide; see pow_exact.h
 };
 

@@ -10,9 +10,9 @@
 #include "half.h"
 #include "kernels.h"
 #include "log2_table.h"
-#include "memory_ahead.h"
 #include "pow_shortcut.h"
 #include "pow_signs.h"
+#include "prefetch.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -30,12 +30,12 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     }
 }
 
-// Room for list_lanes, which writes whole vectors.
+// Room for compress_indices, which writes whole vectors.
 inline constexpr int listed_size = tile_size + 16;
 
 #ifdef __AVX512F__
 // The lanes whose flag is not zero.
-static int list_lanes(const uint32_t* flags, int n, int* listed) {
+static int compress_indices(const uint32_t* flags, int n, int* listed) {
     constexpr int lanes = 16;
     __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int count = 0;
@@ -50,7 +50,7 @@ static int list_lanes(const uint32_t* flags, int n, int* listed) {
     return count;
 }
 
-static int list_lanes(const uint64_t* flags, int n, int* listed) {
+static int compress_indices(const uint64_t* flags, int n, int* listed) {
     constexpr int lanes = 8;
     __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int count = 0;
@@ -68,7 +68,7 @@ static int list_lanes(const uint64_t* flags, int n, int* listed) {
 // The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in vectors
 // tell where.
 template <typename Flag>
-static int list_lanes(const Flag* flags, int n, int* listed) {
+static int compress_indices(const Flag* flags, int n, int* listed) {
     constexpr int groups = 16;
     alignas(64) Flag any[groups] = {}, any_zero[groups] = {};
     const int whole = n - n % groups;
@@ -126,53 +126,53 @@ struct FloatLanes {
     }
 
     template <Shortcut shortcut>
-    void fill_by(const float* x, Contents& contents, int n, const MemoryAhead& ahead) {
-        contents = scan(x, n);
+    void fill_by(const float* x, OperandFlags& operand_flags, int n, const Prefetch& prefetch) {
+        operand_flags = scan(x, n);
         if constexpr (is_exact(shortcut)) {
             uint32_t below = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
-                lanes[i] = word_of(exact_power_of<shortcut>(absolute(x[i])));
+                lanes[i] = word_of(exact_power_of<shortcut>(fabs(x[i])));
                 if (type == Element::float16) below |= from_normal(lanes[i]);
             }
             below_normal = below;
         } else {
             error = shortcut_error;
-            for (int part : {0, 1}) ahead.ask(part);
-            for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(absolute(x[i]));  // vector loop
-            for (int part : {2, 3}) ahead.ask(part);
+            for (int part : {0, 1}) prefetch.issue(part);
+            for (int i = 0; i < n; ++i) powers[i] = power_of<shortcut>(fabs(x[i]));  // vector loop
+            for (int part : {2, 3}) prefetch.issue(part);
             fill(n);
         }
     }
 
     template <typename Y>
-    void fill_by_fast_phase(const float* x, const Y* y, bool one_y, Contents& contents, int n,
-                            const MemoryAhead& ahead) {
+    void fill_by_fast_phase(const float* x, const Y* y, bool one_y, OperandFlags& operand_flags, int n,
+                            const Prefetch& prefetch) {
         alignas(64) double t[tile_size];
         error = fast_error;
-        ahead.ask(0);
-        contents = fill_logarithms(x, y, one_y, t, n);
-        if (contents.special) {            // so that these are normal floats, and decided
+        prefetch.issue(0);
+        operand_flags = fill_logarithms(x, y, one_y, t, n);
+        if (operand_flags.special) {       // so that these are normal floats, and decided
             for (int i = 0; i < n; ++i) {  // vector loop
-                const double base = absolute(x[i]);
+                const double base = fabs(x[i]);
                 t[i] = base > 0 && base < __builtin_inf() ? t[i] : 0;
             }
         }
-        ahead.ask(1);
+        prefetch.issue(1);
         // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
         uint64_t beyond = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             beyond |= beyond_normal(t[i]);
             powers[i] = exp2_fast(t[i]);
         }
-        ahead.ask(2);
+        prefetch.issue(2);
         if (beyond >> 8 == 0) {
             fill_normal(t, n);
         } else {
-            contents.special |= any_not_finite(y, n);
-            for (int i = 0; i < n; ++i) powers[i] = exp2_fast(limited(t[i], 1000));  // vector loop
+            operand_flags.special |= any_not_finite(y, n);
+            for (int i = 0; i < n; ++i) powers[i] = exp2_fast(clamp(t[i], 1000));  // vector loop
             fill(n);
         }
-        ahead.ask(3);
+        prefetch.issue(3);
     }
 
     // From float32 to the type: what matters from now on is whether the float is undecided between two elements of that.
@@ -229,14 +229,14 @@ struct FloatLanes {
         }
         // Powers of two: exact ones, and ties at half the least subnormal number.
         const auto from_power_of_two = [&](int i) __attribute__((always_inline)) {
-            const ExactPower power = power_of_power_of_two(absolute(x[i]), static_cast<double>(y[i]));
+            const ExactPower power = power_of_power_of_two(fabs(x[i]), static_cast<double>(y[i]));
             return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
         };
         if (has_power_of_two(x, n, listed, count)) count = settle_by(from_power_of_two, n, listed, count);
         // Powers with small integral exponents that doubles hold: ties, above all.
         alignas(64) double whole[tile_size];
         const auto from_product = [&](int i) __attribute__((always_inline)) {
-            const ExactPower power = power_by_products(absolute(x[i]), whole[i]);
+            const ExactPower power = power_by_products(fabs(x[i]), whole[i]);
             return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
         };
         return find_products(y, n, listed, count, whole) ? settle_by(from_product, n, listed, count) : count;
@@ -268,12 +268,12 @@ private:
             lanes[i] = taken != 0 ? settled.encoding : lanes[i];
             flags[i] ^= taken;
         }
-        return list_lanes(flags, n, listed);
+        return compress_indices(flags, n, listed);
     }
 
     // Whether a flagged lane's base is a power of two.
     bool has_power_of_two(const float* x, int n, const int* listed, int count) const {
-        const auto flag_of = [&](int i) { return mantissa_of(absolute(x[i])) == 0 ? flags[i] : 0; };
+        const auto flag_of = [&](int i) { return mantissa_of(fabs(x[i])) == 0 ? flags[i] : 0; };
         uint32_t any = 0;
         if (are_few(count, n)) {
             for (int j = 0; j < count; ++j) any |= flag_of(listed[j]);
@@ -312,7 +312,7 @@ private:
         }
         if (borrows >> 63 != 0) {
             for (int i = 0; i < n; ++i) {  // vector loop
-                double nearer = multiply_add(absolute(t[i]), fast_error_of_t, fast_error_of_exp2);
+                double nearer = multiply_add(fabs(t[i]), fast_error_of_t, fast_error_of_exp2);
                 double least = powers[i] * (1 + (fast_error - nearer));
                 lanes[i] = word_of(static_cast<float>(least));
                 flags[i] = open(least, 1 + 2 * nearer);
@@ -330,17 +330,17 @@ private:
 
     // t = y * log2(x). Returns what bases there are.
     template <typename Y>
-    static Contents fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
+    static OperandFlags fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
 #ifdef __AVX512F__
         if (one_y ? Log2Table().fill<true>(x, y, t, n) : Log2Table().fill<false>(x, y, t, n)) return {};
-        const Contents contents = scan_closely(x, n);
-        if (contents.subnormal) fill_logarithms_by<double>(x, y, t, n);
+        const OperandFlags operand_flags = scan_closely(x, n);
+        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
 #else
-        const Contents contents = scan(x, n);
-        if (contents.subnormal) fill_logarithms_by<double>(x, y, t, n);
+        const OperandFlags operand_flags = scan(x, n);
+        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
         else fill_logarithms_by<float>(x, y, t, n);
 #endif
-        return contents;
+        return operand_flags;
     }
 
     // By way of quotients; Real is the type of which the bases are normal numbers.
@@ -349,7 +349,7 @@ private:
         alignas(64) double s[tile_size];
         alignas(64) float e[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop
-            Quotient quotient = quotient_fast(static_cast<Real>(absolute(x[i])));
+            Quotient quotient = quotient_fast(static_cast<Real>(fabs(x[i])));
             s[i] = quotient.s;
             e[i] = quotient.e;
         }

@@ -181,7 +181,7 @@ template <Shortcut shortcut, typename Real>
 static bool fill_by_operation(const Real* __restrict x, Real* __restrict powers, int n, const PowOptions& options) {
     const Real only_negative = only_negative_base<Real>(options);
     for (int i = 0; i < n; ++i) {  // vector loop
-        const Real base = takes_any_sign(shortcut) ? x[i] : absolute(x[i]);
+        const Real base = takes_any_sign(shortcut) ? x[i] : fabs(x[i]);
         powers[i] = with_nan<shortcut>(exact_power_of<shortcut>(base), x[i], only_negative);
     }
     return true;
@@ -216,7 +216,7 @@ template <Shortcut shortcut>
         const auto power = pair_power_of<shortcut>(x[i]);
         float end = fused(power.low, 1 - change, power.high);
         open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
-        greatest = greater(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
+        greatest = max(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
         powers[i] = end;
     }
     return greatest <= to - from && open == 0;
@@ -253,9 +253,9 @@ template <Shortcut shortcut, bool by_pairs>
     uint32_t any_open = 0, any_special = 0, any_far = 0;
     alignas(64) double doubles[tile_size];
     if constexpr (!by_pairs)
-        for (int i = 0; i < n; ++i) doubles[i] = power_of_any<shortcut>(absolute(x[i]));  // vector loop
-    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 scalar
-        const float base = absolute(x[i]);
+        for (int i = 0; i < n; ++i) doubles[i] = power_of_any<shortcut>(fabs(x[i]));  // vector loop
+    for (int i = 0; i < n; ++i) {                                                     // vector loop: avx512 avx2 scalar
+        const float base = fabs(x[i]);
         float end, other_end;
         if constexpr (by_pairs) {
             const auto power = pair_power_of<shortcut>(base);

@@ -8,7 +8,7 @@
 namespace halfulp::HALFULP_ISA {
 
 // What kinds of operands a tile holds.
-struct Contents {
+struct OperandFlags {
     bool negative;   // a base below zero, or minus zero
     bool special;    // see is_special
     bool subnormal;  // a base
@@ -32,7 +32,7 @@ struct DoubleBits {
     bool subnormal() const { return borrows >> 63 != 0; }
 };
 
-static Contents scan(const double* x, const double* y, int n) {
+static OperandFlags scan(const double* x, const double* y, int n) {
     DoubleBits of_x, of_y;
     for (int i = 0; i < n; ++i) {  // vector loop
         of_x.add(x[i]);
@@ -45,7 +45,7 @@ static Contents scan(const double* x, const double* y, int n) {
 static bool any_not_finite(const float* y, int n) {
     uint32_t most = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
-        most = greater(most, word_of(absolute(y[i])));
+        most = max(most, word_of(fabs(y[i])));
     }
     return most >= 0x7f800000;
 }
@@ -66,22 +66,22 @@ HALFULP_INLINE uint32_t above_least_normal(float x) { return word_of(x) - 0x0080
 static constexpr uint32_t all_normal = 0x7f800000 - 0x00800000;
 
 // `special` of the bases only.
-static Contents scan_closely(const float* x, int n) {
+static OperandFlags scan_closely(const float* x, int n) {
     constexpr uint32_t infinity = 0x7f800000;
     uint32_t any_bit = 0, from_one = 0, subnormal = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
         uint32_t bits = word_of(x[i]), magnitude = bits & 0x7fffffff;
         any_bit |= bits;
-        from_one = greater(from_one, magnitude - 1);
-        subnormal |= above_least_normal(absolute(x[i])) & ~(magnitude - 1);
+        from_one = max(from_one, magnitude - 1);
+        subnormal |= above_least_normal(fabs(x[i])) & ~(magnitude - 1);
     }
     return {any_bit >> 31 != 0, from_one >= infinity - 1, subnormal >> 31 != 0};
 }
 
-static Contents scan(const float* x, int n) {
+static OperandFlags scan(const float* x, int n) {
     uint32_t most = 0;
-    for (int i = 0; i < n; ++i) most = greater(most, above_least_normal(x[i]));  // vector loop
-    return most < all_normal ? Contents{} : scan_closely(x, n);
+    for (int i = 0; i < n; ++i) most = max(most, above_least_normal(x[i]));  // vector loop
+    return most < all_normal ? OperandFlags{} : scan_closely(x, n);
 }
 
 // Signs, for magnitudes in lanes as wide as the bases.
@@ -102,8 +102,8 @@ template <Element type, typename X>
     // The product has the sign that log2 |x| has times y, and is NaN where x or y is, or where the power is 1.
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) {
-        const X base = absolute(x[i]), product = (base - 1) * y[i];
-        const Lane is_infinite = all_bits_if<Lane>(absolute(y[i]) == infinite);
+        const X base = fabs(x[i]), product = (base - 1) * y[i];
+        const Lane is_infinite = all_bits_if<Lane>(fabs(y[i]) == infinite);
         const Lane is_one =
             all_bits_if<Lane>(x[i] == 1) | all_bits_if<Lane>(y[i] == 0) | (all_bits_if<Lane>(base == 1) & is_infinite);
         const Lane is_number = all_bits_if<Lane>(base > 0) & all_bits_if<Lane>(base < infinite) &
@@ -116,18 +116,19 @@ template <Element type, typename X>
     }
     if (!options.domain_error) return;
     for (int i = 0; i < n; ++i) {
-        const bool outside = parities[i] == not_integral || absolute(y[i]) == infinite;
+        const bool outside = parities[i] == not_integral || fabs(y[i]) == infinite;
         if (outside && x[i] < 0) lanes[i] = nan;
     }
 }
 
 // Both, as far as the operands need them.
 template <Element type, typename X, typename Y>
-static void finish(const PowOptions& options, const Contents& contents, const X* x, Y y, Word<X>* lanes, int n) {
-    if (!contents.negative && !contents.special) return;
+static void finish(const PowOptions& options, const OperandFlags& operand_flags, const X* x, Y y, Word<X>* lanes,
+                   int n) {
+    if (!operand_flags.negative && !operand_flags.special) return;
     alignas(64) Word<X> parities[tile_size];
     for (int i = 0; i < n; ++i) parities[i] = static_cast<Word<X>>(y.parity(i));  // vector loop
-    if (!contents.special) return put_signs<type>(x, parities, lanes, n);
+    if (!operand_flags.special) return put_signs<type>(x, parities, lanes, n);
     alignas(64) X exponents[tile_size];
     // vector loop: avx512 avx2 neon
     for (int i = 0; i < n; ++i) exponents[i] = y.template special<X>(i);

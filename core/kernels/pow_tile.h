@@ -10,11 +10,11 @@
 #include "../numerics/pow_exact.h"
 #include "../numerics/pow_fast.h"
 #include "kernels.h"
-#include "memory_ahead.h"
+#include "pow_dd_quotient.h"
+#include "pow_dd_table.h"
 #include "pow_lanes.h"
-#include "pow_pair_quotient.h"
-#include "pow_pair_table.h"
-#include "pow_triple.h"
+#include "pow_td_tile.h"
+#include "prefetch.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -29,7 +29,7 @@ struct Exponents {
     double high(int i) const { return static_cast<double>(highs[i]); }
     double low(int) const { return 0; }
     Word<Number> parity(int i) const { return parity_of(highs[i]); }
-    Word<Number> kinds(int i) const { return kinds_of(highs[i]); }
+    Word<Number> kinds(int i) const { return classify(highs[i]); }
     template <typename X>
     X special(int i) const {
         return special_exponent<X>(highs[i]);
@@ -46,7 +46,7 @@ struct PairExponents {
     double high(int i) const { return highs[i]; }
     double low(int i) const { return lows[i]; }
     uint64_t parity(int i) const { return parity_of(highs[i]) ^ parity_of(lows[i]); }
-    uint64_t kinds(int i) const { return kinds_of(highs[i]); }
+    uint64_t kinds(int i) const { return classify(highs[i]); }
     template <typename X>
     X special(int i) const {
         return highs[i];
@@ -72,19 +72,19 @@ template <Element type, typename X, typename Y>
 static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
-        if (is_special(x[i], y.kinds(i)) || absolute(x[i]) == 1 || y.high(i) == 0) continue;
+        if (is_special(x[i], y.kinds(i)) || fabs(x[i]) == 1 || y.high(i) == 0) continue;
         uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i)));
         out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
 }
 
 // 2^t as the interval's ends on the target's grid.
-HALFULP_INLINE void raise_to(const PairTarget& target, PairLogarithms& t, double* least, double* greatest, int n) {
+HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
     for (int i = 0; i < n; ++i) {  // vector loop
-        t.high[i] = limited(t.high[i], target.most_t);
-        t.low[i] = limited(t.low[i], 0x1p-40);
+        t.high[i] = clamp(t.high[i], target.most_t);
+        t.low[i] = clamp(t.low[i], 0x1p-40);
     }
-    const auto finish = [=](int i, const PairPower& power) {
+    const auto finish = [=](int i, const DoubleDoublePower& power) {
         Rounding rounding = round_to(target, power);
         least[i] = rounding.least;
         greatest[i] = rounding.greatest;
@@ -92,17 +92,17 @@ HALFULP_INLINE void raise_to(const PairTarget& target, PairLogarithms& t, double
     t.raise(n, finish, [] {});
 }
 
-// The pair phase.
+// The double-double phase.
 template <bool may_be_subnormal, typename Y>
-static void pair_phase(const double* x, Y y, const PairTarget& target, double* least, double* greatest, int n) {
-    PairLogarithms t;
+static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
+    DoubleDoubleLogarithms t;
     t.fill<may_be_subnormal>(x, y, n, [] {});
     raise_to(target, t, least, greatest, n);
 }
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>
-[[gnu::noinline]] static void resolve(const Contents& contents, const float* x, Y y, Storage<type>* out, int n,
+[[gnu::noinline]] static void resolve(const OperandFlags& operand_flags, const float* x, Y y, Storage<type>* out, int n,
                                       const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
@@ -119,14 +119,14 @@ template <Element type, typename Y>
             y_some[j] = y.high(listed[j]);
         }
     }
-    pair_phase<false>(x_some, Exponents<double>{y_some}, PairTarget::of(row(type)), least, greatest, count);
+    double_double_phase<false>(x_some, Exponents<double>{y_some}, Target::of(row(type)), least, greatest, count);
     uint32_t any_open = 0;
     for (int j = 0; j < count; ++j) {  // vector loop: avx512(most) avx2(most) neon(most)
         magnitudes[j] = round_once<type>(least[j]);
         open[j] = least[j] != greatest[j] ? 1 : 0;
         any_open |= open[j];
     }
-    for (int k = 0, open_count = any_open != 0 ? list_lanes(open, count, undecided) : 0; k < open_count; ++k) {
+    for (int k = 0, open_count = any_open != 0 ? compress_indices(open, count, undecided) : 0; k < open_count; ++k) {
         const int j = undecided[k], i = listed[j];
         const double exponent = y.high(i);
         if (!has_ties(exponent)) {
@@ -138,17 +138,17 @@ template <Element type, typename Y>
         }
     }
     const auto take = [&](int i, uint32_t magnitude) {
-        if (contents.special && is_special(x[i], y.kinds(i))) return;
+        if (operand_flags.special && is_special(x[i], y.kinds(i))) return;
         out[i] = static_cast<Storage<type>>(x[i] < 0 ? with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i))
                                                      : magnitude);
     };
-    if (all && !contents.special && !contents.negative) {
+    if (all && !operand_flags.special && !operand_flags.negative) {
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(magnitudes[i]);  // vector loop
     } else {
         for (int j = 0; j < count; ++j) take(listed[j], magnitudes[j]);
     }
     if (left_count == 0) return;
-    triple_phase(x_some, Exponents<double>{y_some}, least, greatest, left_count, round_to_odd);
+    triple_double_phase(x_some, Exponents<double>{y_some}, least, greatest, left_count, round_to_odd);
     int undecided_count = 0;
     for (int k = 0; k < left_count; ++k) {
         const uint32_t magnitude = round_once<type>(least[k]);
@@ -161,31 +161,31 @@ template <Element type, typename Y>
 // Every floating type but float64, whose values are floats.
 template <Element type, typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
-                                       const MemoryAhead& ahead) {
+                                       const Prefetch& prefetch) {
     // float32's exponents are the widest of the types that come here; see pow_fast.h on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
-    Contents contents{};
+    OperandFlags operand_flags{};
     alignas(64) uint32_t lanes[tile_size];
     FloatLanes<type> power;
     if constexpr (type == Element::float32) power.lanes = out;
     else power.lanes = lanes;
     const auto fill = [&](auto shortcut) {
         if constexpr (shortcut == Shortcut::none)
-            power.fill_by_fast_phase(x, y, options.constant_exponent, contents, n, ahead);
-        else power.template fill_by<shortcut>(x, contents, n, ahead);
+            power.fill_by_fast_phase(x, y, options.constant_exponent, operand_flags, n, prefetch);
+        else power.template fill_by<shortcut>(x, operand_flags, n, prefetch);
     };
     // Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
     if constexpr (row(type).bits >= 16)
         with_shortcut(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, fill);
     else fill(std::integral_constant<Shortcut, Shortcut::none>{});
     if constexpr (type != Element::float32)
-        if (!power.round(out, contents.negative || contents.special, n)) return;
-    int listed[listed_size], count = power.any_flag ? list_lanes(power.flags, n, listed) : 0;
+        if (!power.round(out, operand_flags.negative || operand_flags.special, n)) return;
+    int listed[listed_size], count = power.any_flag ? compress_indices(power.flags, n, listed) : 0;
     if (count > 0) count = power.settle(x, y, !options.scale_bias, n, listed, count);
-    finish<type>(options, contents, x, Exponents<Y>{y}, power.lanes, n);
+    finish<type>(options, operand_flags, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
-    if (count > 0) resolve<type>(contents, x, Exponents<Y>{y}, out, n, listed, count);
+    if (count > 0) resolve<type>(operand_flags, x, Exponents<Y>{y}, out, n, listed, count);
 }
 
 // Some lanes of operands of float64, one after the other.
@@ -216,27 +216,27 @@ struct DoubleLanes {
         flags[i] = bits_of(rounding.least) ^ bits_of(rounding.greatest);
     }
 
-    // By the pair phase. Returns whether any lane may be flagged.
+    // By the double-double phase. Returns whether any lane may be flagged.
     template <typename Y>
-    bool fill(const double* x, Y y, Contents& contents, int n, const MemoryAhead& ahead) {
-        PairLogarithms t;
-        const Open found = fill_near(x, y, contents, t, n, ahead);
+    bool fill(const double* x, Y y, OperandFlags& operand_flags, int n, const Prefetch& prefetch) {
+        DoubleDoubleLogarithms t;
+        const Open found = fill_near(x, y, operand_flags, t, n, prefetch);
         if (found.far) fill_far(t, n);
         return found.any;
     }
 
 private:
     // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
-    static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(absolute(t)); }
+    static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(fabs(t)); }
 
     // Makes the logarithms that mean nothing zero: these powers are decided, and not far.
     template <typename Y>
-    void replace_specials(const double* x, Y y, PairLogarithms& t, int n) {
+    void replace_specials(const double* x, Y y, DoubleDoubleLogarithms& t, int n) {
         constexpr double infinity = __builtin_inf();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
-            const double base = absolute(x[i]);
+            const double base = fabs(x[i]);
             const uint64_t is_number = all_bits_if<uint64_t>(base > 0) & all_bits_if<uint64_t>(base < infinity) &
-                                       all_bits_if<uint64_t>(absolute(y.high(i)) < infinity);
+                                       all_bits_if<uint64_t>(fabs(y.high(i)) < infinity);
             t.high[i] = double_of(bits_of(t.high[i]) & is_number);
             t.low[i] = double_of(bits_of(t.low[i]) & is_number);
             flags[i] &= is_number;
@@ -249,26 +249,26 @@ private:
 
     // All lanes but the far ones. (A function of its own, whose room on the stack is free again when these take theirs.)
     template <typename Y>
-    [[gnu::noinline]] Open fill_near(const double* x, Y y, Contents& contents, PairLogarithms& t, int n,
-                                     const MemoryAhead& ahead) {
-        ahead.ask(0);
-        const bool all_normal = t.fill<false>(x, y, n, [&] { ahead.ask(1); });
-        if (!all_normal) contents = scan(x, y.highs, n);
-        if (contents.subnormal) return {fill_slowly(x, y, n), false};
-        if (contents.special) replace_specials(x, y, t, n);
-        ahead.ask(2);
+    [[gnu::noinline]] Open fill_near(const double* x, Y y, OperandFlags& operand_flags, DoubleDoubleLogarithms& t,
+                                     int n, const Prefetch& prefetch) {
+        prefetch.issue(0);
+        const bool all_normal = t.fill<false>(x, y, n, [&] { prefetch.issue(1); });
+        if (!all_normal) operand_flags = scan(x, y.highs, n);
+        if (operand_flags.subnormal) return {fill_slowly(x, y, n), false};
+        if (operand_flags.special) replace_specials(x, y, t, n);
+        prefetch.issue(2);
         uint64_t any = 0, any_far = 0;
-        const auto finish = [&](int i, const PairPower& power) {
+        const auto finish = [&](int i, const DoubleDoublePower& power) {
             const NormalRounding rounding = round_normal(power);
             out[i] = rounding.encoding;
             flags[i] = rounding.open;
             any |= rounding.open;
             any_far |= beyond(t.high[i]);
         };
-        t.raise(n, finish, [&] { ahead.ask(3); });
+        t.raise(n, finish, [&] { prefetch.issue(3); });
         if (any_far >> 63 != 0 && all_normal) {  // not all exponents need be finite
-            contents = scan(x, y.highs, n);
-            if (contents.special) replace_specials(x, y, t, n);
+            operand_flags = scan(x, y.highs, n);
+            if (operand_flags.special) replace_specials(x, y, t, n);
             any = any_far = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
                 any |= flags[i];
@@ -283,18 +283,18 @@ private:
     template <typename Y>
     [[gnu::noinline]] bool fill_slowly(const double* x, Y y, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];
-        pair_phase<true>(x, y, target, least, greatest, n);
+        double_double_phase<true>(x, y, target, least, greatest, n);
         for (int i = 0; i < n; ++i) put(i, {least[i], greatest[i]});
         return true;
     }
 
     // The lanes whose powers may overflow or be subnormal. What is left in t has no meaning.
-    [[gnu::noinline]] void fill_far(PairLogarithms& t, int n) {
+    [[gnu::noinline]] void fill_far(DoubleDoubleLogarithms& t, int n) {
         alignas(64) uint64_t is_far[tile_size];
         int listed[listed_size];
-        PairLogarithms far;
+        DoubleDoubleLogarithms far;
         for (int i = 0; i < n; ++i) is_far[i] = beyond(t.high[i]) >> 63;  // vector loop
-        const int count = list_lanes(is_far, n, listed);
+        const int count = compress_indices(is_far, n, listed);
         for (int j = 0; j < count; ++j) {
             far.high[j] = t.high[listed[j]];
             far.low[j] = t.low[listed[j]];
@@ -304,7 +304,7 @@ private:
         for (int j = 0; j < count; ++j) put(listed[j], {least[j], greatest[j]});
     }
 
-    static constexpr PairTarget target = PairTarget::of(row(Element::float64));
+    static constexpr Target target = Target::of(row(Element::float64));
 };
 
 // The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
@@ -321,7 +321,7 @@ template <typename Y>
     };
     const auto settle_early = [&](int i) {
         if (is_one_operation(y.high(i), y.low(i))) {
-            settle(i, bits_of(by_one_operation(absolute(x[i]), y.high(i))));
+            settle(i, bits_of(by_one_operation(fabs(x[i]), y.high(i))));
             return true;
         }
         Magnitude exact;
@@ -337,7 +337,7 @@ template <typename Y>
         const bool special = any_special && is_special(x[i], y.kinds(i));
         some_count += !special && !(is_early[i] && settle_early(i));
     }
-    triple_phase(some.x, some.y(), least, greatest, some_count, round_to_double);
+    triple_double_phase(some.x, some.y(), least, greatest, some_count, round_to_double);
     for (int j = 0; j < some_count; ++j) {
         if (least[j] == greatest[j]) settle(some.lane[j], bits_of(least[j]));
         else left[left_count++] = some.lane[j];
@@ -347,21 +347,21 @@ template <typename Y>
 
 template <typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const double* x, Y y, uint64_t* out, int n,
-                                       const MemoryAhead& ahead) {
+                                       const Prefetch& prefetch) {
     DoubleLanes power;
     power.out = out;
-    Contents contents{};
+    OperandFlags operand_flags{};
     const Shortcut shortcut = options.constant_exponent && y.low(0) == 0 ? shortcut_of(y.high(0)) : Shortcut::none;
     const bool any = with_shortcut(shortcut, [&](auto known) {
-        if constexpr (!is_exact(known)) return power.fill(x, y, contents, n, ahead);
-        contents = scan(x, y.highs, n);
-        for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<known>(absolute(x[i])));  // vector loop
+        if constexpr (!is_exact(known)) return power.fill(x, y, operand_flags, n, prefetch);
+        operand_flags = scan(x, y.highs, n);
+        for (int i = 0; i < n; ++i) out[i] = bits_of(exact_power_of<known>(fabs(x[i])));  // vector loop
         return false;
     });
-    finish<Element::float64>(options, contents, x, y, out, n);
+    finish<Element::float64>(options, operand_flags, x, y, out, n);
     if (!any) return;
     int listed[listed_size];
-    resolve(x, y, contents.special, out, n, listed, list_lanes(power.flags, n, listed));
+    resolve(x, y, operand_flags.special, out, n, listed, compress_indices(power.flags, n, listed));
 }
 
 }  // namespace halfulp::HALFULP_ISA

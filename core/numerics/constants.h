@@ -79,13 +79,13 @@ inline constexpr double exp2_fast[] = {
     0x1.63d1363666bf3p-20,
 };
 // The same as log2_fast: relative error at most 2^-77.60.
-inline constexpr DoubleDouble log2_pair_pairs[] = {
+inline constexpr DoubleDouble log2_dd_pairs[] = {
     {0x1.71547652b82fep+1, 0x1.777d0ffc908eap-55},
     {0x1.ec709dc3a03fdp-1, 0x1.d27f2df8a4911p-55},
     {0x1.2776c50ef9bfep-1, 0x1.e3b1abb70b6a9p-55},
     {0x1.a61762a7adedap-2, 0x1.f5561de4727efp-56},
 };
-inline constexpr double log2_pair[] = {
+inline constexpr double log2_dd[] = {
     0x1.484b13d7c0113p-2,
     0x1.0c9a849953446p-2,
     0x1.c68f567aef48dp-3,
@@ -96,7 +96,7 @@ inline constexpr double log2_pair[] = {
     0x1.2ecb47bca8f4bp-3,
 };
 // 2^r, |r| <= 1/2: relative error at most 2^-72.05.
-inline constexpr DoubleDouble exp2_pair_pairs[] = {
+inline constexpr DoubleDouble exp2_dd_pairs[] = {
     {0x1.0000000000000p+0, -0x1.396678f15fdeap-84},
     {0x1.62e42fefa39efp-1, 0x1.abc9e3b2cb985p-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e4356e4b65bbp-57},
@@ -104,7 +104,7 @@ inline constexpr DoubleDouble exp2_pair_pairs[] = {
     {0x1.3b2ab6fba4e77p-7, 0x1.4b2f35f7a470ap-62},
     {0x1.5d87fe78a6731p-10, 0x1.04ff5e6bcd590p-66},
 };
-inline constexpr double exp2_pair[] = {
+inline constexpr double exp2_dd[] = {
     0x1.430912f86c78bp-13,
     0x1.ffcbfc588b0c9p-17,
     0x1.62c0223a5aee5p-20,
@@ -120,7 +120,7 @@ inline constexpr double exp2_pair[] = {
 // for triples, that with more bits.
 // f = m r - 1, -0.0198 <= f <= 0.0169. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| 2^0.07, f^2 2^-6.42,
 // f^4 2^-18.33, |f|^11 2^-59.35.
-inline constexpr double pair_reciprocals[32] = {
+inline constexpr double dd_reciprocals[32] = {
     0x1.0000000000000p+0,
     0x1.f000000000000p-1,
     0x1.e000000000000p-1,
@@ -154,7 +154,7 @@ inline constexpr double pair_reciprocals[32] = {
     0x1.0800000000000p-1,
     0x1.0400000000000p-1,
 };
-inline constexpr double pair_logarithms[32] = {
+inline constexpr double dd_logarithms[32] = {
     0x0.0p+0,
     0x1.77394c9d98000p-5,
     0x1.7d60496cfc000p-4,
@@ -188,7 +188,7 @@ inline constexpr double pair_logarithms[32] = {
     0x1.e9452c8a71000p-1,
     0x1.f48c34bd1e800p-1,
 };
-inline constexpr double pair_logarithms_low[32] = {
+inline constexpr double dd_logarithms_low[32] = {
     0x0.0p+0,
     -0x1.395510d1e3f81p-44,
     -0x1.2ce6312ebb81dp-46,
@@ -222,7 +222,7 @@ inline constexpr double pair_logarithms_low[32] = {
     0x1.3c6764fc87b4ap-48,
     0x1.6eb3ac8ec0ef7p-45,
 };
-inline constexpr double triple_logarithms_last[32] = {
+inline constexpr double td_logarithms_last[32] = {
     0x0.0p+0,
     0x1.0e3aeafe4f839p-102,
     0x1.5a727dbaad60bp-103,
@@ -257,12 +257,12 @@ inline constexpr double triple_logarithms_last[32] = {
     0x1.fbd41ae7d5a24p-100,
 };
 // log2(1+f)/f, -0.0198 <= f <= 0.0169: relative error at most 2^-73.82.
-inline constexpr DoubleDouble log2_pair_by_table_pairs[] = {
+inline constexpr DoubleDouble log2_dd_by_table_pairs[] = {
     {0x1.71547652b82fep+0, 0x1.777d075d1c474p-56},
     {-0x1.71547652b82fep-1, -0x1.779e83e629ac9p-57},
     {0x1.ec709dc3a03fdp-2, 0x1.ea51c50454287p-56},
 };
-inline constexpr double log2_pair_by_table[] = {
+inline constexpr double log2_dd_by_table[] = {
     -0x1.71547652b82fap-2,
     0x1.2776c50ef9969p-2,
     -0x1.ec709dc3c2444p-3,
@@ -273,10 +273,10 @@ inline constexpr double log2_pair_by_table[] = {
     0x1.10d11877b5cf3p-3,
 };
 // The same: relative error at most 2^-111.19.
-inline constexpr Triple log2_triple_triples[] = {
+inline constexpr TripleDouble log2_td_triples[] = {
     {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, -0x1.88e0d08f10afdp-110},
 };
-inline constexpr DoubleDouble log2_triple_pairs[] = {
+inline constexpr DoubleDouble log2_td_pairs[] = {
     {-0x1.71547652b82fep-1, -0x1.777d0ffda0c3dp-57},
     {0x1.ec709dc3a03fdp-2, 0x1.d27f05548ea74p-56},
     {-0x1.71547652b82fep-2, -0x1.777d103597b0dp-58},
@@ -287,7 +287,7 @@ inline constexpr DoubleDouble log2_triple_pairs[] = {
     {0x1.484b13d7c027dp-3, 0x1.e8fe763a47b62p-57},
     {-0x1.2776c50ef7cabp-3, -0x1.729c456636cfap-58},
 };
-inline constexpr double log2_triple[] = {
+inline constexpr double log2_td[] = {
     0x1.0c9a849992457p-3,
     -0x1.ec709e07ebaaap-4,
     0x1.c68f4bad22d12p-4,
@@ -296,7 +296,7 @@ inline constexpr double log2_triple[] = {
     -0x1.7a0677d5a385bp-4,
 };
 // 2^(i/16), rounded, and what is lost as a part of it.
-inline constexpr double pair_powers[16] = {
+inline constexpr double dd_powers[16] = {
     0x1.0000000000000p+0,
     0x1.0b5586cf9890fp+0,
     0x1.172b83c7d517bp+0,
@@ -314,7 +314,7 @@ inline constexpr double pair_powers[16] = {
     0x1.d5818dcfba487p+0,
     0x1.ea4afa2a490dap+0,
 };
-inline constexpr double pair_powers_lost[16] = {
+inline constexpr double dd_powers_lost[16] = {
     0x0.0p+0,
     0x1.79aa65d837b6dp-54,
     -0x1.01b15eaa59348p-55,
@@ -332,7 +332,7 @@ inline constexpr double pair_powers_lost[16] = {
     0x1.4a385a63d07a7p-56,
     -0x1.ff7128fd391f0p-55,
 };
-inline constexpr double triple_powers_lost_last[16] = {
+inline constexpr double td_powers_lost_last[16] = {
     0x0.0p+0,
     -0x1.594dfeef9b094p-108,
     0x1.7ca91ba6ab110p-109,
@@ -351,11 +351,11 @@ inline constexpr double triple_powers_lost_last[16] = {
     -0x1.e6b4f781f7888p-109,
 };
 // (2^r - 1)/r, |r| <= 1/32: relative error at most 2^-69.26.
-inline constexpr DoubleDouble exp2_pair_by_table_pairs[] = {
+inline constexpr DoubleDouble exp2_dd_by_table_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc6796734c5fp-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e441e7251a82p-57},
 };
-inline constexpr double exp2_pair_by_table[] = {
+inline constexpr double exp2_dd_by_table[] = {
     0x1.c6b08d704a0c3p-5,
     0x1.3b2ab6fba4e78p-7,
     0x1.5d87fe781dd73p-10,
@@ -364,7 +364,7 @@ inline constexpr double exp2_pair_by_table[] = {
     0x1.62c114a252d34p-20,
 };
 // The same: relative error at most 2^-107.23.
-inline constexpr DoubleDouble exp2_triple_pairs[] = {
+inline constexpr DoubleDouble exp2_td_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e43a53e44da3p-57},
     {0x1.c6b08d704a0c0p-5, -0x1.d3316274f81c2p-59},
@@ -373,7 +373,7 @@ inline constexpr DoubleDouble exp2_triple_pairs[] = {
     {0x1.430912f86c787p-13, 0x1.bd2beb8a763aap-67},
     {0x1.ffcbfc588b0c8p-17, -0x1.40c6278ff820ep-72},
 };
-inline constexpr double exp2_triple[] = {
+inline constexpr double exp2_td[] = {
     0x1.62c0223a5c825p-20,
     0x1.b5253d390d319p-24,
     0x1.e4cf515878871p-28,

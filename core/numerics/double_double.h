@@ -14,11 +14,11 @@ struct Pair {
 using DoubleDouble = Pair<double>;
 
 // An unevaluated sum of three, each at most about an ulp of the one before.
-struct Triple {
+struct TripleDouble {
     double a, b, c;
 };
 
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMA) || defined(__CUDA_ARCH__)
 #define HALFULP_FUSED
 #endif
 

@@ -53,14 +53,14 @@ using Attempt = Decision<uint64_t>;
 // The special values' encodings, signs included.
 template <Element type>
 static uint64_t encode_special(double x, const Exponent& y, bool domain_error) {
-    const uint64_t power = special_power<double>(x, kinds_of(y.high), y.parity(), domain_error);
+    const uint64_t power = special_power<double>(x, classify(y.high), y.parity(), domain_error);
     if (power == nan_power) return row(type).nan;
     const double magnitude = power == infinite_power ? __builtin_inf() : power == one_power ? 1 : 0;
     return with_sign<type, uint64_t>(encode<type>(magnitude), bits_of(x), y.parity() & odd);
 }
 
 template <Element type>
-static Attempt closed_form(double x, const Exponent& y) {
+static Attempt try_closed_form(double x, const Exponent& y) {
     if constexpr (type == Element::float64) {
         if (is_one_operation(y.high, y.low)) return {bits_of(by_one_operation(x, y.high)), true};
         return {0, false};
@@ -75,8 +75,8 @@ static Attempt closed_form(double x, const Exponent& y) {
 }
 
 template <Element type>
-static Attempt fast_phase(double x, const Exponent& y) {
-    const double power = exp2_fast(limited(y.high * log2_fast(quotient_fast(x)), 1000));
+static Attempt try_fast(double x, const Exponent& y) {
+    const double power = exp2_fast(clamp(y.high * log2_fast(quotient_fast(x)), 1000));
     const uint64_t least = round_once<type>(power), greatest = round_once<type>(power * (1 + 2 * fast_error));
     return {least, least == greatest};
 }
@@ -91,42 +91,42 @@ static Attempt attempt(const Rounding& rounding) {
 }
 
 template <Element type>
-static Attempt double_double_phase(double x, const Exponent& y) {
-    constexpr PairTarget target = PairTarget::of(row(type));
-    DoubleDouble t = log2_pair(quotient_pair<true>(x), y.high, y.low);
-    t = {limited(t.high, target.most_t), limited(t.low, 0x1p-40)};
-    return attempt<type>(round_to(target, exp2_pair(t, exp2_pair_start(t.high))));
+static Attempt try_double_double(double x, const Exponent& y) {
+    constexpr Target target = Target::of(row(type));
+    DoubleDouble t = log2_dd(quotient_dd<true>(x), y.high, y.low);
+    t = {clamp(t.high, target.most_t), clamp(t.low, 0x1p-40)};
+    return attempt<type>(round_to(target, exp2_dd(t, exp2_dd_start(t.high))));
 }
 
 template <Element type>
-static Attempt triple_double_phase(double x, const Exponent& y) {
-    const auto [t, power] = triple_power(x, y.high, y.low);
-    if (!(absolute(t) <= greatest_triple_t)) return {0, false};
+static Attempt try_triple_double(double x, const Exponent& y) {
+    const auto [t, power] = triple_double_power(x, y.high, y.low);
+    if (!(fabs(t) <= greatest_td_t)) return {0, false};
     if constexpr (type == Element::float64) return attempt<type>(round_to_double(power));
     else return attempt<type>(round_to_odd(power));
 }
 
 template <Element type>
-static Attempt exact_phase(double x, const Exponent& y) {
+static Attempt try_exact(double x, const Exponent& y) {
     return pow_exact(row(type), dyadic_of(x), y.high < 0, y.magnitude());
 }
 
 // |x|^y for a positive finite x and a finite y other than 0.
 template <Element type>
 static uint64_t pow_magnitude(double x, const Exponent& y) {
-    if (Attempt power = closed_form<type>(x, y); power.decided) return power.result;
+    if (Attempt power = try_closed_form<type>(x, y); power.decided) return power.result;
     if constexpr (row(type).precision <= 24)
-        if (Attempt power = fast_phase<type>(x, y); power.decided) return power.result;
-    if (Attempt power = double_double_phase<type>(x, y); power.decided) return power.result;
-    if (Attempt power = triple_double_phase<type>(x, y); power.decided) return power.result;
-    return exact_phase<type>(x, y).result;
+        if (Attempt power = try_fast<type>(x, y); power.decided) return power.result;
+    if (Attempt power = try_double_double<type>(x, y); power.decided) return power.result;
+    if (Attempt power = try_triple_double<type>(x, y); power.decided) return power.result;
+    return try_exact<type>(x, y).result;
 }
 
 // A power of a floating type, as an encoding. `domain_error` is DirectML's rule (contract N9).
 template <Element type>
 static uint64_t pow_float(double x, const Exponent& y, bool domain_error) {
-    if (y.high == 0 || is_special(x, kinds_of(y.high))) return encode_special<type>(x, y, domain_error);
-    return with_sign<type, uint64_t>(pow_magnitude<type>(absolute(x), y), bits_of(x), y.parity());
+    if (y.high == 0 || is_special(x, classify(y.high))) return encode_special<type>(x, y, domain_error);
+    return with_sign<type, uint64_t>(pow_magnitude<type>(fabs(x), y), bits_of(x), y.parity());
 }
 
 // A power of an integer type.

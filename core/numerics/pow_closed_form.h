@@ -95,7 +95,7 @@ HALFULP_INLINE ExactPower power_by_products(double x, double y) {
     return power;
 }
 
-// Whether a power that the pair phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
+// Whether a power that the double-double phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
 // The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at most 44 bits. The
 // last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
 HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
@@ -118,7 +118,7 @@ static inline double by_one_operation(double x, double y) {
 
 // Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
 // n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
-// a power which the pair phase leaves undecided is a tie.
+// a power which the double-double phase leaves undecided is a tie.
 static inline bool has_ties(double y) {
     for (int k = 0; k <= 4; ++k, y *= 2)
         if (parity_of(y) != not_integral) return y >= 1 && y <= 15;

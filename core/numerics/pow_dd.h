@@ -1,7 +1,7 @@
 // x^y in pairs of doubles, for float64 and for what the fast phase leaves undecided: plain functions without branches, as in
 // pow_fast.h. y log2(x) and 2^t stand here twice, by quotients and by tables.
 //
-//   guarantee   the exact value lies within their PairError of the scaled value. A result is taken only where the whole
+//   guarantee   the exact value lies within their PhaseError of the scaled value. A result is taken only where the whole
 //               interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
 //               pow_exact.h
 #pragma once
@@ -11,12 +11,12 @@
 namespace halfulp::HALFULP_ISA {
 
 // How far 2^(t - k) may be from the exact value.
-struct PairError {
+struct PhaseError {
     double fixed, of_t;
 
     double at(double t) const { return multiply_add(double_of(bits_of(t) & ~double_sign), of_t, fixed); }
 };
-static constexpr PairError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
+static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
 
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
@@ -31,7 +31,7 @@ HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> rest
 }
 
 // 2^(t - k) for an integer k, and how far it may be from the exact value.
-struct PairPower {
+struct DoubleDoublePower {
     DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-40
     double error;
     uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
@@ -47,18 +47,18 @@ struct NormalRounding {
     uint64_t encoding, open;
 };
 
-HALFULP_INLINE NormalRounding round_normal(const PairPower& power) {
+HALFULP_INLINE NormalRounding round_normal(const DoubleDoublePower& power) {
     uint64_t least = bits_of(power.value.high + (power.value.low - power.error));
     uint64_t greatest = bits_of(power.value.high + (power.value.low + power.error));
     return {least + (power.k << 52), least ^ greatest};
 }
 
-// What a power is rounded to in the pair phase, where a result may be subnormal, overflow, or have fewer bits.
-struct PairTarget {
+// What a power is rounded to in the double-double phase, where a result may be subnormal, overflow, or have fewer bits.
+struct Target {
     double most_t;  // beyond which every t gives the same element
     int64_t least_exponent, fraction_bits;
 
-    static constexpr PairTarget of(const ElementRow& type) {
+    static constexpr Target of(const ElementRow& type) {
         int below = type.precision + 2 - type.least_exponent(), above = type.greatest_exponent() + 2;
         return {static_cast<double>(below > above ? below : above), type.least_exponent(), type.fraction_bits()};
     }
@@ -75,7 +75,7 @@ HALFULP_INLINE double scaled(double value, uint64_t k) {
 // To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times
 // the grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before
 // the second, deciding addition.
-HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& power) {
+HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& power) {
     DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // whose binade is then the value's
     uint64_t k = power.k;
     uint64_t binade = (bits_of(value.high) >> 52) - 1023 + k + 2048;
@@ -112,13 +112,13 @@ HALFULP_INLINE Rounding round_to(const PairTarget& target, const PairPower& powe
 //   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|, below quotient_error.
 
 // x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
-struct PairQuotient {
+struct DoubleDoubleQuotient {
     DoubleDouble s;
     double e;
 };
 
 template <bool may_be_subnormal>
-HALFULP_INLINE PairQuotient quotient_pair(double x) {
+HALFULP_INLINE DoubleDoubleQuotient quotient_dd(double x) {
     bool subnormal = may_be_subnormal && x < 0x1p-1022;
     Split<double> parts = split(subnormal ? x * 0x1p54 : x);
     double numerator = parts.m - 1, denominator = 1 + parts.m;
@@ -130,12 +130,12 @@ HALFULP_INLINE PairQuotient quotient_pair(double x) {
 }
 
 // y * log2(x).
-HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, double y_low) {
+HALFULP_INLINE DoubleDouble log2_dd(const DoubleDoubleQuotient& x, double y_high, double y_low) {
 #ifndef HALFULP_FUSED
-    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
 #endif
-    const auto& c = constants::log2_pair_pairs;
-    const auto& plain = constants::log2_pair;
+    const auto& c = constants::log2_dd_pairs;
+    const auto& plain = constants::log2_dd;
     DoubleDouble s = x.s, z = two_product(s.high, s.high);
     z.low = multiply_add(s.high + s.high, s.low, z.low);
     DoubleDouble sum = horner<0, 4>(c, DoubleDouble{polynomial(plain, z.high), 0}, z.high);
@@ -151,16 +151,16 @@ HALFULP_INLINE DoubleDouble log2_pair(const PairQuotient& x, double y_high, doub
 }
 
 // The inner part of 2^(t - k).
-HALFULP_INLINE DoubleDouble exp2_pair_start(double t) {
+HALFULP_INLINE DoubleDouble exp2_dd_start(double t) {
     double r = t - ((t + round_magic) - round_magic);
-    return horner<4, 6>(constants::exp2_pair_pairs, DoubleDouble{polynomial(constants::exp2_pair, r), 0}, r);
+    return horner<4, 6>(constants::exp2_dd_pairs, DoubleDouble{polynomial(constants::exp2_dd, r), 0}, r);
 }
 
-HALFULP_INLINE PairPower exp2_pair(DoubleDouble t, DoubleDouble start) {
+HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
     double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
-    DoubleDouble sum = horner<0, 4>(constants::exp2_pair_pairs, start, r);
+    DoubleDouble sum = horner<0, 4>(constants::exp2_dd_pairs, start, r);
     // times 2^t.low = 1 + t.low ln 2: |t.low| is below 2^-40.
-    sum.low = multiply_add(t.low * constants::exp2_pair_pairs[1].high, sum.high, sum.low);
+    sum.low = multiply_add(t.low * constants::exp2_dd_pairs[1].high, sum.high, sum.low);
     return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
 }
 
@@ -206,22 +206,22 @@ HALFULP_INLINE TablePoint table_point(double x) {
     const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
     const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
     const double e = static_cast<double>(static_cast<int64_t>(scale) >> 52) - (subnormal ? 54 : 0);
-    return {e, -remainder_of(1, double_of(bits - scale), constants::pair_reciprocals[index]), index};
+    return {e, -remainder_of(1, double_of(bits - scale), constants::dd_reciprocals[index]), index};
 }
 
 HALFULP_INLINE TableLogarithm begin_logarithm_by_table(double x) {
     const TablePoint point = table_point(x);
-    return {point.f, point.e + constants::pair_logarithms[point.index], constants::pair_logarithms_low[point.index],
-            polynomial(constants::log2_pair_by_table, point.f)};
+    return {point.f, point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
+            polynomial(constants::log2_dd_by_table, point.f)};
 }
 
 // y * log2(x).
 template <bool has_y_low>
-HALFULP_INLINE DoubleDouble log2_pair_by_table(const TableLogarithm& x, double y_high, double y_low) {
+HALFULP_INLINE DoubleDouble log2_dd_by_table(const TableLogarithm& x, double y_high, double y_low) {
 #ifndef HALFULP_FUSED
-    y_high = limited(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
 #endif
-    DoubleDouble sum = horner<0, 3>(constants::log2_pair_by_table_pairs, DoubleDouble{x.tail, 0}, x.f);
+    DoubleDouble sum = horner<0, 3>(constants::log2_dd_by_table_pairs, DoubleDouble{x.tail, 0}, x.f);
     // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
@@ -241,17 +241,17 @@ struct TablePower {
 HALFULP_INLINE TablePower begin_power_by_table(double t) {
     const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
     const uint64_t index = bits_of(shifted) & 15;
-    const DoubleDouble tail = {polynomial(constants::exp2_pair_by_table, s), 0};
-    return {horner<0, 2>(constants::exp2_pair_by_table_pairs, tail, s), constants::pair_powers[index],
-            constants::pair_powers_lost[index]};
+    const DoubleDouble tail = {polynomial(constants::exp2_dd_by_table, s), 0};
+    return {horner<0, 2>(constants::exp2_dd_by_table_pairs, tail, s), constants::dd_powers[index],
+            constants::dd_powers_lost[index]};
 }
 
-HALFULP_INLINE PairPower exp2_pair_by_table(DoubleDouble t, const TablePower& begun) {
+HALFULP_INLINE DoubleDoublePower exp2_dd_by_table(DoubleDouble t, const TablePower& begun) {
     double shifted = t.high + sixteenths_magic, s = t.high - (shifted - sixteenths_magic);
     DoubleDouble more = two_product(s, begun.sum.high);
     more.low = multiply_add(s, begun.sum.low, more.low);
     // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
-    double rest = multiply_add(t.low, constants::exp2_pair_pairs[1].high, begun.lost);
+    double rest = multiply_add(t.low, constants::exp2_dd_pairs[1].high, begun.lost);
     more.low = multiply_add(rest, more.high, more.low + rest);
     DoubleDouble value = multiply_add_pair(begun.power, more.high, begun.power);
     value.low = multiply_add(begun.power, more.low, value.low);

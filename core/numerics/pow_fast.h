@@ -27,7 +27,7 @@ static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 =
 // value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
 // sign, where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum
 // that NaN could reach. The baseline of x86-64 compares doubles only.
-HALFULP_INLINE double limited(double value, double limit) {
+HALFULP_INLINE double clamp(double value, double limit) {
 #if defined(__SSE2__) && !defined(__SSE4_2__)
     value = value < limit ? value : limit;
     return value > -limit ? value : -limit;

@@ -4,8 +4,8 @@
 //   pow_trunc   y a float or a negative integer, or a base that is not an integer (a scaled one): the exact real
 //               value truncated toward zero and saturated; NaN gives 0, and so 0 to a negative power the maximum
 //   guarantee   exact; where x^y is no power with an integral exponent, a first value with relative error below
-//               fast_error (pow_fast.h) decides unless an integer lies within that error; else the pair phase
-//               (pow_dd.h) or the triple phase does, with the same test; else pow_exact.h
+//               fast_error (pow_fast.h) decides unless an integer lies within that error; else the double-double phase
+//               (pow_dd.h) or the triple-double phase does, with the same test; else pow_exact.h
 //
 // Great exponents. Of n bits, n >= 4:
 //   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) counts
@@ -93,7 +93,7 @@ struct Operand {
     }
     // An integer of this magnitude, to which `nearest` is the nearest double.
     static Operand of(double nearest, uint64_t magnitude) {
-        const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(absolute(nearest));
+        const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(fabs(nearest));
         const double rest = static_cast<double>(static_cast<int64_t>(lacking));
         return {nearest, nearest < 0 ? -rest : rest, dyadic_of_integer(magnitude),
                 static_cast<uint32_t>(magnitude & 1)};
@@ -106,7 +106,7 @@ struct Operand {
 // What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
 static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error,
                                    uint64_t& power) {
-    const uint64_t y_kinds = kinds_of(y.nearest);
+    const uint64_t y_kinds = classify(y.nearest);
     const bool negative = x.negative() && y.parity == odd;
     if (is_special(x.nearest, y_kinds) || y.nearest == 0) {
         uint64_t special = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);

@@ -8,8 +8,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-HALFULP_INLINE constexpr double absolute(double value) { return __builtin_fabs(value); }
-HALFULP_INLINE constexpr float absolute(float value) { return __builtin_fabsf(value); }
+HALFULP_INLINE constexpr double fabs(double value) { return __builtin_fabs(value); }
+HALFULP_INLINE constexpr float fabs(float value) { return __builtin_fabsf(value); }
 
 // The unsigned integer of a number's width.
 template <typename Number>
@@ -20,7 +20,7 @@ HALFULP_INLINE constexpr Word<Real> word_of(Real value) {
     return __builtin_bit_cast(Word<Real>, value);
 }
 
-HALFULP_INLINE constexpr uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
+HALFULP_INLINE constexpr uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 // What an exponent does to the sign of a base below zero. Numbers, so that vector lanes hold them.
 static constexpr uint32_t even = 0, odd = 1, not_integral = 2;
@@ -33,7 +33,7 @@ HALFULP_INLINE Word<Integer> parity_of(Integer y) {
 template <std::floating_point Real>
 HALFULP_INLINE Word<Real> parity_of(Real y) {
     constexpr Real all_integral = sizeof(Real) == 4 ? Real(0x1p23) : Real(0x1p52);  // every number from here on is
-    Real magnitude = absolute(y), shifted = magnitude + all_integral;
+    Real magnitude = fabs(y), shifted = magnitude + all_integral;
     Word<Real> small = shifted - all_integral == magnitude ? word_of(shifted) & 1 : not_integral;
     Word<Real> great = magnitude < 2 * all_integral ? word_of(magnitude) & 1 : even;
     return magnitude < all_integral ? small : great;
@@ -60,14 +60,14 @@ static constexpr uint32_t zero_power = 0, one_power = 1, infinite_power = 2, nan
 static constexpr uint32_t zero_exponent = 1, infinite_exponent = 2, nan_exponent = 4, negative_exponent = 8;
 
 template <std::integral Integer>
-HALFULP_INLINE Word<Integer> kinds_of(Integer y) {
+HALFULP_INLINE Word<Integer> classify(Integer y) {
     return (y == 0 ? zero_exponent : 0) | (y < 0 ? negative_exponent : 0);
 }
 
 template <std::floating_point Real>
-HALFULP_INLINE Word<Real> kinds_of(Real y) {
+HALFULP_INLINE Word<Real> classify(Real y) {
     constexpr Word<Real> infinity = word_of(Real(__builtin_inf()));
-    Word<Real> magnitude = word_of(absolute(y));
+    Word<Real> magnitude = word_of(fabs(y));
     Word<Real> kinds = magnitude == 0 ? zero_exponent : 0;
     kinds |= magnitude == infinity ? infinite_exponent : 0;
     kinds |= magnitude > infinity ? nan_exponent : 0;
@@ -78,7 +78,7 @@ HALFULP_INLINE Word<Real> kinds_of(Real y) {
 template <typename X, typename Kinds>
 HALFULP_INLINE bool is_special(X x, Kinds y_kinds) {
     constexpr Word<X> infinity = word_of(X(__builtin_inf()));
-    return word_of(absolute(x)) - 1 >= infinity - 1 || (y_kinds & (infinite_exponent | nan_exponent)) != 0;
+    return word_of(fabs(x)) - 1 >= infinity - 1 || (y_kinds & (infinite_exponent | nan_exponent)) != 0;
 }
 
 // The magnitude that pow returns where is_special, or where y is zero (C23 F.10.4.4). Its sign is that of an ordinary
@@ -87,7 +87,7 @@ HALFULP_INLINE bool is_special(X x, Kinds y_kinds) {
 template <typename X>
 HALFULP_INLINE Word<X> special_power(X x, Word<X> y_kinds, Word<X> parity, Word<X> domain_error) {
     constexpr Word<X> infinity = word_of(X(__builtin_inf())), one = word_of(X(1));
-    Word<X> magnitude = word_of(absolute(x));
+    Word<X> magnitude = word_of(fabs(x));
     Word<X> great = magnitude > one ? 1 : 0, small = y_kinds / negative_exponent,
             negative = word_of(x) >> (8 * sizeof(X) - 1);
     Word<X> power = great != small ? infinite_power : zero_power;
@@ -104,7 +104,7 @@ HALFULP_INLINE Word<X> special_power(X x, Word<X> y_kinds, Word<X> parity, Word<
 template <typename X, typename Number>
 HALFULP_INLINE X special_exponent(Number y) {
     if constexpr (sizeof(Number) <= sizeof(X) || std::is_integral_v<Number>) return static_cast<X>(y);
-    else return static_cast<X>(absolute(y) < __builtin_inf() ? (y > 0 ? 1 : y < 0 ? -1 : 0) : y);
+    else return static_cast<X>(fabs(y) < __builtin_inf() ? (y > 0 ? 1 : y < 0 ? -1 : 0) : y);
 }
 
 // A condition in lanes.

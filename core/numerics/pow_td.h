@@ -1,8 +1,8 @@
-// x^y by triples of doubles, for the lanes that the pair phase leaves undecided: by the tables of pow_dd.h.
+// x^y by triples of doubles, for the lanes that the double-double phase leaves undecided: by the tables of pow_dd.h.
 //
 //   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
-//   domain      x a positive finite double, y finite, |t| <= greatest_triple_t. Other lanes yield a value without meaning
+//   domain      x a positive finite double, y finite, |t| <= greatest_td_t. Other lanes yield a value without meaning
 //   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole interval
 //               rounds to one element; otherwise pow_exact.h decides
 //
@@ -20,7 +20,7 @@
 //               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
 //   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
 //               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
-//   Together below triple_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
+//   Together below triple_double_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
 //   the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as a factor.
 #pragma once
 
@@ -29,18 +29,18 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr PairError triple_error{0x1.4p-107, 0x1.4p-110};
-static constexpr double greatest_triple_t = 1080;
+static constexpr PhaseError triple_double_error{0x1.4p-107, 0x1.4p-110};
+static constexpr double greatest_td_t = 1080;
 
 // a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
 // last place of low.high, and so more than low.low.
-HALFULP_INLINE Triple normalized(double a, double b, double c) {
+HALFULP_INLINE TripleDouble normalized(double a, double b, double c) {
     DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), rest = fast_two_sum(high.low, low.low);
     return {high.high, rest.high, rest.low};
 }
 
 // c + f x, for c = 0 or |c| > |f x|.
-HALFULP_INLINE Triple multiply_add(double f, const Triple& x, const Triple& c) {
+HALFULP_INLINE TripleDouble multiply_add(double f, const TripleDouble& x, const TripleDouble& c) {
     DoubleDouble first = two_product(f, x.a), second = two_product(f, x.b), top = fast_two_sum(c.a, first.high);
     DoubleDouble with_c = two_sum(top.low, c.b), with_first = two_sum(with_c.high, first.low);
     DoubleDouble with_second = two_sum(with_first.high, second.high);
@@ -48,58 +48,58 @@ HALFULP_INLINE Triple multiply_add(double f, const Triple& x, const Triple& c) {
     return normalized(top.high, with_second.high, third);
 }
 
-HALFULP_INLINE Triple product(const Triple& x, DoubleDouble y) {
+HALFULP_INLINE TripleDouble product(const TripleDouble& x, DoubleDouble y) {
     DoubleDouble first = two_product(x.a, y.high), ab = two_product(x.a, y.low), ba = two_product(x.b, y.high);
     DoubleDouble second = two_sum(ab.high, ba.high), carry = two_sum(first.low, second.high);
     double third = multiply_add(x.c, y.high, x.b * y.low);
     return normalized(first.high, carry.high, carry.low + (second.low + (ab.low + ba.low + third)));
 }
 
-HALFULP_INLINE Triple product(const Triple& x, double y) {
+HALFULP_INLINE TripleDouble product(const TripleDouble& x, double y) {
     DoubleDouble first = two_product(x.a, y), second = two_product(x.b, y), carry = two_sum(first.low, second.high);
     return normalized(first.high, carry.high, carry.low + multiply_add(x.c, y, second.low));
 }
 
 // What begins a logarithm: f, and e - log2 r.
-struct TripleLogarithm {
+struct TripleDoubleLogarithm {
     double f;
-    Triple whole;
+    TripleDouble whole;
 };
 
-HALFULP_INLINE TripleLogarithm begin_logarithm(double x) {
+HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
     const TablePoint point = table_point(x);
     return {point.f,
-            {point.e + constants::pair_logarithms[point.index], constants::pair_logarithms_low[point.index],
-             constants::triple_logarithms_last[point.index]}};
+            {point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
+             constants::td_logarithms_last[point.index]}};
 }
 
 // What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
-struct TripleStart {
+struct TripleDoubleStart {
     double s, lost_of_s, power;
     DoubleDouble lost;
 };
 
 // 2^(t - k), and how far it may be from the exact value.
-struct TriplePower {
-    Triple value;
+struct TripleDoublePower {
+    TripleDouble value;
     double error;
     uint64_t k;  // modulo 2^64
 };
 
-HALFULP_INLINE TripleStart begin_power(const Triple& t) {
+HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
     const double shifted = t.a + sixteenths_magic;
     const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
     const uint64_t index = bits_of(shifted) & 15;
     return {s.high,
             s.low + t.c,
-            constants::pair_powers[index],
-            {constants::pair_powers_lost[index], constants::triple_powers_lost_last[index]}};
+            constants::dd_powers[index],
+            {constants::dd_powers_lost[index], constants::td_powers_lost_last[index]}};
 }
 
 // power (1 + lost) (1 + s q) 2^lost_of_s.
-HALFULP_INLINE Triple end_power(const TripleStart& begun, DoubleDouble q) {
+HALFULP_INLINE TripleDouble end_power(const TripleDoubleStart& begun, DoubleDouble q) {
     DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.lost_of_s * constants::exp2_pair_pairs[1].high;  // less 1
+    const double factor = begun.lost_of_s * constants::exp2_dd_pairs[1].high;  // less 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
     const DoubleDouble lost = two_sum(begun.lost.high, more.low);
     const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
@@ -112,30 +112,30 @@ HALFULP_INLINE uint64_t whole_exponent(double t) {
 }
 
 // How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own roundings.)
-HALFULP_INLINE double error_of(const TripleStart& begun, double t) {
-    const double of_s = begun.power == 1 ? 64 * absolute(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
-    return multiply_add(absolute(t), triple_error.of_t, fixed * triple_error.fixed);
+HALFULP_INLINE double error_of(const TripleDoubleStart& begun, double t) {
+    const double of_s = begun.power == 1 ? 64 * fabs(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
+    return multiply_add(fabs(t), triple_double_error.of_t, fixed * triple_double_error.fixed);
 }
 
 // A triple plus an error, rounded to the grid that `big` sets (see round_to).
-HALFULP_INLINE double round_triple(const Triple& value, double big, double error) {
+HALFULP_INLINE double round_triple_double(const TripleDouble& value, double big, double error) {
     double rounded = big + value.a, lost = value.a - (rounded - big);
     DoubleDouble low = two_sum(lost, value.b);
     return rounded + sum_to_odd(low.high, low.low + (value.c + error));
 }
 
-HALFULP_INLINE Rounding round_to_double(const TriplePower& power) {
+HALFULP_INLINE Rounding round_to_double(const TripleDoublePower& power) {
     // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
     uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
     bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
     double big = is_subnormal ? double_of((1023 - 1022 - power.k) << 52) : 0;
-    double least = round_triple(power.value, big, -power.error) - big;
-    double greatest = round_triple(power.value, big, power.error) - big;
+    double least = round_triple_double(power.value, big, -power.error) - big;
+    double greatest = round_triple_double(power.value, big, power.error) - big;
     return {scaled(least, power.k), scaled(greatest, power.k)};
 }
 
 // To odd: a rounding to at most 51 bits then gives what rounding once gives. For powers that are normal numbers.
-HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
+HALFULP_INLINE Rounding round_to_odd(const TripleDoublePower& power) {
     const auto end = [&](double error) {
         const double low = sum_to_odd(power.value.b, power.value.c + error);
         return double_of(bits_of(sum_to_odd(power.value.a, low)) + (power.k << 52));
@@ -144,20 +144,20 @@ HALFULP_INLINE Rounding round_to_odd(const TriplePower& power) {
 }
 
 // x^y = 2^t for a positive finite x and a finite y + y_low.
-struct PowerOfTriples {
+struct PowerAndExponent {
     double t;
-    TriplePower power;
+    TripleDoublePower power;
 };
 
-static inline PowerOfTriples triple_power(double x, double y, double y_low) {
-    const TripleLogarithm log2 = begin_logarithm(x);
+static inline PowerAndExponent triple_double_power(double x, double y, double y_low) {
+    const TripleDoubleLogarithm log2 = begin_logarithm(x);
     const DoubleDouble rest =
-        horner<0, 9>(constants::log2_triple_pairs, DoubleDouble{polynomial(constants::log2_triple, log2.f), 0}, log2.f);
-    Triple t = multiply_add(log2.f, {rest.high, rest.low, 0}, constants::log2_triple_triples[0]);
+        horner<0, 9>(constants::log2_td_pairs, DoubleDouble{polynomial(constants::log2_td, log2.f), 0}, log2.f);
+    TripleDouble t = multiply_add(log2.f, {rest.high, rest.low, 0}, constants::log2_td_triples[0]);
     t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
-    const TripleStart begun = begin_power(t);
-    const DoubleDouble q = horner<0, 7>(constants::exp2_triple_pairs,
-                                        DoubleDouble{polynomial(constants::exp2_triple, begun.s), 0}, begun.s);
+    const TripleDoubleStart begun = begin_power(t);
+    const DoubleDouble q =
+        horner<0, 7>(constants::exp2_td_pairs, DoubleDouble{polynomial(constants::exp2_td, begun.s), 0}, begun.s);
     return {t.a, {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a)}};
 }
 

@@ -26,7 +26,11 @@ FLAGS = [
 @BOTH
 def test_no_data_race(compiler: str, tmp_path: Path) -> None:
     libraries(compiler, "libtsan.so" if compiler == "g++" else f"libclang_rt.tsan-{platform.machine()}.a")
-    sources = [Path(__file__).with_name("threads.cpp"), CORE / "threads.cpp", CORE / "processors.cpp"]
+    sources = [
+        Path(__file__).with_name("thread_pool.cpp"),
+        CORE / "array" / "thread_pool.cpp",
+        CORE / "array" / "processors.cpp",
+    ]
     run(tool(compiler), *FLAGS, *sources, "-o", tmp_path / "threads")
     said = run(tmp_path / "threads", str(ROUNDS))
     assert said == f"{ROUNDS} rounds of 4 callers\n"

@@ -1,4 +1,4 @@
-"""float32: every power that the pair phase cannot tell from a rounding boundary is on it. Quick: some seconds."""
+"""float32: every power that the double-double phase cannot tell from a rounding boundary is on it. Some seconds."""
 
 from fractions import Fraction
 

@@ -18,10 +18,10 @@
 
 extern "C" {
 
-// The pair phase's error bound for float32, of a value of at least sqrt(1/2): the greater one of its two formulas.
+// The double-double phase's error bound for float32, of a value of at least sqrt(1/2): the greater one of its two formulas.
 double pair_phase_error() {
     using namespace halfulp;
-    const double most_t = scalar::PairTarget::of(row(Element::float32)).most_t;
+    const double most_t = scalar::Target::of(row(Element::float32)).most_t;
     return std::max(scalar::quotient_error.at(most_t), scalar::table_error.at(most_t));
 }
 

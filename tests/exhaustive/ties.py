@@ -104,7 +104,7 @@ def significant_bits(number: float) -> int:
 
 
 def uncertainty(number: float) -> float:
-    """How far from a number, relatively, a power may be that the pair phase cannot tell from it.
+    """How far from a number, relatively, a power may be that the double-double phase cannot tell from it.
 
     Both lie in an interval of twice the phase's error around a value of at least sqrt(1/2). To that error
     round_to adds 2^-52 of the grid's spacing, which is at most 2^(2.5 - bits) for a midpoint of so many bits.
@@ -113,7 +113,7 @@ def uncertainty(number: float) -> float:
 
 
 def confused(found: Found) -> list[Near]:
-    """The powers that the pair phase could take for a number of 25 bits that they are not."""
+    """The powers that the double-double phase could take for a number of 25 bits that they are not."""
     return [power for power in found.inexact if abs(power.distance) <= uncertainty(power.number)]
 
 
@@ -124,8 +124,8 @@ def report(found: Found) -> str:
     return (
         f"{found.powers} powers: {len(found.exact)} are numbers of at most 25 bits; of the others\n"
         f"{len(found.inexact)} are within 2^-46 of one, nearest {nearest.x.hex()} ** ({nearest.y.n}/{2**nearest.y.k}) "
-        f"by 2^{np.log2(abs(nearest.distance)):.2f};\n{len(confused(found))} could be taken for it by the pair phase, "
-        f"whose uncertainty is at least {room:.1f} times smaller"
+        f"by 2^{np.log2(abs(nearest.distance)):.2f};\n{len(confused(found))} could be taken for it "
+        f"by the double-double phase, whose uncertainty is at least {room:.1f} times smaller"
     )
 
 

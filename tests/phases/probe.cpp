@@ -38,9 +38,9 @@ void fast(Tile& tile) {
     FloatLanes<Element::float32> lanes;
     alignas(64) uint32_t rounded[tile_size];
     lanes.lanes = rounded;
-    Contents contents{};
-    const MemoryAhead nothing_ahead(tile.x, tile.y, rounded, 0, 0);
-    lanes.fill_by_fast_phase(tile.x_float, tile.y, false, contents, tile.n, nothing_ahead);
+    OperandFlags operand_flags{};
+    const Prefetch nothing_ahead(tile.x, tile.y, rounded, 0, 0);
+    lanes.fill_by_fast_phase(tile.x_float, tile.y, false, operand_flags, tile.n, nothing_ahead);
     for (int i = 0; i < tile.n; ++i) {
         const double power = lanes.powers[i], t = std::log2(tile.x[i]) * tile.y[i];
         tile.write({power, power * fast_error}, 0, power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
@@ -48,29 +48,29 @@ void fast(Tile& tile) {
 }
 
 template <typename Y>
-void pair_by(Tile& tile, Y y) {
-    PairLogarithms t;
+void double_double_by(Tile& tile, Y y) {
+    DoubleDoubleLogarithms t;
     t.fill<true>(tile.x, y, tile.n, [] {});
-    const auto finish = [&](int, const PairPower& power) {
+    const auto finish = [&](int, const DoubleDoublePower& power) {
         tile.write({power.value.high, power.value.low}, power.k, power.error);
     };
     t.raise(tile.n, finish, [] {});
 }
 
-void pair(Tile& tile) { pair_by(tile, Exponents<double>{tile.y}); }
-void pair_integers(Tile& tile) { pair_by(tile, PairExponents{tile.y, tile.y_low}); }
+void double_double(Tile& tile) { double_double_by(tile, Exponents<double>{tile.y}); }
+void double_double_integers(Tile& tile) { double_double_by(tile, PairExponents{tile.y, tile.y_low}); }
 
 template <typename Y>
-void triple_by(Tile& tile, Y y) {
-    const auto finish = [&](int, double, const TriplePower& power) {
+void triple_double_by(Tile& tile, Y y) {
+    const auto finish = [&](int, double, const TripleDoublePower& power) {
         tile.write({power.value.a, power.value.b, power.value.c}, power.k, power.error);
     };
-    for (int i = 0; i < tile.n; i += triple_tile)
-        raise_triples(tile.x + i, y.from(i), std::min(triple_tile, tile.n - i), finish);
+    for (int i = 0; i < tile.n; i += td_tile)
+        raise_triple_doubles(tile.x + i, y.from(i), std::min(td_tile, tile.n - i), finish);
 }
 
-void triple(Tile& tile) { triple_by(tile, Exponents<double>{tile.y}); }
-void triple_integers(Tile& tile) { triple_by(tile, PairExponents{tile.y, tile.y_low}); }
+void triple_double(Tile& tile) { triple_double_by(tile, Exponents<double>{tile.y}); }
+void triple_double_integers(Tile& tile) { triple_double_by(tile, PairExponents{tile.y, tile.y_low}); }
 
 // Limbs are written in halves, which doubles hold.
 template <int L>
@@ -133,10 +133,10 @@ struct Phase {
 
 constexpr Phase phases[] = {
     {"fast", fast},
-    {"pair", pair},
-    {"pair, integers", pair_integers},
-    {"triple", triple},
-    {"triple, integers", triple_integers},
+    {"double-double", double_double},
+    {"double-double, integers", double_double_integers},
+    {"triple-double", triple_double},
+    {"triple-double, integers", triple_double_integers},
     {"exact, 192 bits", exact<4>},
     {"exact, 320 bits", exact<6>},
     {"shortcuts in doubles", shortcut_in_doubles},

@@ -1,4 +1,4 @@
-"""docs/operators/ and README's matrix are what tools/generate_docs.py makes of the rows."""
+"""docs/operators/ is what tools/generate_docs.py makes of the rows."""
 
 from __future__ import annotations
 
@@ -69,26 +69,14 @@ def test_a_page_has_every_clause_and_every_choice(id: str, generator: ModuleType
 
 def test_every_table_is_well_formed(generator: ModuleType) -> None:
     for path, text in generator.generate().items():
-        if path.name == "README.md":
-            continue
         for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
             bars = {len(re.findall(r"(?<!\\)\|", line)) for line in block.strip().splitlines()}
             assert len(bars) == 1, (path, block)
 
 
-def test_the_matrix_goes_between_the_markers(generator: ModuleType) -> None:
-    text = "before\n<!-- matrix:begin -->\nold\n<!-- matrix:end -->\nafter\n"
-    made = generator.readme(text)
-    assert made.startswith("before\n<!-- matrix:begin -->\n| operator version |")
-    assert made.endswith("\n<!-- matrix:end -->\nafter\n")
-    assert "old" not in made
-    assert generator.readme(made) == made
-    assert generator.readme("no markers\n") == "no markers\n"
-
-
 def test_stray_and_stale_pages_are_noticed(generator: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "docs/operators").mkdir(parents=True)
-    for path, text in generator.generate(tmp_path).items():
+    for path, text in generator.generate().items():
         (tmp_path / path).write_text(text, encoding="utf-8")
     assert generator.out_of_date(tmp_path) == []
     (tmp_path / "docs/operators/onnx.Pow-2.md").write_text("no such version")

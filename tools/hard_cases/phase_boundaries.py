@@ -49,7 +49,7 @@ def claims() -> dict[str, Claim]:
 
 
 def float64(rng: np.random.Generator, count: int) -> list[Case]:
-    """For the pair phases, by quotients and by tables: bases next to the tables' boundaries, |t| great."""
+    """For the double-double phases, by quotients and by tables: bases next to the tables' boundaries, |t| great."""
     cases = constructed()
     for name, claim in claims().items():
         if name == "fast":
@@ -61,7 +61,7 @@ def float64(rng: np.random.Generator, count: int) -> list[Case]:
             if y_type == "int64":  # so that many exponents are great
                 x = 1 + side * 2.0 ** rng.uniform(-12, -4, count)
             y = rng.choice([-1, 1], count) * rng.uniform(700, 1020, count) / np.log2(x)
-            cases += boundary(x, y.astype(y_type), claim, f"boundary of the pair phase by {name}s")
+            cases += boundary(x, y.astype(y_type), claim, f"boundary of the double-double phase by {name}s")
     return cases
 
 
@@ -85,7 +85,7 @@ def boundary(x: Array, y: Array, claim: Claim, kind: str) -> list[Case]:
 
 
 def float32(rng: np.random.Generator, count: int) -> list[Case]:
-    """For the fast phase and the pair phases: exponents of float64 for powers so far from a random midpoint."""
+    """For the fast and the double-double phases: exponents of float64 for powers so far from a random midpoint."""
     cases = []
     for name, claim in claims().items():
         one = 0x3F800000
@@ -101,7 +101,7 @@ def float32(rng: np.random.Generator, count: int) -> list[Case]:
                 power = np.float32(2.0**size)
                 midpoint = mpfr(float(power)) + mpfr(float(np.spacing(power))) / 2
                 y[i] = float(gmpy2.log2(midpoint * (1 + mpfr(relative))) / gmpy2.log2(mpfr(base)))
-        phase = "fast phase" if name == "fast" else f"pair phase by {name}s"
+        phase = "fast phase" if name == "fast" else f"double-double phase by {name}s"
         cases += measure("float32", x, y, f"boundary of the {phase}")
     return cases
 

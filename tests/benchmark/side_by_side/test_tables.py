@@ -115,21 +115,29 @@ def test_page(bars: Any, page: Any, lines: list[Any]) -> None:
         + "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in names)
         + "after\n"
     )
-    made = page.regenerate(text, ["a machine", r"with \1"], bars.outcomes(lines), lines)
+    parts = page.parts(["a machine", r"with \1"], bars.outcomes(lines), lines)
+    made = page.regenerate(text, parts)
     assert made.startswith("before\n<!-- machine:begin -->\n- a machine\n- with \\1\n<!-- machine:end -->\n")
     assert made.endswith("<!-- measurements:end -->\nafter\n")
     assert "old" not in made
     assert "| float32 arrays, in cache | numpy | 1.50 | 1.00 | 0.50 | yes |" in made
     assert "### Arrays\n\n|  | halfulp | numpy | torch | numba | memory |\n" in made
     assert r"| float32 \*\* float32, in cache | 2.00 ±25% | 4.00 ±25%; 21 % off |" in made
-    assert page.regenerate(made, ["a machine", r"with \1"], bars.outcomes(lines), lines) == made
+    assert page.regenerate(made, parts) == made
     with pytest.raises(ValueError, match="no part named machine"):
-        page.regenerate("", [], [], [])
+        page.regenerate("", parts)
 
 
 def test_the_page_of_the_docs_has_all_parts(bars: Any, page: Any) -> None:
     text = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
-    assert "not measured" in page.regenerate(text, page.machine(), bars.outcomes([]), [])
+    assert "not measured" in page.regenerate(text, page.parts(page.machine(), bars.outcomes([]), []))
+
+
+def test_the_first_screen(page: Any, lines: list[Any]) -> None:
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    made = page.regenerate(text, page.first_screen(["a machine"], lines))
+    assert "| halfulp | 2.00 ns | none |\n| numpy | 4.00 ns | 21 % |\n" in made
+    assert "\n\na machine\n<!-- speed:end -->" in made
 
 
 def test_chart(chart: Any, lines: list[Any], tmp_path: Path) -> None:

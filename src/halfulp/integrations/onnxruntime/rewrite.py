@@ -24,7 +24,7 @@ from halfulp.types import TYPES
 
 DOMAIN = "halfulp"
 
-# The kernels look clauses up by these; see native/onnxruntime/broadcast.h.
+# The kernels look clauses up by these; see bindings/onnxruntime/broadcast.h.
 _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
 
 _Types: TypeAlias = ChainMap[str, TypeProto]

@@ -71,12 +71,12 @@ struct Operands {
 
 // Operands whose powers are undecided, one after the other, and where they belong.
 struct OpenPowers {
-    alignas(64) double x[triple_tile], x_rest[triple_tile], y[triple_tile], y_low[triple_tile];
-    int lane[triple_tile];
+    alignas(64) double x[td_tile], x_rest[td_tile], y[td_tile], y_low[td_tile];
+    int lane[td_tile];
     int count = 0;
 
     void put(const Operand& base, const Operand& exponent, int i) {
-        x[count] = absolute(base.nearest);
+        x[count] = fabs(base.nearest);
         x_rest[count] = base.rest / base.nearest;
         y[count] = exponent.nearest;
         y_low[count] = exponent.rest;
@@ -87,8 +87,8 @@ struct OpenPowers {
 
 // Powers (high + low) 2^k, to within error 2^k.
 struct PowersWithin {
-    alignas(64) double high[triple_tile], low[triple_tile], error[triple_tile];
-    alignas(64) uint64_t k[triple_tile];
+    alignas(64) double high[td_tile], low[td_tile], error[td_tile];
+    alignas(64) uint64_t k[td_tile];
 
     void put(int j, double power, double more, double at_most, uint64_t exponent) {
         const DoubleDouble value = fast_two_sum(power, more);
@@ -103,32 +103,32 @@ struct PowersWithin {
     }
 };
 
-// By the pair phase; see pow_trunc.
-[[gnu::noinline]] static void raise_pairs(const OpenPowers& open, PowersWithin& powers) {
+// By the double-double phase; see pow_trunc.
+[[gnu::noinline]] static void raise_double_doubles(const OpenPowers& open, PowersWithin& powers) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
-    PairLogarithms t;
+    DoubleDoubleLogarithms t;
     t.fill<false>(open.x, open.exponents(), open.count, [] {});
     for (int j = 0; j < open.count; ++j) {  // vector loop
-        t.low[j] = limited(multiply_add(open.y[j] * reciprocal_ln2, open.x_rest[j], t.low[j]), 0x1p-40);
-        t.high[j] = limited(t.high[j], 1000);
+        t.low[j] = clamp(multiply_add(open.y[j] * reciprocal_ln2, open.x_rest[j], t.low[j]), 0x1p-40);
+        t.high[j] = clamp(t.high[j], 1000);
     }
-    const auto finish = [&](int j, const PairPower& power) {
+    const auto finish = [&](int j, const DoubleDoublePower& power) {
         powers.put(j, power.value.high, power.value.low, power.error, power.k);
     };
     t.raise(open.count, finish, [] {});
 }
 
-// out[i] = x[i]^y[i] for the i listed, at most triple_tile: what is known early, then by the pair phase and the triple phase
+// out[i] = x[i]^y[i] for the i listed, at most td_tile: what is known early, then by the double-double phase and the triple-double phase
 // in vectors, and what these leave undecided by pow_exact.h.
 //
 // A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 to
 // within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
-// the low part of t stays below 2^-42. None of that shows beside the pair phase's error. The triple phase has the power
+// the low part of t stays below 2^-42. None of that shows beside the double-double phase's error. The triple-double phase has the power
 // b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of it. (Powers above 2^65 saturate, and
-// so does what the pair phase makes of t = 1000.)
+// so does what the double-double phase makes of t = 1000.)
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
-    constexpr double error_of_triples = 0x1p-95;
+    constexpr double error_of_triple_doubles = 0x1p-95;
     OpenPowers first, rest;
     PowersWithin powers;
     for (int j = 0; j < count; ++j) {
@@ -147,18 +147,18 @@ struct PowersWithin {
         return least == greatest || out[i] == saturated(i, greatest);
     };
 
-    raise_pairs(first, powers);
+    raise_double_doubles(first, powers);
     for (int j = 0; j < first.count; ++j) {
         const int i = first.lane[j];
         if (!decides(j, i)) rest.put(x[i], y[i], i);
     }
     if (rest.count == 0) return;
 
-    const auto from_triple = [&](int j, double, const TriplePower& power) {
+    const auto from_triple = [&](int j, double, const TripleDoublePower& power) {
         const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
-        powers.put(j, power.value.a, more, error_of_triples, power.k);
+        powers.put(j, power.value.a, more, error_of_triple_doubles, power.k);
     };
-    raise_triples(rest.x, rest.exponents(), rest.count, from_triple);
+    raise_triple_doubles(rest.x, rest.exponents(), rest.count, from_triple);
     for (int j = 0; j < rest.count; ++j) {
         const int i = rest.lane[j];
         if (decides(j, i)) continue;
@@ -176,8 +176,8 @@ struct PowersWithin {
     alignas(64) double power[tile_size];
     alignas(64) uint64_t magnitude[tile_size], parity[tile_size];
     for (int i = 0; i < n; ++i) {  // vector loop
-        double base = absolute(x[i]);
-        power[i] = limited(y[i] * log2_fast(quotient_fast(base > 1 ? base : 1)), 1000);
+        double base = fabs(x[i]);
+        power[i] = clamp(y[i] * log2_fast(quotient_fast(base > 1 ? base : 1)), 1000);
     }
     for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);  // vector loop
     // Exponents that are no integers from 0 to 2^20.
@@ -207,7 +207,7 @@ struct PowersWithin {
             int64_t from = static_cast<int64_t>(least), to = static_cast<int64_t>(greatest);
             uint64_t open = static_cast<uint64_t>(from ^ to);
             open |= x[i] == 0 ? 1 : 0;
-            open |= absolute(y[i]) < __builtin_inf() ? 0 : 1;
+            open |= fabs(y[i]) < __builtin_inf() ? 0 : 1;
             open |= x[i] < 0 ? parity[i] >> 1 : 0;
             flags[i] = open | (saturates ? 0 : static_cast<uint64_t>(from) >> 40);
             magnitude[i] = static_cast<uint64_t>(from);
@@ -218,7 +218,7 @@ struct PowersWithin {
         out[i] = range.saturate(x[i] < 0 && parity[i] == odd, magnitude[i]);
         any_flag |= flags[i];
     }
-    return any_flag != 0 ? list_lanes(flags, n, listed) : 0;
+    return any_flag != 0 ? compress_indices(flags, n, listed) : 0;
 }
 
 // x^y for a tile: of integers with exponents of a floating type, or of scaled ones with any.
@@ -228,9 +228,8 @@ struct PowersWithin {
     if (x.are_integers()) count = pow_trunc_fast(range, x, y.nearest, out, listed, n);
     else
         for (int i = 0; i < n; ++i) listed[i] = i;
-    for (int from = 0; from < count; from += triple_tile)
-        pow_trunc(range, x, y, domain_error, out, listed + from,
-                  count - from < triple_tile ? count - from : triple_tile);
+    for (int from = 0; from < count; from += td_tile)
+        pow_trunc(range, x, y, domain_error, out, listed + from, count - from < td_tile ? count - from : td_tile);
 }
 
 }  // namespace halfulp::HALFULP_ISA

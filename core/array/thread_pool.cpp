@@ -1,4 +1,4 @@
-#include "threads.h"
+#include "thread_pool.h"
 
 #include <pthread.h>
 

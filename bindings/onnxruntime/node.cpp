@@ -168,15 +168,15 @@ void Node::compute(KernelContext* context) const {
     Pace pace = Pace::arithmetic;
     if (kernel_ == Kernel::prelu) {
         pace = Pace::memory;
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool past_caches) {
-            kernels.prelu(type_, a, b, one_b, to, n, past_caches);
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
+            kernels.prelu(type_, a, b, one_b, to, n, streaming);
         };
     } else {
         tile = [&kernels, type = type_, y_type = y.type](const void* a, const void* b, bool one_b, void* to, int n,
-                                                         bool past_caches) {
+                                                         bool streaming) {
             PowOptions options;
             options.constant_exponent = one_b;
-            kernels.pow(options, type, y_type, a, b, to, n, past_caches);
+            kernels.pow(options, type, y_type, a, b, to, n, streaming);
         };
         const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
         if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) pace = Pace::mostly_memory;

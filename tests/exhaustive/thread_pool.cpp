@@ -1,7 +1,7 @@
 // Calls parallel_for from several threads at once, with early stops and calls within calls, for the thread sanitizer to
 // watch: threads ROUNDS. Shares count themselves without atomics, so that a share which two threads compute, or whose
 // result the caller reads too early, is a race that the sanitizer sees.
-#include "threads.h"
+#include "array/thread_pool.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "loop.h"
+#include "array/loop.h"
 
 namespace halfulp::ort {
 

@@ -29,7 +29,7 @@ enum Role { role_x, role_y, role_out, role_count };
 
 // Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out, or
 // past the caches to it.
-using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n, bool past_caches)>;
+using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n, bool streaming)>;
 
 // What f spends an element's time on: arithmetic, up to a microsecond; memory, for most elements; memory, for all.
 enum class Pace { arithmetic, mostly_memory, memory };

@@ -14,7 +14,7 @@
 namespace halfulp::HALFULP_ISA {
 
 // A cache line, to where one begins. (Compilers don't make such stores themselves.)
-HALFULP_INLINE void store_line(char* to, const char* from) {
+HALFULP_INLINE void stream_line(unsigned char* to, const unsigned char* from) {
 #if defined(__AVX512F__)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
 #elif defined(__SSE2__)
@@ -31,20 +31,20 @@ HALFULP_INLINE int bytes_past_line(const void* p) {
 }
 
 // Asks early for a line that will be stored to in part: stores that follow such a one wait until it has come.
-HALFULP_INLINE void expect_end(const void* end) {
+HALFULP_INLINE void prefetch_end(const void* end) {
     if (bytes_past_line(end) != 0) __builtin_prefetch(end, 1);
 }
 
 // Copies whole lines past the caches, and what is before and behind them by ordinary stores. Asks meanwhile for as many
 // bytes of each of `next`. (That never faults.)
 template <typename... Next>
-HALFULP_INLINE void copy_past_caches(char* to, const char* from, int bytes, const Next*... next) {
+HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from, int bytes, const Next*... next) {
     int i = (cache_line - bytes_past_line(to)) % cache_line;
     i = i < bytes ? i : bytes;
     if (i > 0) std::memcpy(to, from, static_cast<size_t>(i));
     for (; i + cache_line <= bytes; i += cache_line) {
         (__builtin_prefetch(next + i), ...);
-        store_line(to + i, from + i);
+        stream_line(to + i, from + i);
     }
     if (i < bytes) std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
 }
@@ -55,22 +55,22 @@ using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 // Fills the output with results of `size` bytes, as are those of x, and of y unless that is one for all; until `fill` returns
 // false, and returns what it did. A few at a time: those that go out don't keep the next operands from being read. They are
 // whole vectors, for which the last ones take in some that have gone out already.
-static bool fill_past_caches(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
+static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
     constexpr int most = 8 * cache_line;
-    alignas(cache_line) char results[most];
-    const char *x_bytes = static_cast<const char*>(x), *y_bytes = static_cast<const char*>(y);
-    char* out_bytes = static_cast<char*>(out);
+    alignas(cache_line) unsigned char results[most];
+    const auto *x_bytes = static_cast<const unsigned char*>(x), *y_bytes = static_cast<const unsigned char*>(y);
+    unsigned char* out_bytes = static_cast<unsigned char*>(out);
     const int bytes = n * size;
-    expect_end(out_bytes + bytes);
+    prefetch_end(out_bytes + bytes);
     for (int done = 0, count; done < bytes; done += count) {
         const int left = bytes - done, missing = left < most ? (cache_line - left % cache_line) % cache_line : 0;
         const int from = done - (missing < done ? missing : done), to = left < most ? bytes : from + most;
         if (!fill(x_bytes + from, one_y ? y : y_bytes + from, results, (to - from) / size)) return false;
         count = left < most ? left : most - bytes_past_line(out_bytes + done);
-        char* target = out_bytes + done;
-        const char *made = results + (done - from), *next_x = x_bytes + done + count;
-        if (one_y) copy_past_caches(target, made, count, next_x);
-        else copy_past_caches(target, made, count, next_x, y_bytes + done + count);
+        unsigned char* target = out_bytes + done;
+        const unsigned char *made = results + (done - from), *next_x = x_bytes + done + count;
+        if (one_y) copy_streaming(target, made, count, next_x);
+        else copy_streaming(target, made, count, next_x, y_bytes + done + count);
     }
     return true;
 }

@@ -51,7 +51,7 @@ private:
 };
 
 // y * log2(x) of a tile, as pairs.
-struct PairLogarithms {
+struct DoubleDoubleLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
@@ -63,7 +63,7 @@ struct PairLogarithms {
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
             const TableLogarithm begun = {f[i], whole[i], whole_low[i], tail[i]};
-            DoubleDouble t = log2_pair_by_table<Y::has_lows>(begun, y.high(i), y.low(i));
+            DoubleDouble t = log2_dd_by_table<Y::has_lows>(begun, y.high(i), y.low(i));
             high[i] = t.high;
             low[i] = t.low;
         }
@@ -77,7 +77,7 @@ struct PairLogarithms {
         begin_powers(sum_high, sum_low, power, lost, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
-            finish(i, exp2_pair_by_table({high[i], low[i]}, {{sum_high[i], sum_low[i]}, power[i], lost[i]}));
+            finish(i, exp2_dd_by_table({high[i], low[i]}, {{sum_high[i], sum_low[i]}, power[i], lost[i]}));
         }
     }
 
@@ -95,8 +95,8 @@ private:
     // What is looked up, f, and the plain tail of P(f). Returns whether all bases are positive normal numbers.
     template <bool may_be_subnormal>
     static bool begin_logarithms(const double* x, double* f, double* whole, double* whole_low, double* tail, int n) {
-        const RegisterTable<32> reciprocals(constants::pair_reciprocals), logarithms(constants::pair_logarithms);
-        const RegisterTable<32> lows(constants::pair_logarithms_low);
+        const RegisterTable<32> reciprocals(constants::dd_reciprocals), logarithms(constants::dd_logarithms);
+        const RegisterTable<32> lows(constants::dd_logarithms_low);
         const __m512i exponent = _mm512_set1_epi64(-(int64_t{1} << 52)),
                       least_normal = _mm512_set1_epi64(int64_t{1} << 52);
         const __m512i half_a_part_less_one = _mm512_set1_epi64((int64_t{1} << 46) - (int64_t{1023} << 52));
@@ -120,18 +120,18 @@ private:
             rest.store(f + i);
             sum.store(whole + i);
             lows[index].store(whole_low + i);
-            polynomial(constants::log2_pair_by_table, rest).store(tail + i);
+            polynomial(constants::log2_dd_by_table, rest).store(tail + i);
         });
         return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(int64_t{0x7fe} << 52)) == 0;
     }
 
     // What is looked up, and Q(s).
     void begin_powers(double* sum_high, double* sum_low, double* power, double* lost, int n) const {
-        const RegisterTable<16> powers(constants::pair_powers), what_they_lost(constants::pair_powers_lost);
+        const RegisterTable<16> powers(constants::dd_powers), what_they_lost(constants::dd_powers_lost);
         for (int i = 0; i < n; i += lanes) {
             Doubles t = _mm512_load_pd(high + i), shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
-            Pair<Doubles> tail = {polynomial(constants::exp2_pair_by_table, s), 0};
-            Pair<Doubles> sum = horner<0, 2>(constants::exp2_pair_by_table_pairs, tail, s);
+            Pair<Doubles> tail = {polynomial(constants::exp2_dd_by_table, s), 0};
+            Pair<Doubles> sum = horner<0, 2>(constants::exp2_dd_by_table_pairs, tail, s);
             __m512i index = _mm512_castpd_si512(shifted.values);
             sum.high.store(sum_high + i);
             sum.low.store(sum_low + i);

@@ -19,7 +19,7 @@ struct TensorInfo;
 
 enum ErrorCode : int { fail = 1, invalid_argument = 2 };
 
-// Of a tensor's elements: the numbers of the ONNX format. The operators' own are listed in operators.cpp.
+// Of a tensor's elements: the numbers of the ONNX format. The operators' own are listed in library.cpp.
 using ElementNumber = int;
 inline constexpr ElementNumber any_element = 0;
 

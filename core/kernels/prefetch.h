@@ -8,10 +8,10 @@
 
 namespace halfulp::HALFULP_ISA {
 
-class MemoryAhead {
+class Prefetch {
 public:
     // The tile at hand, its bytes, and those of y: none where one element serves all.
-    MemoryAhead(const void* x, const void* y, const void* out, int size, int y_size)
+    Prefetch(const void* x, const void* y, const void* out, int size, int y_size)
         : x_(reinterpret_cast<uintptr_t>(x) + distance),
           y_(reinterpret_cast<uintptr_t>(y) + distance),
           out_(reinterpret_cast<uintptr_t>(out) + distance),
@@ -19,7 +19,7 @@ public:
           y_bytes_(y_size / parts) {}
 
     // To be called for each part, 0 to 3. (It never faults.)
-    void ask(int part) const {
+    void issue(int part) const {
         const int from = part * bytes_, y_from = part * y_bytes_;
         for (int i = from; i < from + bytes_; i += cache_line) {
             __builtin_prefetch(at(x_ + static_cast<uintptr_t>(i)));

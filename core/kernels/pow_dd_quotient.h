@@ -20,7 +20,7 @@ static bool all_positive_normal(const double* x, int n) {
 }
 
 // y * log2(x) of a tile, as pairs.
-struct PairLogarithms {
+struct DoubleDoubleLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
@@ -29,14 +29,14 @@ struct PairLogarithms {
     bool fill(const double* x, Y y, int n, Between between) {
         alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            PairQuotient quotient = quotient_pair<may_be_subnormal>(absolute(x[i]));
+            DoubleDoubleQuotient quotient = quotient_dd<may_be_subnormal>(fabs(x[i]));
             s[i] = quotient.s.high;
             s_low[i] = quotient.s.low;
             e[i] = quotient.e;
         }
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            DoubleDouble t = log2_pair({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
+            DoubleDouble t = log2_dd({{s[i], s_low[i]}, e[i]}, y.high(i), y.low(i));
             high[i] = t.high;
             low[i] = t.low;
         }
@@ -48,13 +48,13 @@ struct PairLogarithms {
     [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
         alignas(64) double start_high[tile_size], start_low[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            DoubleDouble start = exp2_pair_start(high[i]);
+            DoubleDouble start = exp2_dd_start(high[i]);
             start_high[i] = start.high;
             start_low[i] = start.low;
         }
         between();
         // vector loop: avx2 neon
-        for (int i = 0; i < n; ++i) finish(i, exp2_pair({high[i], low[i]}, {start_high[i], start_low[i]}));
+        for (int i = 0; i < n; ++i) finish(i, exp2_dd({high[i], low[i]}, {start_high[i], start_low[i]}));
     }
 };
 

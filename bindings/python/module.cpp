@@ -12,11 +12,11 @@
 #include <string>
 #include <type_traits>
 
+#include "array/loop.h"
+#include "array/power_table.h"
+#include "array/thread_pool.h"
 #include "dispatch.h"
 #include "fp_environment.h"
-#include "loop.h"
-#include "power_table.h"
-#include "threads.h"
 
 namespace nb = nanobind;
 
@@ -184,21 +184,21 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         FpEnvironment default_environment;
         table.fill(kernels, options, type, y_type, one_y);
         pace = Pace::memory;
-        tile = [&](const void* a, const void*, bool, void* to, int n, bool past_caches) {
-            kernels.look_up(type, table.powers(), a, to, n, past_caches);
+        tile = [&](const void* a, const void*, bool, void* to, int n, bool streaming) {
+            kernels.look_up(type, table.powers(), a, to, n, streaming);
         };
         return true;
     };
     if (kernel == Kernel::prelu) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool past_caches) {
-            kernels.prelu(type, a, b, one_b, to, n, past_caches);
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
+            kernels.prelu(type, a, b, one_b, to, n, streaming);
         };
     } else if (one_y == nullptr || !row(type).is_float || pace != Pace::arithmetic ||
                !(looks_up_in(powers_of_8_bits) || looks_up_in(powers_of_16_bits))) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool past_caches) {
+        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
             PowOptions of_tile = options;
             of_tile.constant_exponent = one_b;
-            kernels.pow(of_tile, type, y_type, a, b, to, n, past_caches);
+            kernels.pow(of_tile, type, y_type, a, b, to, n, streaming);
         };
     }
 

@@ -1,0 +1,95 @@
+// The triple-double phase for the lanes that the double-double phase leaves undecided, in short loops. Look-ups are loops of their own, which
+// no compiler need make vectors of.
+#pragma once
+
+#include "../numerics/pow_td.h"
+#include "kernels.h"
+
+namespace halfulp::HALFULP_ISA {
+
+// So many at a time: with more, their arrays would not fit a small thread's stack.
+static constexpr int td_tile = 64;
+
+// Triples of a tile.
+struct TripleDoubles {
+    alignas(64) double a[td_tile], b[td_tile], c[td_tile];
+
+    TripleDouble operator[](int i) const { return {a[i], b[i], c[i]}; }
+    void store(int i, const TripleDouble& value) {
+        a[i] = value.a;
+        b[i] = value.b;
+        c[i] = value.c;
+    }
+};
+
+// finish(i, power) for each of x^y, at most td_tile.
+template <typename Y, typename F>
+[[gnu::noinline]] static void raise_triple_doubles(const double* x, Y y, int n, F finish) {
+    TripleDoubles whole, t, power;
+    alignas(64) double f[td_tile], high[td_tile], low[td_tile], error[td_tile];
+    alignas(64) double s[td_tile], lost_of_s[td_tile], lost[td_tile], lost_last[td_tile];
+    for (int i = 0; i < n; ++i) {
+        const TripleDoubleLogarithm begun = begin_logarithm(fabs(x[i]));
+        f[i] = begun.f;
+        whole.store(i, begun.whole);
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        DoubleDouble tail = {polynomial(constants::log2_td, f[i]), 0};
+        DoubleDouble rest = horner<4, 9>(constants::log2_td_pairs, tail, f[i]);
+        high[i] = rest.high;
+        low[i] = rest.low;
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        DoubleDouble rest = horner<0, 4>(constants::log2_td_pairs, DoubleDouble{high[i], low[i]}, f[i]);
+        high[i] = rest.high;
+        low[i] = rest.low;
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.store(i, multiply_add(f[i], {high[i], low[i], 0}, constants::log2_td_triples[0]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.store(i, multiply_add(f[i], t[i], whole[i]));
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        if constexpr (Y::has_lows) t.store(i, product(t[i], {y.high(i), y.low(i)}));
+        else t.store(i, product(t[i], y.high(i)));
+    }
+    for (int i = 0; i < n; ++i) {
+        const TripleDoubleStart begun = begin_power(t[i]);
+        s[i] = begun.s;
+        lost_of_s[i] = begun.lost_of_s;
+        power.a[i] = begun.power;
+        lost[i] = begun.lost.high;
+        lost_last[i] = begun.lost.low;
+        error[i] = error_of(begun, t.a[i]);
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        DoubleDouble tail = {polynomial(constants::exp2_td, s[i]), 0};
+        DoubleDouble rest = horner<0, 7>(constants::exp2_td_pairs, tail, s[i]);
+        high[i] = rest.high;
+        low[i] = rest.low;
+    }
+    for (int i = 0; i < n; ++i) {  // vector loop
+        const TripleDoubleStart begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
+        power.store(i, end_power(begun, {high[i], low[i]}));
+    }
+    // vector loop: avx512(most) avx2(most) neon(most)
+    for (int i = 0; i < n; ++i) {
+        finish(i, fabs(t.a[i]), TripleDoublePower{power[i], error[i], whole_exponent(t.a[i])});
+    }
+}
+
+// The ends of the intervals that hold x^y, rounded by `round`; -1 beside them where t is too great.
+template <typename Y, typename Round>
+static void triple_double_phase(const double* x, Y y, double* least, double* greatest, int n, Round round) {
+    for (int from = 0; from < n; from += td_tile) {
+        const auto finish = [=](int i, double t, const TripleDoublePower& power) {
+            const Rounding rounding = round(power);
+            least[from + i] = rounding.least;
+            greatest[from + i] = t <= greatest_td_t ? rounding.greatest : -1;
+        };
+        raise_triple_doubles(x + from, y.from(from), n - from < td_tile ? n - from : td_tile, finish);
+    }
+}
+
+}  // namespace halfulp::HALFULP_ISA
