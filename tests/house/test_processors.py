@@ -10,7 +10,7 @@ from tests.house.builds import ROOT, run, tool
 CORE = ROOT / "core"
 PROGRAM = """
 #include <cstdio>
-#include "processors.h"
+#include "array/processors.h"
 int main(int, char** paths) { std::printf("%d", halfulp::processors_of_groups(paths[1], paths[2])); }
 """
 
@@ -19,7 +19,7 @@ int main(int, char** paths) { std::printf("%d", halfulp::processors_of_groups(pa
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processors")
     (folder / "main.cpp").write_text(PROGRAM)
-    sources = [folder / "main.cpp", CORE / "processors.cpp"]
+    sources = [folder / "main.cpp", CORE / "array" / "processors.cpp"]
     run(
         tool("c++"),
         "-std=c++20",
