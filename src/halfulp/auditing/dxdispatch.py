@@ -9,7 +9,7 @@ from halfulp.errors import ModelError, SpecError
 from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
 from halfulp.models.directml.dxdispatch import Program, load
 from halfulp.models.graph import printable
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 
 
 def uses(source: Path | bytes, file: str) -> list[Use]:

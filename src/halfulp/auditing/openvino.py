@@ -15,7 +15,7 @@ from halfulp.models.graph import Graph, Node, Value, printable
 from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import parse
 from halfulp.models.openvino.weights import Weights
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 
 _LARGEST_FILE = 1 << 28
 _DEEPEST = 16

@@ -12,7 +12,7 @@ from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
 from halfulp.measured import Broadcast, Group, Measured, Row, available, nearest
-from halfulp.specs.resolve import ids
+from halfulp.specs.registry import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 

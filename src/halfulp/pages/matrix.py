@@ -6,7 +6,7 @@ from itertools import groupby
 
 from halfulp.pages.page import Table
 from halfulp.specs.model import OpVersion
-from halfulp.specs.resolve import find, ids
+from halfulp.specs.registry import find, ids
 from halfulp.types import TYPES
 
 LEGEND = (

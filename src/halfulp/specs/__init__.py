@@ -3,7 +3,7 @@
 from halfulp.specs.attributes import ScaleBias
 from halfulp.specs.model import OpVersion
 from halfulp.specs.parts import Attribute, Clause, Example, Limits, Plan, Port, Unspecified
-from halfulp.specs.resolve import find, ids, in_force
+from halfulp.specs.registry import find, ids, in_force
 from halfulp.specs.tensor import TensorType
 
 __all__ = [

@@ -21,7 +21,7 @@ from halfulp.conformance.verdict.expected import expected, oracle
 from halfulp.conformance.verdict.judge import judge
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.specs import Clause, find, ids, resolve
+from halfulp.specs import Clause, find, ids, registry
 
 ROOT = Path(__file__).parents[3]
 ROWS = [find(id) for id in ids()]
@@ -229,7 +229,7 @@ def new_row(monkeypatch):
             Clause("C8", "Shapes may have to be equal.", ("equal shapes",)),
         ),
     )
-    monkeypatch.setitem(resolve._ROWS, row.id, row)
+    monkeypatch.setitem(registry._ROWS, row.id, row)
     hu.op.cache_clear()
     yield row
     hu.op.cache_clear()

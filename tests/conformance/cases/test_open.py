@@ -13,7 +13,7 @@ from halfulp.conformance.cases.generators.special import every_value
 from halfulp.conformance.verdict.judge import Outcome, judge
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.conformance.verdict.unspecified_rules import RULES, integer_power
-from halfulp.specs import find, ids, resolve
+from halfulp.specs import find, ids, registry
 from halfulp.types import TYPES
 
 F32 = np.float32
@@ -92,7 +92,7 @@ def test_every_8_bit_power_is_open_unless_it_is_an_integer_of_the_type(x_name, y
     # A row that allows all of them together.
     every = {"T": tuple(TYPES), "T1": tuple(TYPES)}
     row = dataclasses.replace(find("onnx.Pow-15"), id="test.Pow-1", type_variables=every)
-    monkeypatch.setitem(resolve._ROWS, row.id, row)
+    monkeypatch.setitem(registry._ROWS, row.id, row)
     x, y = np.meshgrid(every_value(x_name), every_value(y_name))
     found = unspecified(Case("", "test.Pow-1", "special", (x, y)))
     limits = np.iinfo(x_name)

@@ -15,7 +15,7 @@ from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
-from halfulp.specs.resolve import find
+from halfulp.specs.registry import find
 
 Reader = Callable[[Node, IR], None]
 

@@ -19,7 +19,7 @@ from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 from halfulp.specs.tensor import TensorType
 
 NEWEST = onnx.defs.onnx_opset_version()

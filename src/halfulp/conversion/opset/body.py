@@ -17,7 +17,7 @@ from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.onnx.nodes import plain_domain
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 
 How = Literal["expand", "fold"]
 

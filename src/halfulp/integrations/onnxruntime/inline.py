@@ -16,7 +16,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import printable
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 
 RESOLVED = "halfulp.resolved"
 """The domain of Pow and PRelu nodes whose op_type is the id of their version."""

@@ -13,7 +13,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from halfulp.errors import ModelError, SpecError
 from halfulp.models.graph import printable
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.specs.resolve import in_force
+from halfulp.specs.registry import in_force
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
