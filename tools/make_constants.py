@@ -263,12 +263,12 @@ def pair_tables() -> str:
     ]
     greatest_rest = mpfr(1) / (2 * EXP2_PARTS)
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
-    lost = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
+    corrections = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
     lines += [
-        f"// 2^(i/{EXP2_PARTS}), rounded, and what is lost as a part of it.",
+        f"// 2^(i/{EXP2_PARTS}), rounded, and its correction: what is lost, as a part of it.",
         *table("dd_powers", [float(power) for power in powers]),
-        *table("dd_powers_lost", [part[0] for part in lost]),
-        *table("td_powers_lost_last", [part[1] for part in lost]),
+        *table("dd_corrections", [part[0] for part in corrections]),
+        *table("td_corrections_low", [part[1] for part in corrections]),
         polynomial(
             "exp2_dd_by_table",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",

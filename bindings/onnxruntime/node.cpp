@@ -165,9 +165,9 @@ void Node::compute(KernelContext* context) const {
 
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
-    Pace pace = Pace::arithmetic;
+    BoundBy bound_by = BoundBy::arithmetic;
     if (kernel_ == Kernel::prelu) {
-        pace = Pace::memory;
+        bound_by = BoundBy::memory;
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
             kernels.prelu(type_, a, b, one_b, to, n, streaming);
         };
@@ -179,10 +179,10 @@ void Node::compute(KernelContext* context) const {
             kernels.pow(options, type, y_type, a, b, to, n, streaming);
         };
         const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
-        if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) pace = Pace::mostly_memory;
+        if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) bound_by = BoundBy::mostly_memory;
     }
     const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),
-                    view(type_, target, shape, dims), pace);
+                    view(type_, target, shape, dims), bound_by);
     struct Work {
         const Loop& loop;
         const TileFunction& tile;

@@ -173,9 +173,9 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    Pace pace = kernel == Kernel::prelu ? Pace::memory : Pace::arithmetic;
+    BoundBy bound_by = kernel == Kernel::prelu ? BoundBy::memory : BoundBy::arithmetic;
     if (kernel != Kernel::prelu && !options.scale_bias && kernels.bound_by_memory(type, y_type, one_y))
-        pace = Pace::mostly_memory;
+        bound_by = BoundBy::mostly_memory;
     PowerTable<uint8_t> powers_of_8_bits;
     PowerTable<uint16_t> powers_of_16_bits;
     const auto looks_up_in = [&](auto& table) {
@@ -183,7 +183,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         if (row(type).size != Table::element_size || PyArray_SIZE(target) < Table::worthwhile) return false;
         FpEnvironment default_environment;
         table.fill(kernels, options, type, y_type, one_y);
-        pace = Pace::memory;
+        bound_by = BoundBy::memory;
         tile = [&](const void* a, const void*, bool, void* to, int n, bool streaming) {
             kernels.look_up(type, table.powers(), a, to, n, streaming);
         };
@@ -193,7 +193,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
             kernels.prelu(type, a, b, one_b, to, n, streaming);
         };
-    } else if (one_y == nullptr || !row(type).is_float || pace != Pace::arithmetic ||
+    } else if (one_y == nullptr || !row(type).is_float || bound_by != BoundBy::arithmetic ||
                !(looks_up_in(powers_of_8_bits) || looks_up_in(powers_of_16_bits))) {
         tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
             PowOptions of_tile = options;
@@ -202,7 +202,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         };
     }
 
-    const Loop loop(shape, views[0], views[1], views[2], pace);
+    const Loop loop(shape, views[0], views[1], views[2], bound_by);
     // Not thrown: for its first exception a thread needs memory too.
     const auto memory_error = [] {
         PyErr_NoMemory();

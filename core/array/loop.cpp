@@ -22,7 +22,7 @@ static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold
 
 static constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
 // Elements. A call for less takes longer than to copy it together with more.
-static constexpr ptrdiff_t worth_a_call = 128, worth_a_call_far = 64;
+static constexpr ptrdiff_t worth_a_call = 128, worth_a_call_beyond_caches = 64;
 
 namespace {
 
@@ -396,10 +396,11 @@ int Loop::crossing_axis(const View& view) const {
     return std::abs(view.strides[nearest]) >= cache_line || shape_.extent[nearest] < panel_rows ? axis : -1;
 }
 
-// Whether panels of a view that crosses along this axis are made of whole cache lines.
-bool Loop::fills_panels(const View& view, int crossing) const {
-    const ptrdiff_t extent = shape_.extent[crossing], stride = view.strides[shape_.dims - 1];
-    return extent >= panel_rows || shape_.dims == 2 || std::abs(stride) == std::abs(view.strides[crossing]) * extent;
+// Whether panels of a view that is transposed along this axis are made of whole cache lines.
+bool Loop::fills_panels(const View& view, int transposed_axis) const {
+    const ptrdiff_t extent = shape_.extent[transposed_axis], stride = view.strides[shape_.dims - 1];
+    return extent >= panel_rows || shape_.dims == 2 ||
+           std::abs(stride) == std::abs(view.strides[transposed_axis]) * extent;
 }
 
 // Takes more of an axis into the tile, in parts of about one size.
@@ -438,25 +439,26 @@ void Loop::choose_tile() {
         order_[i] = i;
     }
     const View &x = views_[role_x], &y = views_[role_y];
-    const int crossings[] = {crossing_axis(x), crossing_axis(y)};
-    const int crossing = std::max(crossings[0], crossings[1]);
-    const bool one_crosses = crossings[0] < 0 || crossings[1] < 0 || crossings[0] == crossings[1];
+    const int transposed_axes[] = {crossing_axis(x), crossing_axis(y)};
+    const int transposed_axis = std::max(transposed_axes[0], transposed_axes[1]);
+    const bool one_is_transposed =
+        transposed_axes[0] < 0 || transposed_axes[1] < 0 || transposed_axes[0] == transposed_axes[1];
     ptrdiff_t room = block_size;
-    if (crossing >= 0 && one_crosses && shape_.extent[last] >= worth_a_panel &&
-        fills_panels(views_[crossings[role_y] >= 0 ? role_y : role_x], crossing)) {
+    if (transposed_axis >= 0 && one_is_transposed && shape_.extent[last] >= worth_a_panel &&
+        fills_panels(views_[transposed_axes[role_y] >= 0 ? role_y : role_x], transposed_axis)) {
         tile_extent_[last] = std::min<ptrdiff_t>(shape_.extent[last], tile_size);
-        tile_extent_[crossing] = std::min(shape_.extent[crossing], panel_rows);
+        tile_extent_[transposed_axis] = std::min(shape_.extent[transposed_axis], panel_rows);
         is_panel_ = true;
-        std::rotate(order_ + crossing, order_ + crossing + 1, order_ + shape_.dims);
-    } else if (crossing >= 0) {
+        std::rotate(order_ + transposed_axis, order_ + transposed_axis + 1, order_ + shape_.dims);
+    } else if (transposed_axis >= 0) {
         take_neighbours(views_[role_out], room);
         for (int operand : {role_x, role_y})
-            if (crossings[operand] >= 0) take_neighbours(views_[operand], room);
+            if (transposed_axes[operand] >= 0) take_neighbours(views_[operand], room);
         for (int axis = last; axis >= 0 && room > 1; --axis) take(axis, shape_.extent[axis], room);
     } else {
         // Of long rows that have one y each, a tile takes no more than one; nor of rows apart, which it would copy.
         const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
-        const bool long_rows = shape_.extent[last] >= (is_far_ ? worth_a_call_far : worth_a_call);
+        const bool long_rows = shape_.extent[last] >= (is_beyond_caches_ ? worth_a_call_beyond_caches : worth_a_call);
         for (int axis = last; axis >= 0 && room > 1; --axis) {
             if (one_y && y.strides[axis] != 0) break;
             if (long_rows && axis < last && lies_in_rows_apart(axis)) break;
@@ -610,7 +612,7 @@ private:
                 const View& view = loop_.views_[k];
                 if (in_rows[k]) {
                     prefetch(first[k] + end * strides[k], length * view.item_size, k == role_out);
-                } else if (k != role_out && view.strides[across] == view.item_size && loop_.is_far_) {
+                } else if (k != role_out && view.strides[across] == view.item_size && loop_.is_beyond_caches_) {
                     // Of the next panel, as many columns as there is time for.
                     const char* next = view.data + offset_[k];
                     for (ptrdiff_t j = length * i / rows; j < length * end / rows; ++j)
@@ -674,8 +676,8 @@ private:
     bool has_memory_ = true;
 };
 
-Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace)
-    : elements_a_share_(pace == Pace::memory ? quick_share : slow_share) {
+Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, BoundBy bound_by)
+    : elements_a_share_(bound_by == BoundBy::memory ? quick_share : slow_share) {
     // Only the axes that there are: to copy room for all 64 takes as long as the rest of a small call.
     shape_.dims = shape.dims;
     std::copy_n(shape.extent, shape.dims, shape_.extent);
@@ -698,10 +700,10 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Pa
         for (View& view : views_) view.strides[0] = view.item_size;
     }
     const ptrdiff_t size = bytes();
-    is_far_ = size >= near_caches_hold;
+    is_beyond_caches_ = size >= near_caches_hold;
     // In place the output's lines have just been read.
     const bool in_place = views_[role_out].data == views_[role_x].data || views_[role_out].data == views_[role_y].data;
-    stores_past_caches_ = pace != Pace::arithmetic && size >= far_more_than_caches_hold && !in_place;
+    stores_past_caches_ = bound_by != BoundBy::arithmetic && size >= far_more_than_caches_hold && !in_place;
     choose_tile();
 }
 

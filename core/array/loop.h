@@ -32,13 +32,13 @@ enum Role { role_x, role_y, role_out, role_count };
 using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n, bool streaming)>;
 
 // What f spends an element's time on: arithmetic, up to a microsecond; memory, for most elements; memory, for all.
-enum class Pace { arithmetic, mostly_memory, memory };
+enum class BoundBy { arithmetic, mostly_memory, memory };
 
 // out[i] = f(x[i], y[i]) for every index of a shape, cut into shares that may run in any order on any threads.
 // `out` may be the very same view as an input, but may not overlap one otherwise.
 class Loop {
 public:
-    Loop(const Shape& shape, const View& x, const View& y, const View& out, Pace pace);
+    Loop(const Shape& shape, const View& x, const View& y, const View& out, BoundBy bound_by);
 
     // 0 where there are no elements.
     ptrdiff_t share_count() const;
@@ -57,7 +57,7 @@ private:
     int fastest_axis(const View& view) const;
     bool lies_in_rows_apart(int axis) const;
     int crossing_axis(const View& view) const;
-    bool fills_panels(const View& view, int crossing) const;
+    bool fills_panels(const View& view, int transposed_axis) const;
     void take(int axis, ptrdiff_t extent, ptrdiff_t& room);
     void take_neighbours(const View& view, ptrdiff_t& room);
     void choose_tile();
@@ -74,7 +74,7 @@ private:
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t elements_a_share_;
     ptrdiff_t tile_count_ = 1;
-    bool is_far_ = false;              // whether memory is worth asking for early
+    bool is_beyond_caches_ = false;    // whether memory is worth asking for early
     bool stores_past_caches_ = false;  // where the output's tiles are packed
 };
 

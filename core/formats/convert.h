@@ -73,7 +73,7 @@ HALFULP_INLINE float decode_float(Storage<element> stored) {
 // The result of rounding a magnitude to the grid of a type, before it is packed.
 struct Rounded {
     uint64_t encoding;  // not yet compared with the greatest finite one
-    double rest;        // how far from the grid the magnitude was, in units of its spacing: 1/2 is a tie
+    double residual;    // how far from the grid the magnitude was, in units of its spacing: 1/2 is a tie
 };
 
 // Rounds a magnitude >= 0 to nearest, ties to even, for any type but float64. The magnitude is scaled so that
@@ -91,10 +91,10 @@ HALFULP_INLINE Rounded round_magnitude(double magnitude) {
     double shifted = scaled + 0x1p52;
     uint64_t integer = bits_of(shifted) & ((uint64_t{1} << 52) - 1);
     uint64_t binade = exponent - static_cast<uint64_t>(type.least_exponent() + 1023);
-    double rest = scaled - (shifted - 0x1p52);
+    double residual = scaled - (shifted - 0x1p52);
     uint64_t encoding = (binade << type.fraction_bits()) + integer;
     if constexpr (!type.has_zero()) encoding = encoding == 0 ? 0 : encoding - 1;
-    return {encoding, rest < 0 ? -rest : rest};
+    return {encoding, residual < 0 ? -residual : residual};
 }
 
 // A magnitude's encoding, rounded from a double.
@@ -127,8 +127,8 @@ HALFULP_INLINE RoundedFloat round_to_float16(float magnitude) {
     float scaled = magnitude * __builtin_bit_cast(float, (10 + 254 - exponent) << 23);
     float shifted = scaled + 0x1p23f;
     uint32_t encoding = ((exponent - 113) << 10) + (__builtin_bit_cast(uint32_t, shifted) & 0x7fffff);
-    uint32_t rest = __builtin_bit_cast(uint32_t, __builtin_fabsf(scaled - (shifted - 0x1p23f)));
-    return {encoding < 0x7c00 ? encoding : 0x7c00, rest ^ __builtin_bit_cast(uint32_t, 0.5f)};
+    uint32_t residual = __builtin_bit_cast(uint32_t, __builtin_fabsf(scaled - (shifted - 0x1p23f)));
+    return {encoding < 0x7c00 ? encoding : 0x7c00, residual ^ __builtin_bit_cast(uint32_t, 0.5f)};
 }
 
 // The same for a magnitude that is not below float16's normal range.
@@ -174,8 +174,8 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     bool up = false;
     if (dropped < 64) {
         integer = significand >> dropped;
-        uint64_t rest = significand & ((uint64_t{1} << dropped) - 1), half = uint64_t{1} << (dropped - 1);
-        up = rest > half || (rest == half && (sticky || (integer & 1)));
+        uint64_t residual = significand & ((uint64_t{1} << dropped) - 1), half = uint64_t{1} << (dropped - 1);
+        up = residual > half || (residual == half && (sticky || (integer & 1)));
     } else if (dropped == 64) {
         up = significand > uint64_t{1} << 63 || sticky;
     }

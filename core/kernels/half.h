@@ -75,9 +75,9 @@ static bool round_to_halves(const uint32_t* __restrict floats, uint16_t* __restr
         __m256i encoding = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
         __mmask16 ties = _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, lower), tie);
         if (!normal) {
-            __m512 rest = _mm512_abs_ps(_mm512_sub_ps(value, _mm512_cvtph_ps(encoding)));
+            __m512 residual = _mm512_abs_ps(_mm512_sub_ps(value, _mm512_cvtph_ps(encoding)));
             __mmask16 below = _mm512_cmp_ps_mask(value, least_normal, _CMP_LT_OQ);
-            ties = (ties & ~below) | _mm512_mask_cmp_ps_mask(below, rest, half_spacing, _CMP_EQ_OQ);
+            ties = (ties & ~below) | _mm512_mask_cmp_ps_mask(below, residual, half_spacing, _CMP_EQ_OQ);
         }
         any |= ties;
         _mm512_storeu_si512(flags + i, _mm512_maskz_set1_epi32(ties, 1));
@@ -92,8 +92,8 @@ static bool round_to_halves(const uint32_t* __restrict floats, uint16_t* __restr
         __m128i encoding = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
         __m256 ties = _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(bits, lower), tie));
         if (!normal) {
-            __m256 rest = _mm256_sub_ps(value, _mm256_cvtph_ps(encoding)), sign = _mm256_set1_ps(-0.0f);
-            __m256 is_half = _mm256_cmp_ps(_mm256_andnot_ps(sign, rest), _mm256_set1_ps(0x1p-25f), _CMP_EQ_OQ);
+            __m256 residual = _mm256_sub_ps(value, _mm256_cvtph_ps(encoding)), sign = _mm256_set1_ps(-0.0f);
+            __m256 is_half = _mm256_cmp_ps(_mm256_andnot_ps(sign, residual), _mm256_set1_ps(0x1p-25f), _CMP_EQ_OQ);
             ties = _mm256_blendv_ps(ties, is_half, _mm256_cmp_ps(value, _mm256_set1_ps(0x1p-14f), _CMP_LT_OQ));
         }
         __m256i tie_flags = _mm256_srli_epi32(_mm256_castps_si256(ties), 31);

@@ -73,11 +73,11 @@ struct DoubleDoubleLogarithms {
     // finish(i, power) for each 2^t.
     template <typename F, typename Between>
     [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
-        alignas(64) double sum_high[tile_size], sum_low[tile_size], power[tile_size], lost[tile_size];
-        begin_powers(sum_high, sum_low, power, lost, n);
+        alignas(64) double sum_high[tile_size], sum_low[tile_size], power[tile_size], correction[tile_size];
+        begin_powers(sum_high, sum_low, power, correction, n);
         between();
         for (int i = 0; i < n; ++i) {  // vector loop: avx512
-            finish(i, exp2_dd_by_table({high[i], low[i]}, {{sum_high[i], sum_low[i]}, power[i], lost[i]}));
+            finish(i, exp2_dd_by_table({high[i], low[i]}, {{sum_high[i], sum_low[i]}, power[i], correction[i]}));
         }
     }
 
@@ -116,18 +116,18 @@ private:
             Doubles sum = multiply_add(_mm512_cvtepi64_pd(scale), 0x1p-52, logarithms[index]);
             if constexpr (may_be_subnormal)
                 sum = _mm512_mask_sub_pd(sum.values, subnormal, sum.values, _mm512_set1_pd(54));
-            Doubles rest = _mm512_fmsub_pd(m.values, reciprocals[index].values, _mm512_set1_pd(1));
-            rest.store(f + i);
+            Doubles f_of_these = _mm512_fmsub_pd(m.values, reciprocals[index].values, _mm512_set1_pd(1));
+            f_of_these.store(f + i);
             sum.store(whole + i);
             lows[index].store(whole_low + i);
-            polynomial(constants::log2_dd_by_table, rest).store(tail + i);
+            polynomial(constants::log2_dd_by_table, f_of_these).store(tail + i);
         });
         return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(int64_t{0x7fe} << 52)) == 0;
     }
 
     // What is looked up, and Q(s).
-    void begin_powers(double* sum_high, double* sum_low, double* power, double* lost, int n) const {
-        const RegisterTable<16> powers(constants::dd_powers), what_they_lost(constants::dd_powers_lost);
+    void begin_powers(double* sum_high, double* sum_low, double* power, double* correction, int n) const {
+        const RegisterTable<16> powers(constants::dd_powers), corrections_of_them(constants::dd_corrections);
         for (int i = 0; i < n; i += lanes) {
             Doubles t = _mm512_load_pd(high + i), shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
             Pair<Doubles> tail = {polynomial(constants::exp2_dd_by_table, s), 0};
@@ -136,7 +136,7 @@ private:
             sum.high.store(sum_high + i);
             sum.low.store(sum_low + i);
             powers[index].store(power + i);
-            what_they_lost[index].store(lost + i);
+            corrections_of_them[index].store(correction + i);
         }
     }
 };

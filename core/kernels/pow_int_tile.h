@@ -70,16 +70,16 @@ struct Operands {
 };
 
 // Operands whose powers are undecided, one after the other, and where they belong.
-struct OpenPowers {
-    alignas(64) double x[td_tile], x_rest[td_tile], y[td_tile], y_low[td_tile];
+struct UndecidedPowers {
+    alignas(64) double x[td_tile], x_residual[td_tile], y[td_tile], y_low[td_tile];
     int lane[td_tile];
     int count = 0;
 
     void put(const Operand& base, const Operand& exponent, int i) {
         x[count] = fabs(base.nearest);
-        x_rest[count] = base.rest / base.nearest;
+        x_residual[count] = base.residual / base.nearest;
         y[count] = exponent.nearest;
-        y_low[count] = exponent.rest;
+        y_low[count] = exponent.residual;
         lane[count++] = i;
     }
     PairExponents exponents() const { return {y, y_low}; }
@@ -104,18 +104,18 @@ struct PowersWithin {
 };
 
 // By the double-double phase; see pow_trunc.
-[[gnu::noinline]] static void raise_double_doubles(const OpenPowers& open, PowersWithin& powers) {
+[[gnu::noinline]] static void raise_double_doubles(const UndecidedPowers& undecided, PowersWithin& powers) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
     DoubleDoubleLogarithms t;
-    t.fill<false>(open.x, open.exponents(), open.count, [] {});
-    for (int j = 0; j < open.count; ++j) {  // vector loop
-        t.low[j] = clamp(multiply_add(open.y[j] * reciprocal_ln2, open.x_rest[j], t.low[j]), 0x1p-40);
+    t.fill<false>(undecided.x, undecided.exponents(), undecided.count, [] {});
+    for (int j = 0; j < undecided.count; ++j) {  // vector loop
+        t.low[j] = clamp(multiply_add(undecided.y[j] * reciprocal_ln2, undecided.x_residual[j], t.low[j]), 0x1p-40);
         t.high[j] = clamp(t.high[j], 1000);
     }
     const auto finish = [&](int j, const DoubleDoublePower& power) {
         powers.put(j, power.value.high, power.value.low, power.error, power.k);
     };
-    t.raise(open.count, finish, [] {});
+    t.raise(undecided.count, finish, [] {});
 }
 
 // out[i] = x[i]^y[i] for the i listed, at most td_tile: what is known early, then by the double-double phase and the triple-double phase
@@ -129,7 +129,7 @@ struct PowersWithin {
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
     constexpr double error_of_triple_doubles = 0x1p-95;
-    OpenPowers first, rest;
+    UndecidedPowers first, remaining;
     PowersWithin powers;
     for (int j = 0; j < count; ++j) {
         const int i = listed[j];
@@ -150,17 +150,17 @@ struct PowersWithin {
     raise_double_doubles(first, powers);
     for (int j = 0; j < first.count; ++j) {
         const int i = first.lane[j];
-        if (!decides(j, i)) rest.put(x[i], y[i], i);
+        if (!decides(j, i)) remaining.put(x[i], y[i], i);
     }
-    if (rest.count == 0) return;
+    if (remaining.count == 0) return;
 
     const auto from_triple = [&](int j, double, const TripleDoublePower& power) {
-        const double more = multiply_add(power.value.a, rest.y[j] * rest.x_rest[j], power.value.b);
+        const double more = multiply_add(power.value.a, remaining.y[j] * remaining.x_residual[j], power.value.b);
         powers.put(j, power.value.a, more, error_of_triple_doubles, power.k);
     };
-    raise_triple_doubles(rest.x, rest.exponents(), rest.count, from_triple);
-    for (int j = 0; j < rest.count; ++j) {
-        const int i = rest.lane[j];
+    raise_triple_doubles(remaining.x, remaining.exponents(), remaining.count, from_triple);
+    for (int j = 0; j < remaining.count; ++j) {
+        const int i = remaining.lane[j];
         if (decides(j, i)) continue;
         const Operand base = x[i], exponent = y[i];
         out[i] = saturated(i, counted(pow_floor(base.magnitude, exponent.negative(), exponent.magnitude)));
@@ -205,11 +205,11 @@ struct PowersWithin {
             double least = power[i] < most ? power[i] : most, greatest = power[i] * (1 + 2 * fast_error);
             greatest = greatest < most ? greatest : most;
             int64_t from = static_cast<int64_t>(least), to = static_cast<int64_t>(greatest);
-            uint64_t open = static_cast<uint64_t>(from ^ to);
-            open |= x[i] == 0 ? 1 : 0;
-            open |= fabs(y[i]) < __builtin_inf() ? 0 : 1;
-            open |= x[i] < 0 ? parity[i] >> 1 : 0;
-            flags[i] = open | (saturates ? 0 : static_cast<uint64_t>(from) >> 40);
+            uint64_t undecided = static_cast<uint64_t>(from ^ to);
+            undecided |= x[i] == 0 ? 1 : 0;
+            undecided |= fabs(y[i]) < __builtin_inf() ? 0 : 1;
+            undecided |= x[i] < 0 ? parity[i] >> 1 : 0;
+            flags[i] = undecided | (saturates ? 0 : static_cast<uint64_t>(from) >> 40);
             magnitude[i] = static_cast<uint64_t>(from);
         }
     }

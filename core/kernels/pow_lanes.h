@@ -26,7 +26,7 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     } else {
         Rounded rounded = round_magnitude<type>(power);
         uint64_t encoding = rounded.encoding > row(type).largest ? row(type).overflow : rounded.encoding;
-        return {static_cast<uint32_t>(encoding), rounded.rest == 0.5 ? uint32_t{0} : 1};
+        return {static_cast<uint32_t>(encoding), rounded.residual == 0.5 ? uint32_t{0} : 1};
     }
 }
 
@@ -116,13 +116,13 @@ struct FloatLanes {
         const double up = 1 + 2 * error;
         for (int i = 0; i < n; ++i) {  // vector loop
             lanes[i] = word_of(static_cast<float>(powers[i]));
-            if (type == Element::float32) any |= open(powers[i], up);
+            if (type == Element::float32) any |= is_undecided(powers[i], up);
             if (type == Element::float16) below |= from_normal(lanes[i]);
         }
         below_normal = below;
         any_flag = any;
         if (any)
-            for (int i = 0; i < n; ++i) flags[i] = open(powers[i], up);  // vector loop
+            for (int i = 0; i < n; ++i) flags[i] = is_undecided(powers[i], up);  // vector loop
     }
 
     template <Shortcut shortcut>
@@ -201,7 +201,7 @@ struct FloatLanes {
     // Settles what it can of the lanes listed, `count`, and returns how many are left in the list. (A function that is not
     // inline would keep its loop from becoming vectors.)
     template <typename Y>
-    int settle(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
+    int resolve(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
         constexpr int precision = row(type).precision;
         // Powers of the type's bases that are floats themselves, and so were rounded once: squares and cubes of few enough
         // bits, above the subnormal floats.
@@ -213,9 +213,9 @@ struct FloatLanes {
                 uint32_t is_float = exponent == 2 ? 1 : 0;
                 if (3 * precision <= 24) is_float |= exponent == 3 ? 1 : 0;
                 is_float &= lanes[i] > subnormal ? 1 : 0;
-                return Settled{lanes[i], is_float ^ 1};
+                return Resolved{lanes[i], is_float ^ 1};
             };
-            if (of_type) count = settle_by(from_float, n, listed, count);
+            if (of_type) count = resolve_by(from_float, n, listed, count);
         }
         // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements, unless the
         // power does, or next to it.
@@ -223,49 +223,49 @@ struct FloatLanes {
             const double up = 1 + 2 * error;
             const auto from_double = [&](int i) __attribute__((always_inline)) {
                 const uint32_t encoding = round_once<type>(powers[i]);
-                return Settled{encoding, encoding ^ round_once<type>(powers[i] * up)};
+                return Resolved{encoding, encoding ^ round_once<type>(powers[i] * up)};
             };
-            count = settle_by(from_double, n, listed, count);
+            count = resolve_by(from_double, n, listed, count);
         }
         // Powers of two: exact ones, and ties at half the least subnormal number.
         const auto from_power_of_two = [&](int i) __attribute__((always_inline)) {
             const ExactPower power = power_of_power_of_two(fabs(x[i]), static_cast<double>(y[i]));
-            return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
+            return Resolved{round_once<type>(power.value), power.inexact == 0 ? uint32_t{0} : 1};
         };
-        if (has_power_of_two(x, n, listed, count)) count = settle_by(from_power_of_two, n, listed, count);
+        if (has_power_of_two(x, n, listed, count)) count = resolve_by(from_power_of_two, n, listed, count);
         // Powers with small integral exponents that doubles hold: ties, above all.
         alignas(64) double whole[tile_size];
         const auto from_product = [&](int i) __attribute__((always_inline)) {
             const ExactPower power = power_by_products(fabs(x[i]), whole[i]);
-            return Settled{round_once<type>(power.value), power.lost == 0 ? uint32_t{0} : 1};
+            return Resolved{round_once<type>(power.value), power.inexact == 0 ? uint32_t{0} : 1};
         };
-        return find_products(y, n, listed, count, whole) ? settle_by(from_product, n, listed, count) : count;
+        return find_products(y, n, listed, count, whole) ? resolve_by(from_product, n, listed, count) : count;
     }
 
 private:
-    // An encoding, and not zero where it is open whether it is the right one.
-    struct Settled {
-        uint32_t encoding, open;
+    // An encoding, and not zero where it is undecided whether it is the right one.
+    struct Resolved {
+        uint32_t encoding, undecided;
     };
 
-    // Up to a lane in 32 are settled one by one, and more in vectors, together with those that need it not.
+    // Up to a lane in 32 are resolved one by one, and more in vectors, together with those that need it not.
     static bool are_few(int count, int n) { return count <= n / 32; }
 
     template <typename F>
-    int settle_by(F f, int n, int* listed, int count) {
+    int resolve_by(F f, int n, int* listed, int count) {
         if (are_few(count, n)) {
             int left = 0;
             for (int j = 0; j < count; ++j) {
-                const Settled settled = f(listed[j]);
-                if (settled.open == 0) lanes[listed[j]] = settled.encoding;
+                const Resolved resolved = f(listed[j]);
+                if (resolved.undecided == 0) lanes[listed[j]] = resolved.encoding;
                 else listed[left++] = listed[j];
             }
             return left;
         }
         for (int i = 0; i < n; ++i) {  // vector loop: avx512(most) avx2(most) neon(most)
-            const Settled settled = f(i);
-            const uint32_t taken = settled.open == 0 ? flags[i] : 0;
-            lanes[i] = taken != 0 ? settled.encoding : lanes[i];
+            const Resolved resolved = f(i);
+            const uint32_t taken = resolved.undecided == 0 ? flags[i] : 0;
+            lanes[i] = taken != 0 ? resolved.encoding : lanes[i];
             flags[i] ^= taken;
         }
         return compress_indices(flags, n, listed);
@@ -315,7 +315,7 @@ private:
                 double nearer = multiply_add(fabs(t[i]), fast_error_of_t, fast_error_of_exp2);
                 double least = powers[i] * (1 + (fast_error - nearer));
                 lanes[i] = word_of(static_cast<float>(least));
-                flags[i] = open(least, 1 + 2 * nearer);
+                flags[i] = is_undecided(least, 1 + 2 * nearer);
                 any |= flags[i];
             }
         }
@@ -324,7 +324,7 @@ private:
     }
 
     // Not zero where the interval from a power to `up` times as much holds a boundary between floats.
-    static uint32_t open(double power, double up) {
+    static uint32_t is_undecided(double power, double up) {
         return word_of(static_cast<float>(power)) ^ word_of(static_cast<float>(power * up));
     }
 

@@ -12,7 +12,7 @@
 //               would take twice the time
 //
 // Error of the pairs, relative to the power; u = 2^-24, which is what an operation rounds by:
-//   h + h' = x^2, p + p' = h x and so on are exact (a product's rest, fused, is a float)
+//   h + h' = x^2, p + p' = h x and so on are exact (a product's low part, fused, is a float)
 //   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
 //   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
 //   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left out
@@ -62,8 +62,8 @@ HALFULP_INLINE double power_of(float base) {
         return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
     } else {
         float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
-        double high = root, rest = multiply_add(-high, high, x);
-        return multiply_add(rest, half_reciprocal, high) * (x * one);
+        double high = root, residual = multiply_add(-high, high, x);
+        return multiply_add(residual, half_reciprocal, high) * (x * one);
     }
 }
 
@@ -94,8 +94,8 @@ HALFULP_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_
 
 // Of numbers: of zero and infinity this is NaN. (By a root and a quotient all of x^(-1/2) takes a quarter longer.)
 HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
-    const __m512 first = _mm512_rsqrt14_ps(x), rest = _mm512_fnmadd_ps(x * first, first, _mm512_set1_ps(1));
-    return fused(0.5f * first, rest, first);
+    const __m512 first = _mm512_rsqrt14_ps(x), residual = _mm512_fnmadd_ps(x * first, first, _mm512_set1_ps(1));
+    return fused(0.5f * first, residual, first);
 }
 #endif
 
@@ -137,9 +137,9 @@ HALFULP_INLINE PairOfFloats<Real> pair_power_of(Real x) {
         Real d = fused(-product.low, power, fused(-product.high, power, one));
         return {power, 0.5f * power * d};
     } else {
-        Real root = square_root(x), rest = fused(-root, root, x);
+        Real root = square_root(x), residual = fused(-root, root, x);
         auto power = product_of_floats(x, root);
-        return {power.high, fused(x, rest * (0.5f / root), power.low)};
+        return {power.high, fused(x, residual * (0.5f / root), power.low)};
     }
 }
 
@@ -193,33 +193,33 @@ template <Shortcut shortcut>
 [[gnu::noinline]] static bool fill_by_pairs(const float* __restrict x, float* __restrict powers, int n) {
     constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
     constexpr float change = pair_error_of(shortcut) * 0x1p26f;
-    uint32_t greatest = 0, open = 0;
+    uint32_t greatest = 0, undecided = 0;
     int i = 0;
 #ifdef __AVX512F__
     if constexpr (shortcut == Shortcut::reciprocal_root) {
-        __m512i any_open = _mm512_setzero_si512(), all_greatest = _mm512_setzero_si512();
+        __m512i any_undecided = _mm512_setzero_si512(), all_greatest = _mm512_setzero_si512();
         for (; i + 16 <= n; i += 16) {
             const __m512 base = _mm512_loadu_ps(x + i);
             const auto power = pair_power_of<shortcut>(base);
             const __m512 end = fused(power.low, _mm512_set1_ps(1 - change), power.high);
             const __m512 other_end = fused(power.low, _mm512_set1_ps(1 + change), power.high);
-            any_open |= _mm512_castps_si512(end) ^ _mm512_castps_si512(other_end);
+            any_undecided |= _mm512_castps_si512(end) ^ _mm512_castps_si512(other_end);
             const __m512i past_from = _mm512_sub_epi32(_mm512_castps_si512(base), _mm512_set1_epi32(from));
             all_greatest = _mm512_max_epu32(all_greatest, past_from);
             _mm512_storeu_ps(powers + i, end);
         }
-        open = static_cast<uint32_t>(_mm512_reduce_or_epi32(any_open));
+        undecided = static_cast<uint32_t>(_mm512_reduce_or_epi32(any_undecided));
         greatest = _mm512_reduce_max_epu32(all_greatest);
     }
 #endif
     for (; i < n; ++i) {  // vector loop: avx512 avx2 neon
         const auto power = pair_power_of<shortcut>(x[i]);
         float end = fused(power.low, 1 - change, power.high);
-        open |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
+        undecided |= word_of(end) ^ word_of(fused(power.low, 1 + change, power.high));
         greatest = max(greatest, magnitude_of<shortcut>(word_of(x[i])) - from);
         powers[i] = end;
     }
-    return greatest <= to - from && open == 0;
+    return greatest <= to - from && undecided == 0;
 }
 
 // By doubles, for a tile of bases greater than zero, or of any sign where the formula takes that. Returns whether these are
@@ -227,20 +227,20 @@ template <Shortcut shortcut>
 template <Shortcut shortcut>
 static bool fill_by_doubles(const float* __restrict x, float* __restrict powers, int n) {
     alignas(64) double doubles[tile_size];
-    uint32_t carries = 0, open = 0;
+    uint32_t carries = 0, undecided = 0;
     for (int i = 0; i < n; ++i) doubles[i] = power_of<shortcut>(x[i]);  // vector loop: scalar
     for (int i = 0; i < n; ++i) {                                       // vector loop: scalar
         const uint32_t magnitude = magnitude_of<shortcut>(word_of(x[i]));
         carries |= (magnitude + 0x00800000) | (magnitude - 1);
         powers[i] = static_cast<float>(doubles[i]);
-        open |= word_of(powers[i]) ^ word_of(static_cast<float>(doubles[i] * (1 + 2 * shortcut_error)));
+        undecided |= word_of(powers[i]) ^ word_of(static_cast<float>(doubles[i] * (1 + 2 * shortcut_error)));
     }
-    return carries >> 31 == 0 && open == 0;
+    return carries >> 31 == 0 && undecided == 0;
 }
 
 // What a part of a block holds, and whether all of it is decided.
 struct Part {
-    bool decided, special, far;  // far: beyond the pairs' range
+    bool decided, special, out_of_range;  // out_of_range: beyond the pairs' range
 };
 
 // All bases of a tile, by pairs, for which those beyond their range are undecided, or by doubles.
@@ -250,7 +250,7 @@ template <Shortcut shortcut, bool by_pairs>
     constexpr float change = pair_error_of(shortcut) * 0x1p26f, infinity = __builtin_inff();
     constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
     const float only_negative = only_negative_base<float>(options);
-    uint32_t any_open = 0, any_special = 0, any_far = 0;
+    uint32_t any_undecided = 0, any_special = 0, any_out_of_range = 0;
     alignas(64) double doubles[tile_size];
     if constexpr (!by_pairs)
         for (int i = 0; i < n; ++i) doubles[i] = power_of_any<shortcut>(fabs(x[i]));  // vector loop
@@ -267,12 +267,12 @@ template <Shortcut shortcut, bool by_pairs>
         }
         const uint32_t bits = word_of(base);
         const uint32_t plain = all_bits_if<uint32_t>(base > 0) & all_bits_if<uint32_t>(base < infinity);
-        const uint32_t far = ((to - bits) | (bits - from)) >> 31 & plain;
-        uint32_t open = word_of(end) ^ word_of(other_end);
-        if constexpr (by_pairs) open |= far;
-        any_open |= open & plain;
+        const uint32_t out_of_range = ((to - bits) | (bits - from)) >> 31 & plain;
+        uint32_t undecided = word_of(end) ^ word_of(other_end);
+        if constexpr (by_pairs) undecided |= out_of_range;
+        any_undecided |= undecided & plain;
         any_special |= ~plain;
-        any_far |= far;
+        any_out_of_range |= out_of_range;
         float special = base;
         if constexpr (is_reciprocal(shortcut)) special = base == 0 ? infinity : 0;
         uint32_t power = (word_of(end) & plain) | (word_of(special) & ~plain);
@@ -280,7 +280,7 @@ template <Shortcut shortcut, bool by_pairs>
         powers[i] = with_nan<shortcut>(__builtin_bit_cast(float, power), x[i], only_negative);
         if constexpr (!takes_any_sign(shortcut)) any_special |= word_of(x[i]) >> 31;
     }
-    return {any_open == 0, any_special != 0, any_far != 0};
+    return {any_undecided == 0, any_special != 0, any_out_of_range != 0};
 }
 
 // Powers of float32. Returns whether all are decided.
@@ -293,8 +293,9 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
         for (int i = 0; i < n; i += tile_size) {
             const int count = n - i < tile_size ? n - i : tile_size;
             if constexpr (has_pairs_of_floats) {
-                if (!before.special && !before.far && fill_by_pairs<shortcut>(x + i, powers + i, count)) continue;
-                if (!before.far) {
+                if (!before.special && !before.out_of_range && fill_by_pairs<shortcut>(x + i, powers + i, count))
+                    continue;
+                if (!before.out_of_range) {
                     before = fill_with_specials<shortcut, true>(x + i, powers + i, count, options);
                     if (before.decided) continue;
                 }

@@ -27,7 +27,7 @@ template <typename Y, typename F>
 [[gnu::noinline]] static void raise_triple_doubles(const double* x, Y y, int n, F finish) {
     TripleDoubles whole, t, power;
     alignas(64) double f[td_tile], high[td_tile], low[td_tile], error[td_tile];
-    alignas(64) double s[td_tile], lost_of_s[td_tile], lost[td_tile], lost_last[td_tile];
+    alignas(64) double s[td_tile], s_low[td_tile], correction[td_tile], correction_low[td_tile];
     for (int i = 0; i < n; ++i) {
         const TripleDoubleLogarithm begun = begin_logarithm(fabs(x[i]));
         f[i] = begun.f;
@@ -35,14 +35,14 @@ template <typename Y, typename F>
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         DoubleDouble tail = {polynomial(constants::log2_td, f[i]), 0};
-        DoubleDouble rest = horner<4, 9>(constants::log2_td_pairs, tail, f[i]);
-        high[i] = rest.high;
-        low[i] = rest.low;
+        DoubleDouble inner = horner<4, 9>(constants::log2_td_pairs, tail, f[i]);
+        high[i] = inner.high;
+        low[i] = inner.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        DoubleDouble rest = horner<0, 4>(constants::log2_td_pairs, DoubleDouble{high[i], low[i]}, f[i]);
-        high[i] = rest.high;
-        low[i] = rest.low;
+        DoubleDouble inner = horner<0, 4>(constants::log2_td_pairs, DoubleDouble{high[i], low[i]}, f[i]);
+        high[i] = inner.high;
+        low[i] = inner.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         t.store(i, multiply_add(f[i], {high[i], low[i], 0}, constants::log2_td_triples[0]));
@@ -57,20 +57,20 @@ template <typename Y, typename F>
     for (int i = 0; i < n; ++i) {
         const TripleDoubleStart begun = begin_power(t[i]);
         s[i] = begun.s;
-        lost_of_s[i] = begun.lost_of_s;
+        s_low[i] = begun.s_low;
         power.a[i] = begun.power;
-        lost[i] = begun.lost.high;
-        lost_last[i] = begun.lost.low;
+        correction[i] = begun.correction.high;
+        correction_low[i] = begun.correction.low;
         error[i] = error_of(begun, t.a[i]);
     }
     for (int i = 0; i < n; ++i) {  // vector loop
         DoubleDouble tail = {polynomial(constants::exp2_td, s[i]), 0};
-        DoubleDouble rest = horner<0, 7>(constants::exp2_td_pairs, tail, s[i]);
-        high[i] = rest.high;
-        low[i] = rest.low;
+        DoubleDouble inner = horner<0, 7>(constants::exp2_td_pairs, tail, s[i]);
+        high[i] = inner.high;
+        low[i] = inner.low;
     }
     for (int i = 0; i < n; ++i) {  // vector loop
-        const TripleDoubleStart begun = {s[i], lost_of_s[i], power.a[i], {lost[i], lost_last[i]}};
+        const TripleDoubleStart begun = {s[i], s_low[i], power.a[i], {correction[i], correction_low[i]}};
         power.store(i, end_power(begun, {high[i], low[i]}));
     }
     // vector loop: avx512(most) avx2(most) neon(most)

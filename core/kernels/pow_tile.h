@@ -105,8 +105,8 @@ template <Element type, typename Y>
 [[gnu::noinline]] static void resolve(const OperandFlags& operand_flags, const float* x, Y y, Storage<type>* out, int n,
                                       const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
-    alignas(64) uint32_t magnitudes[tile_size], open[tile_size];
-    int undecided[listed_size], left[tile_size], left_count = 0;
+    alignas(64) uint32_t magnitudes[tile_size], undecided[tile_size];
+    int listed_undecided[listed_size], left[tile_size], left_count = 0;
     const bool all = count == n;  // listed in order
     if (all) {
         for (int j = 0; j < count; ++j) {  // vector loop
@@ -120,14 +120,15 @@ template <Element type, typename Y>
         }
     }
     double_double_phase<false>(x_some, Exponents<double>{y_some}, Target::of(row(type)), least, greatest, count);
-    uint32_t any_open = 0;
+    uint32_t any_undecided = 0;
     for (int j = 0; j < count; ++j) {  // vector loop: avx512(most) avx2(most) neon(most)
         magnitudes[j] = round_once<type>(least[j]);
-        open[j] = least[j] != greatest[j] ? 1 : 0;
-        any_open |= open[j];
+        undecided[j] = least[j] != greatest[j] ? 1 : 0;
+        any_undecided |= undecided[j];
     }
-    for (int k = 0, open_count = any_open != 0 ? compress_indices(open, count, undecided) : 0; k < open_count; ++k) {
-        const int j = undecided[k], i = listed[j];
+    for (int k = 0, number = any_undecided != 0 ? compress_indices(undecided, count, listed_undecided) : 0; k < number;
+         ++k) {
+        const int j = listed_undecided[k], i = listed[j];
         const double exponent = y.high(i);
         if (!has_ties(exponent)) {
             x_some[left_count] = x[i];
@@ -149,13 +150,13 @@ template <Element type, typename Y>
     }
     if (left_count == 0) return;
     triple_double_phase(x_some, Exponents<double>{y_some}, least, greatest, left_count, round_to_odd);
-    int undecided_count = 0;
+    int exact_count = 0;
     for (int k = 0; k < left_count; ++k) {
         const uint32_t magnitude = round_once<type>(least[k]);
         if (greatest[k] > 0 && magnitude == round_once<type>(greatest[k])) take(left[k], magnitude);
-        else undecided[undecided_count++] = left[k];
+        else listed_undecided[exact_count++] = left[k];
     }
-    resolve_exactly<type>(x, y, out, undecided, undecided_count);
+    resolve_exactly<type>(x, y, out, listed_undecided, exact_count);
 }
 
 // Every floating type but float64, whose values are floats.
@@ -181,7 +182,7 @@ template <Element type, typename Y>
     if constexpr (type != Element::float32)
         if (!power.round(out, operand_flags.negative || operand_flags.special, n)) return;
     int listed[listed_size], count = power.any_flag ? compress_indices(power.flags, n, listed) : 0;
-    if (count > 0) count = power.settle(x, y, !options.scale_bias, n, listed, count);
+    if (count > 0) count = power.resolve(x, y, !options.scale_bias, n, listed, count);
     finish<type>(options, operand_flags, x, Exponents<Y>{y}, power.lanes, n);
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
@@ -221,7 +222,7 @@ struct DoubleLanes {
     bool fill(const double* x, Y y, OperandFlags& operand_flags, int n, const Prefetch& prefetch) {
         DoubleDoubleLogarithms t;
         const Open found = fill_near(x, y, operand_flags, t, n, prefetch);
-        if (found.far) fill_far(t, n);
+        if (found.out_of_range) fill_out_of_range(t, n);
         return found.any;
     }
 
@@ -229,7 +230,7 @@ private:
     // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
     static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(fabs(t)); }
 
-    // Makes the logarithms that mean nothing zero: these powers are decided, and not far.
+    // Makes the logarithms that mean nothing zero: these powers are decided, and in range.
     template <typename Y>
     void replace_specials(const double* x, Y y, DoubleDoubleLogarithms& t, int n) {
         constexpr double infinity = __builtin_inf();
@@ -244,10 +245,11 @@ private:
     }
 
     struct Open {
-        bool any, far;  // whether any lane may be flagged, and whether these are t's that may overflow or be subnormal
+        bool any,
+            out_of_range;  // whether a lane may be flagged; whether a power may overflow or be subnormal
     };
 
-    // All lanes but the far ones. (A function of its own, whose room on the stack is free again when these take theirs.)
+    // All lanes that are in range. (A function of its own, whose room on the stack is free again when these take theirs.)
     template <typename Y>
     [[gnu::noinline]] Open fill_near(const double* x, Y y, OperandFlags& operand_flags, DoubleDoubleLogarithms& t,
                                      int n, const Prefetch& prefetch) {
@@ -257,26 +259,26 @@ private:
         if (operand_flags.subnormal) return {fill_slowly(x, y, n), false};
         if (operand_flags.special) replace_specials(x, y, t, n);
         prefetch.issue(2);
-        uint64_t any = 0, any_far = 0;
+        uint64_t any = 0, any_out_of_range = 0;
         const auto finish = [&](int i, const DoubleDoublePower& power) {
             const NormalRounding rounding = round_normal(power);
             out[i] = rounding.encoding;
-            flags[i] = rounding.open;
-            any |= rounding.open;
-            any_far |= beyond(t.high[i]);
+            flags[i] = rounding.undecided;
+            any |= rounding.undecided;
+            any_out_of_range |= beyond(t.high[i]);
         };
         t.raise(n, finish, [&] { prefetch.issue(3); });
-        if (any_far >> 63 != 0 && all_normal) {  // not all exponents need be finite
+        if (any_out_of_range >> 63 != 0 && all_normal) {  // not all exponents need be finite
             operand_flags = scan(x, y.highs, n);
             if (operand_flags.special) replace_specials(x, y, t, n);
-            any = any_far = 0;
+            any = any_out_of_range = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
                 any |= flags[i];
-                any_far |= beyond(t.high[i]);
+                any_out_of_range |= beyond(t.high[i]);
             }
         }
-        const bool far = any_far >> 63 != 0;
-        return {far || any != 0, far};
+        const bool out_of_range = any_out_of_range >> 63 != 0;
+        return {out_of_range || any != 0, out_of_range};
     }
 
     // With subnormal bases.
@@ -289,18 +291,18 @@ private:
     }
 
     // The lanes whose powers may overflow or be subnormal. What is left in t has no meaning.
-    [[gnu::noinline]] void fill_far(DoubleDoubleLogarithms& t, int n) {
-        alignas(64) uint64_t is_far[tile_size];
+    [[gnu::noinline]] void fill_out_of_range(DoubleDoubleLogarithms& t, int n) {
+        alignas(64) uint64_t is_out_of_range[tile_size];
         int listed[listed_size];
-        DoubleDoubleLogarithms far;
-        for (int i = 0; i < n; ++i) is_far[i] = beyond(t.high[i]) >> 63;  // vector loop
-        const int count = compress_indices(is_far, n, listed);
+        DoubleDoubleLogarithms those;
+        for (int i = 0; i < n; ++i) is_out_of_range[i] = beyond(t.high[i]) >> 63;  // vector loop
+        const int count = compress_indices(is_out_of_range, n, listed);
         for (int j = 0; j < count; ++j) {
-            far.high[j] = t.high[listed[j]];
-            far.low[j] = t.low[listed[j]];
+            those.high[j] = t.high[listed[j]];
+            those.low[j] = t.low[listed[j]];
         }
         double *least = t.high, *greatest = t.low;  // which are needed no more
-        raise_to(target, far, least, greatest, count);
+        raise_to(target, those, least, greatest, count);
         for (int j = 0; j < count; ++j) put(listed[j], {least[j], greatest[j]});
     }
 
@@ -316,17 +318,17 @@ template <typename Y>
     constexpr ElementRow type = row(Element::float64);
     SomeLanes<Y> some;
     int some_count = 0, left[tile_size], left_count = 0;
-    const auto settle = [&](int i, uint64_t magnitude) {
+    const auto take = [&](int i, uint64_t magnitude) {
         out[i] = x[i] < 0 ? with_sign<Element::float64, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)) : magnitude;
     };
-    const auto settle_early = [&](int i) {
+    const auto take_early = [&](int i) {
         if (is_one_operation(y.high(i), y.low(i))) {
-            settle(i, bits_of(by_one_operation(fabs(x[i]), y.high(i))));
+            take(i, bits_of(by_one_operation(fabs(x[i]), y.high(i))));
             return true;
         }
         Magnitude exact;
         if (!exact_power(dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i), exact)) return false;
-        settle(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
+        take(i, encode_exact(type, false, exact.significand, exact.exponent, exact.inexact));
         return true;
     };
     for (int i = 0; i < n; ++i)  // vector loop: avx512 avx2
@@ -335,11 +337,11 @@ template <typename Y>
         const int i = listed[j];
         some.put(some_count, x, y, i);
         const bool special = any_special && is_special(x[i], y.kinds(i));
-        some_count += !special && !(is_early[i] && settle_early(i));
+        some_count += !special && !(is_early[i] && take_early(i));
     }
     triple_double_phase(some.x, some.y(), least, greatest, some_count, round_to_double);
     for (int j = 0; j < some_count; ++j) {
-        if (least[j] == greatest[j]) settle(some.lane[j], bits_of(least[j]));
+        if (least[j] == greatest[j]) take(some.lane[j], bits_of(least[j]));
         else left[left_count++] = some.lane[j];
     }
     resolve_exactly<Element::float64>(x, y, out, left, left_count);

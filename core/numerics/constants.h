@@ -295,7 +295,7 @@ inline constexpr double log2_td[] = {
     0x1.8a54255dd2360p-4,
     -0x1.7a0677d5a385bp-4,
 };
-// 2^(i/16), rounded, and what is lost as a part of it.
+// 2^(i/16), rounded, and its correction: what is lost, as a part of it.
 inline constexpr double dd_powers[16] = {
     0x1.0000000000000p+0,
     0x1.0b5586cf9890fp+0,
@@ -314,7 +314,7 @@ inline constexpr double dd_powers[16] = {
     0x1.d5818dcfba487p+0,
     0x1.ea4afa2a490dap+0,
 };
-inline constexpr double dd_powers_lost[16] = {
+inline constexpr double dd_corrections[16] = {
     0x0.0p+0,
     0x1.79aa65d837b6dp-54,
     -0x1.01b15eaa59348p-55,
@@ -332,7 +332,7 @@ inline constexpr double dd_powers_lost[16] = {
     0x1.4a385a63d07a7p-56,
     -0x1.ff7128fd391f0p-55,
 };
-inline constexpr double td_powers_lost_last[16] = {
+inline constexpr double td_corrections_low[16] = {
     0x0.0p+0,
     -0x1.594dfeef9b094p-108,
     0x1.7ca91ba6ab110p-109,

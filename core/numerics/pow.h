@@ -67,10 +67,10 @@ static Attempt try_closed_form(double x, const Exponent& y) {
     } else {
         if (mantissa_of(x) == 0) {
             const ExactPower power = power_of_power_of_two(x, y.high);
-            if (power.lost == 0) return {round_once<type>(power.value), true};
+            if (power.inexact == 0) return {round_once<type>(power.value), true};
         }
         const ExactPower power = power_by_products(x, product_exponent(y.high));
-        return {round_once<type>(power.value), power.lost == 0};
+        return {round_once<type>(power.value), power.inexact == 0};
     }
 }
 

@@ -58,10 +58,10 @@ HALFULP_INLINE Real exact_power_of(Real x) {
 // An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.
 HALFULP_INLINE double product_exponent(double y) { return y >= 2 && y <= 15 && (y + 0x1p52) - 0x1p52 == y ? y : 0; }
 
-// A power, and not zero in `lost` where it is not known to be exact.
+// A power, and not zero in `inexact` where it is not known to be exact.
 struct ExactPower {
     double value;
-    uint64_t lost;
+    uint64_t inexact;
 };
 
 HALFULP_INLINE uint64_t mantissa_of(double x) { return bits_of(x) << 12; }
@@ -70,13 +70,13 @@ HALFULP_INLINE uint64_t mantissa_of(double x) { return bits_of(x) << 12; }
 HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
     const double e = double_of(bits_of(x) >> 52 | bits_of(0x1p52)) - (0x1p52 + 1023);
     const DoubleDouble t = two_product(e, y);
-    const double shifted = t.high + round_magic, rest = t.high - (shifted - round_magic);
-    const uint64_t far = t.high > -1000 && t.high < 1000 ? uint64_t{0} : 1;
+    const double shifted = t.high + round_magic, residual = t.high - (shifted - round_magic);
+    const uint64_t out_of_range = t.high > -1000 && t.high < 1000 ? uint64_t{0} : 1;
     return {double_of((bits_of(shifted) << 52) + bits_of(1.0)),
-            far | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(rest) << 1};
+            out_of_range | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(residual) << 1};
 }
 
-// x^y by squaring; `lost` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are, has no
+// x^y by squaring; `inexact` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are, has no
 // rounded ones: its factors have no more bits than it has.
 
 // With the bits of y from the least on; the unused factors are 1.
@@ -85,7 +85,7 @@ HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_
     double factor = (bits & 1) != 0 ? square : 1, root = bits > 1 ? square : 1;
     DoubleDouble product = two_product(power.value, factor), next = two_product(root, root);
     power.value = product.high;
-    power.lost |= bits_of(product.low) << 1 | bits_of(next.low) << 1;
+    power.inexact |= bits_of(product.low) << 1 | bits_of(next.low) << 1;
     if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
 }
 

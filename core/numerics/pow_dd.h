@@ -21,13 +21,13 @@ static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
 
-// c[from] + x (c[from + 1] + ... x (c[to - 1] + x rest)), by Horner's rule, for coefficients that are pairs. The parts
+// c[from] + x (c[from + 1] + ... x (c[to - 1] + x inner)), by Horner's rule, for coefficients that are pairs. The parts
 // are not normalised between steps: the chain of additions through `high` is what the loop waits for.
 template <int from, int to, int pairs, typename Real>
-HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> rest, Real x) {
-    if constexpr (from + 1 < to) rest = horner<from + 1, to>(c, rest, x);
-    Pair<Real> sum = multiply_add_pair(rest.high, x, Real(c[from].high));
-    return {sum.high, sum.low + multiply_add(rest.low, x, Real(c[from].low))};
+HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> inner, Real x) {
+    if constexpr (from + 1 < to) inner = horner<from + 1, to>(c, inner, x);
+    Pair<Real> sum = multiply_add_pair(inner.high, x, Real(c[from].high));
+    return {sum.high, sum.low + multiply_add(inner.low, x, Real(c[from].low))};
 }
 
 // 2^(t - k) for an integer k, and how far it may be from the exact value.
@@ -42,9 +42,9 @@ struct Rounding {
     double least, greatest;
 };
 
-// A power in the range, as an encoding of float64, and not zero in `open` where it is undecided. For |t| <= 1020.
+// A power in the range, as an encoding of float64, and not zero in `undecided` where it is undecided. For |t| <= 1020.
 struct NormalRounding {
-    uint64_t encoding, open;
+    uint64_t encoding, undecided;
 };
 
 HALFULP_INLINE NormalRounding round_normal(const DoubleDoublePower& power) {
@@ -86,10 +86,10 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
     if (target.fraction_bits == 52 && !is_subnormal) big = 0;
 
     double rounded = big + value.high;
-    double lost = value.high - (rounded - big);
+    double residual = value.high - (rounded - big);
     double error = multiply_add(big, 0x1p-104, power.error);
-    double least_value = rounded + (lost + (value.low - error));
-    double greatest_value = rounded + (lost + (value.low + error));
+    double least_value = rounded + (residual + (value.low - error));
+    double greatest_value = rounded + (residual + (value.low + error));
     return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
 }
 
@@ -125,8 +125,8 @@ HALFULP_INLINE DoubleDoubleQuotient quotient_dd(double x) {
     double denominator_low = parts.m - (denominator - 1);
     double reciprocal = 1 / denominator;
     double s = numerator * reciprocal;
-    double rest = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
-    return {{s, rest * reciprocal}, subnormal ? parts.e - 54 : parts.e};
+    double residual = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
+    return {{s, residual * reciprocal}, subnormal ? parts.e - 54 : parts.e};
 }
 
 // y * log2(x).
@@ -232,10 +232,10 @@ HALFULP_INLINE DoubleDouble log2_dd_by_table(const TableLogarithm& x, double y_h
     return t;
 }
 
-// What begins a power: Q(s), 2^(i/16), and what that lost as a part of it.
+// What begins a power: Q(s), 2^(i/16), and its correction: what that lost, as a part of it.
 struct TablePower {
     DoubleDouble sum;
-    double power, lost;
+    double power, correction;
 };
 
 HALFULP_INLINE TablePower begin_power_by_table(double t) {
@@ -243,16 +243,16 @@ HALFULP_INLINE TablePower begin_power_by_table(double t) {
     const uint64_t index = bits_of(shifted) & 15;
     const DoubleDouble tail = {polynomial(constants::exp2_dd_by_table, s), 0};
     return {horner<0, 2>(constants::exp2_dd_by_table_pairs, tail, s), constants::dd_powers[index],
-            constants::dd_powers_lost[index]};
+            constants::dd_corrections[index]};
 }
 
 HALFULP_INLINE DoubleDoublePower exp2_dd_by_table(DoubleDouble t, const TablePower& begun) {
     double shifted = t.high + sixteenths_magic, s = t.high - (shifted - sixteenths_magic);
     DoubleDouble more = two_product(s, begun.sum.high);
     more.low = multiply_add(s, begun.sum.low, more.low);
-    // Times 1 + what the table lost, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
-    double rest = multiply_add(t.low, constants::exp2_dd_pairs[1].high, begun.lost);
-    more.low = multiply_add(rest, more.high, more.low + rest);
+    // Times 1 + the correction, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
+    double factor = multiply_add(t.low, constants::exp2_dd_pairs[1].high, begun.correction);
+    more.low = multiply_add(factor, more.high, more.low + factor);
     DoubleDouble value = multiply_add_pair(begun.power, more.high, begun.power);
     value.low = multiply_add(begun.power, more.low, value.low);
     int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));

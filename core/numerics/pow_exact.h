@@ -1,5 +1,5 @@
 // x^y with any number of bits: the last phase of every power kernel, and the one that decides what the
-// faster phases leave open.
+// faster phases leave undecided.
 //
 //   formula     x = m * 2^e;  log2 x = e + (2/ln 2) atanh((m - 1)/(m + 1));  x^y = 2^k * exp(f ln 2), k + f = y log2 x
 //   domain      x > 0, x != 1, y != 0, both finite, each an integer of up to 64 bits times a power of two
@@ -115,7 +115,7 @@ struct Interval {
     Magnitude low, high;
 };
 
-static constexpr int far_exponent = 1 << 13;  // |log2| of a power beyond this: outside every type
+static constexpr int exponent_out_of_range = 1 << 13;  // |log2| of a power beyond this: outside every type
 
 // 1/d for the divisors d of the series, where they are short: a product takes a third of the time of a division.
 template <int L>
@@ -155,7 +155,7 @@ static Fixed<L> quotient(unsigned __int128 numerator, unsigned __int128 denomina
 // y log2 x = k + f, f in [0, 1); or so great, or so small, that its sign is all that counts.
 template <int L>
 struct WideExponent {
-    enum Size { ordinary, far, near };
+    enum Size { ordinary, out_of_range, near };
 
     Size size;
     bool negative;
@@ -220,7 +220,7 @@ static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
     int shift = y.exponent - a;
     int t_exponent = product.exponent() + 64 + shift;  // product's units stand in limb[L - 1]
     bool t_negative = log_negative != y_negative;
-    if (t_exponent >= 13) return {Result::far, t_negative, 0, {}};
+    if (t_exponent >= 13) return {Result::out_of_range, t_negative, 0, {}};
     if (t_exponent < -100) return {Result::near, t_negative, 0, {}};
     product = shift >= 0 ? product << shift : product >> -shift;
     Result t{Result::ordinary, t_negative, static_cast<int>(product.limb[L - 1]), {}};
@@ -257,9 +257,9 @@ template <int L>
 static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     static_assert(Fixed<L>::fraction_bits > 2 * error_bits);
     const WideExponent<L> t = wide_exponent<L>(x, y_negative, y);
-    if (t.size == t.far) {
-        Magnitude far = {uint64_t{1} << 63, t.negative ? -far_exponent : far_exponent, true};
-        return {far, far};
+    if (t.size == t.out_of_range) {
+        Magnitude beyond = {uint64_t{1} << 63, t.negative ? -exponent_out_of_range : exponent_out_of_range, true};
+        return {beyond, beyond};
     }
     if (t.size == t.near) {  // 1 and a little more, or a little less
         Magnitude near = t.negative ? Magnitude{~uint64_t{0}, -1, true} : Magnitude{uint64_t{1} << 63, 0, true};

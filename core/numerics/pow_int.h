@@ -62,8 +62,8 @@ HALFULP_INLINE Word reduced_exponent(Exponent y) {
         return y;
     } else {
         constexpr Exponent period = Exponent{1} << (bits - 2);
-        const Exponent rest = y & (period - 1);
-        return static_cast<Word>(y >= period ? rest + period : rest);
+        const Exponent remainder = y & (period - 1);
+        return static_cast<Word>(y >= period ? remainder + period : remainder);
     }
 }
 
@@ -83,7 +83,7 @@ struct IntegerRange {
 
 // A base or exponent of any type: the exact value, the nearest double, and what that lacks.
 struct Operand {
-    double nearest, rest;
+    double nearest, residual;
     Dyadic magnitude;  // where finite
     uint32_t parity;
 
@@ -94,8 +94,8 @@ struct Operand {
     // An integer of this magnitude, to which `nearest` is the nearest double.
     static Operand of(double nearest, uint64_t magnitude) {
         const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(fabs(nearest));
-        const double rest = static_cast<double>(static_cast<int64_t>(lacking));
-        return {nearest, nearest < 0 ? -rest : rest, dyadic_of_integer(magnitude),
+        const double residual = static_cast<double>(static_cast<int64_t>(lacking));
+        return {nearest, nearest < 0 ? -residual : residual, dyadic_of_integer(magnitude),
                 static_cast<uint32_t>(magnitude & 1)};
     }
 
@@ -141,9 +141,9 @@ HALFULP_INLINE uint64_t floor_of_sum(double high, double low) {
 
 // floor((high + low) 2^k), at most 2^64 - 1.
 HALFULP_INLINE uint64_t floor_of_power(double high, double low, int64_t k) {
-    const double scale = power_of_two(k), value = high * scale, rest = low * scale;
-    if (value > 0x1p64 || (value == 0x1p64 && rest >= 0)) return ~uint64_t{0};
-    return floor_of_sum(value, rest);
+    const double scale = power_of_two(k), value = high * scale, residual = low * scale;
+    if (value > 0x1p64 || (value == 0x1p64 && residual >= 0)) return ~uint64_t{0};
+    return floor_of_sum(value, residual);
 }
 
 // Powers with a negative integral exponent: only bases of -1, 0 and 1 leave anything.

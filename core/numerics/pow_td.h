@@ -16,7 +16,7 @@
 //               operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as P's: 2^-105.9 |s| <=
 //               2^-110.9
 //   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor rounded by
-//               2^-112 in all; with what the table lost it is rounded by 2^-112 twice. What the table lost as a part times
+//               2^-112 in all; with the correction it is rounded by 2^-112 twice. The correction times
 //               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
 //   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
 //               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
@@ -35,8 +35,8 @@ static constexpr double greatest_td_t = 1080;
 // a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
 // last place of low.high, and so more than low.low.
 HALFULP_INLINE TripleDouble normalized(double a, double b, double c) {
-    DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), rest = fast_two_sum(high.low, low.low);
-    return {high.high, rest.high, rest.low};
+    DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), last = fast_two_sum(high.low, low.low);
+    return {high.high, last.high, last.low};
 }
 
 // c + f x, for c = 0 or |c| > |f x|.
@@ -73,10 +73,10 @@ HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
              constants::td_logarithms_last[point.index]}};
 }
 
-// What begins a power: s, what s has lost of t, and 2^(i/16) with what it has lost as a part of it.
+// What begins a power: s, s_low = what s lacks of t, and 2^(i/16) with its correction.
 struct TripleDoubleStart {
-    double s, lost_of_s, power;
-    DoubleDouble lost;
+    double s, s_low, power;
+    DoubleDouble correction;
 };
 
 // 2^(t - k), and how far it may be from the exact value.
@@ -93,17 +93,17 @@ HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
     return {s.high,
             s.low + t.c,
             constants::dd_powers[index],
-            {constants::dd_powers_lost[index], constants::td_powers_lost_last[index]}};
+            {constants::dd_corrections[index], constants::td_corrections_low[index]}};
 }
 
-// power (1 + lost) (1 + s q) 2^lost_of_s.
+// power (1 + correction) (1 + s q) 2^s_low.
 HALFULP_INLINE TripleDouble end_power(const TripleDoubleStart& begun, DoubleDouble q) {
     DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.lost_of_s * constants::exp2_dd_pairs[1].high;  // less 1
+    const double factor = begun.s_low * constants::exp2_dd_pairs[1].high;  // less 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
-    const DoubleDouble lost = two_sum(begun.lost.high, more.low);
-    const double last = lost.low + multiply_add(begun.lost.high, more.high, begun.lost.low);
-    return multiply_add(begun.power, {more.high, lost.high, last}, {begun.power, 0, 0});
+    const DoubleDouble corrected = two_sum(begun.correction.high, more.low);
+    const double last = corrected.low + multiply_add(begun.correction.high, more.high, begun.correction.low);
+    return multiply_add(begun.power, {more.high, corrected.high, last}, {begun.power, 0, 0});
 }
 
 // k of 2^t = 2^k 2^(i/16) 2^s.
@@ -119,8 +119,8 @@ HALFULP_INLINE double error_of(const TripleDoubleStart& begun, double t) {
 
 // A triple plus an error, rounded to the grid that `big` sets (see round_to).
 HALFULP_INLINE double round_triple_double(const TripleDouble& value, double big, double error) {
-    double rounded = big + value.a, lost = value.a - (rounded - big);
-    DoubleDouble low = two_sum(lost, value.b);
+    double rounded = big + value.a, residual = value.a - (rounded - big);
+    DoubleDouble low = two_sum(residual, value.b);
     return rounded + sum_to_odd(low.high, low.low + (value.c + error));
 }
 
@@ -151,9 +151,9 @@ struct PowerAndExponent {
 
 static inline PowerAndExponent triple_double_power(double x, double y, double y_low) {
     const TripleDoubleLogarithm log2 = begin_logarithm(x);
-    const DoubleDouble rest =
+    const DoubleDouble inner =
         horner<0, 9>(constants::log2_td_pairs, DoubleDouble{polynomial(constants::log2_td, log2.f), 0}, log2.f);
-    TripleDouble t = multiply_add(log2.f, {rest.high, rest.low, 0}, constants::log2_td_triples[0]);
+    TripleDouble t = multiply_add(log2.f, {inner.high, inner.low, 0}, constants::log2_td_triples[0]);
     t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
     const TripleDoubleStart begun = begin_power(t);
     const DoubleDouble q =
