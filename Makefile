@@ -35,9 +35,10 @@ run: $(VENV)/installed
 test: $(VENV)/test
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 $(ARGS)
 
-# -s: these runs report their progress.
+# First the quick tests on other random data. -s: the long runs report their progress.
 exhaustive: $(VENV)/test
-	$(BIN)/python -m pytest -m exhaustive -s $(ARGS)
+	$(if $(ARGS),,HALFULP_SEED=fresh $(BIN)/python -m pytest --numprocesses auto tests/core tests/oracle)
+	HALFULP_SEED=fresh $(BIN)/python -m pytest -m exhaustive -s $(ARGS)
 
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)

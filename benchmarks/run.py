@@ -3,7 +3,7 @@
 All take turns in one run, with the same operands in memory, the same number of threads and results written, where
 a library can, into memory that is there already. A time is the median of its turns, with half the distance of the
 quartiles beside it. Beside each peer's time stands how many of its results are not correctly rounded, and how far
-off the farthest is: they are compared with halfulp's, which the tests prove against slow exact twins.
+off the farthest is: they are compared with halfulp's, which the tests prove against slow exact oracles.
 
     python benchmarks/run.py [--quick] [--only TEXT] [--docs]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.benchmark.contest import Contest
+from halfulp.benchmark.comparison import Comparison
 from halfulp.benchmark.peers import prepare, versions
 from side_by_side import memory
 from side_by_side.rows import Row, rows
@@ -27,8 +27,8 @@ BESIDE, ADDITION = "beside", "numpy.add"
 BUILD = Path(__file__).parents[2] / "build" / "benchmarks"
 
 
-def contest(row: Row, threads: int, library: Path | None) -> Contest:
-    """Return the row's contest among the libraries that are installed."""
+def comparison(row: Row, threads: int, library: Path | None) -> Comparison:
+    """Return the row's comparison among the libraries that are installed."""
     case, others = row.make(), {}
     if row.beside is not None:
         others[BESIDE] = prepare("halfulp", row.beside(), threads).call
@@ -37,7 +37,7 @@ def contest(row: Row, threads: int, library: Path | None) -> Contest:
     if row.memory and library is not None:
         others |= memory.calls(library, case, threads)
     installed = versions()
-    return Contest(case, [name for name in row.peers if name in installed], threads, others)
+    return Comparison(case, [name for name in row.peers if name in installed], threads, others)
 
 
 def serve(threads: int, quick: bool) -> None:
@@ -52,7 +52,7 @@ def serve(threads: int, quick: bool) -> None:
         if held is None or request["row"] != current:
             held = None  # first, for its memory
             current = request["row"]
-            held = contest(known[current], threads, library)
+            held = comparison(known[current], threads, library)
             answer = {"elements": held.elements, "digest": held.digest, "refused": held.refused}
             answer["exactness"] = held.exactness
         answer["times"] = held.measure(request["seconds"], request["least"])

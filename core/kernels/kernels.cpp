@@ -5,15 +5,15 @@
 
 #include <cstring>
 
-#include "half.h"
-#include "look_up.h"
+#include "../simd/float16.h"
+#include "../simd/look_up.h"
+#include "../simd/prefetch.h"
+#include "../simd/streaming_store.h"
 #include "pow_halves.h"
 #include "pow_int_tile.h"
 #include "pow_shortcut.h"
 #include "pow_tile.h"
-#include "prefetch.h"
 #include "prelu.h"
-#include "streaming_store.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -2,12 +2,9 @@
 #pragma once
 
 #include "../formats/element.h"
+#include "../simd/tile.h"
 
 namespace halfulp {
-
-// The most elements that a kernel takes at a time, and how many of them it has in hand.
-inline constexpr int block_size = 2048, tile_size = 256;
-inline constexpr int cache_line = 64;
 
 struct PowOptions {
     bool domain_error = false;       // a base below zero with an exponent that is infinite or not integral: NaN
@@ -17,7 +14,7 @@ struct PowOptions {
 };
 
 // Operands are contiguous, aligned and in the machine's byte order; `out` may be an operand, unless it is to be stored
-// past the caches (streaming.h), which other threads see after a fence only.
+// past the caches (simd/streaming_store.h), which other threads see after a fence only.
 struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n,

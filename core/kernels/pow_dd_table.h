@@ -6,49 +6,11 @@
 #include <immintrin.h>
 
 #include "../numerics/pow_dd.h"
+#include "../simd/register_table.h"
 #include "kernels.h"
 #include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// Eight numbers as one.
-struct Doubles {
-    __m512d values;
-
-    Doubles(double value) : values(_mm512_set1_pd(value)) {}
-    Doubles(__m512d all) : values(all) {}
-    void store(double* to) const { _mm512_store_pd(to, values); }
-
-    friend Doubles operator+(Doubles a, Doubles b) { return _mm512_add_pd(a.values, b.values); }
-    friend Doubles operator-(Doubles a, Doubles b) { return _mm512_sub_pd(a.values, b.values); }
-    friend Doubles operator*(Doubles a, Doubles b) { return _mm512_mul_pd(a.values, b.values); }
-    friend Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
-        return _mm512_fmadd_pd(a.values, b.values, c.values);
-    }
-};
-
-// A table of 16 numbers in two registers, or of 32 in four.
-template <int count>
-class RegisterTable {
-public:
-    explicit RegisterTable(const double (&values)[count]) {
-        for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values + i * lanes);
-    }
-
-    // By the low bits of the indices.
-    Doubles operator[](__m512i index) const {
-        __m512d found = _mm512_permutex2var_pd(parts_[0], index, parts_[1]);
-        if constexpr (count == 32) {
-            __mmask8 upper = _mm512_test_epi64_mask(index, _mm512_set1_epi64(16));
-            found = _mm512_mask_blend_pd(upper, found, _mm512_permutex2var_pd(parts_[2], index, parts_[3]));
-        }
-        return found;
-    }
-
-private:
-    static constexpr int lanes = 8;
-    __m512d parts_[count / lanes];
-};
 
 // y * log2(x) of a tile, as pairs.
 struct DoubleDoubleLogarithms {

@@ -9,12 +9,12 @@
 #include "../numerics/pow_dd.h"
 #include "../numerics/pow_exact.h"
 #include "../numerics/pow_fast.h"
+#include "../simd/prefetch.h"
 #include "kernels.h"
 #include "pow_dd_quotient.h"
 #include "pow_dd_table.h"
 #include "pow_lanes.h"
 #include "pow_td_tile.h"
-#include "prefetch.h"
 
 namespace halfulp::HALFULP_ISA {
 

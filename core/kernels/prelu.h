@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "../formats/convert.h"
-#include "half.h"
+#include "../simd/float16.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -79,7 +79,7 @@ static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restr
     if (n % 2 != 0) out[n - 1] = prelu<Element::bfloat16>(x[n - 1], slope[one_slope ? 0 : n - 1]);
 }
 
-// The product of two float16 is a float, exactly. (half.h says why these are intrinsics.)
+// The product of two float16 is a float, exactly. (simd/float16.h says why these are intrinsics.)
 template <bool one_slope>
 static void prelu_half(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
                        int n) {

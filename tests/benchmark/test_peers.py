@@ -8,7 +8,7 @@ import pytest
 
 import halfulp as hu
 from halfulp.benchmark.case import Case, constant_power, power, prelu
-from halfulp.benchmark.contest import Contest
+from halfulp.benchmark.comparison import Comparison
 from halfulp.benchmark.environment import environment
 from halfulp.benchmark.exactness import exactness
 from halfulp.benchmark.peers import LIBRARIES, PEERS, RefusalError, prepare, versions
@@ -101,9 +101,9 @@ def test_a_refusal_is_what_the_library_says_in_one_line() -> None:
 
 @pytest.mark.usefixtures("refusing_numpy")
 def test_who_refuses_is_left_out() -> None:
-    contest = Contest(CASES["float32"], ["numpy"], 1)
-    assert contest.refused == {"numpy": "no such type"}
-    assert set(contest.measure(0, least=1)) == {"halfulp"}
+    comparison = Comparison(CASES["float32"], ["numpy"], 1)
+    assert comparison.refused == {"numpy": "no such type"}
+    assert set(comparison.measure(0, least=1)) == {"halfulp"}
 
 
 def test_a_result_of_another_type_is_no_answer() -> None:
@@ -115,15 +115,15 @@ def test_a_result_of_another_type_is_no_answer() -> None:
 def test_a_contest_counts_and_times_all_that_take_part() -> None:
     called = []
     case = power("float32", "float32", 2000)
-    contest = Contest(case, ["numpy"], 1, {"beside": lambda: called.append(1)})
-    times = contest.measure(0, least=2)
+    comparison = Comparison(case, ["numpy"], 1, {"beside": lambda: called.append(1)})
+    times = comparison.measure(0, least=2)
     assert set(times) == {"halfulp", "numpy", "beside"}
     assert all(len(taken) == 2 and min(taken) > 0 for taken in times.values())
     assert called
     with np.errstate(all="ignore"):
         wrong = np.count_nonzero(np.power(case.x, case.y) != hu.pow(case.x, case.y))
-    assert contest.exactness["numpy"].misrounded == wrong
-    assert contest.digest != Contest(power("float32", "float32", 1999), [], 1).digest
+    assert comparison.exactness["numpy"].misrounded == wrong
+    assert comparison.digest != Comparison(power("float32", "float32", 1999), [], 1).digest
 
 
 def test_environment() -> None:

@@ -1,4 +1,4 @@
-"""Turns, medians, ratios: with a clock that the test winds."""
+"""InterleavedRuns, medians, ratios: with a clock that the test winds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_every_call_is_timed_once_a_turn_in_another_order(clock: Clock) -> None:
-    turns = timing.Turns({"a": clock.call("a", 1.0), "b": clock.call("b", 2.0)})
+    turns = timing.InterleavedRuns({"a": clock.call("a", 1.0), "b": clock.call("b", 2.0)})
     clock.log.clear()
     times = turns.take(0, least=3)
     assert times == {"a": [1.0] * 3, "b": [2.0] * 3}
@@ -41,13 +41,13 @@ def test_every_call_is_timed_once_a_turn_in_another_order(clock: Clock) -> None:
 
 
 def test_it_goes_on_until_the_time_is_up(clock: Clock) -> None:
-    times = timing.Turns({"a": clock.call("a", 1.0)}).take(5.5)
+    times = timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(5.5)
     assert len(times["a"]) == 6
-    assert len(timing.Turns({"a": clock.call("a", 1.0)}).take(100, most=4)["a"]) == 4
+    assert len(timing.InterleavedRuns({"a": clock.call("a", 1.0)}).take(100, most=4)["a"]) == 4
 
 
 def test_a_short_call_is_warmed_and_repeated(clock: Clock) -> None:
-    turns = timing.Turns({"short": clock.call("short", 1e-4)})
+    turns = timing.InterleavedRuns({"short": clock.call("short", 1e-4)})
     clock.log.clear()
     (time,) = turns.take(0, least=1)["short"]
     assert time == pytest.approx(1e-4)
@@ -56,7 +56,7 @@ def test_a_short_call_is_warmed_and_repeated(clock: Clock) -> None:
 
 def test_the_collector_is_off_while_it_measures_and_on_again_after_a_failure(clock: Clock) -> None:
     seen = []
-    turns = timing.Turns({"a": lambda: seen.append(gc.isenabled()) or clock.call("a", 1.0)()})
+    turns = timing.InterleavedRuns({"a": lambda: seen.append(gc.isenabled()) or clock.call("a", 1.0)()})
     turns.take(0, least=1)
     assert seen[-1] is False
     assert gc.isenabled()

@@ -16,7 +16,7 @@ from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import Progress, Report, check, check_target, selection
 from halfulp.conformance.runner.examine import Examiner, Options
-from halfulp.conformance.runner.spread import _ADDRESS, processors
+from halfulp.conformance.runner.executor import _ADDRESS, processors
 from halfulp.conformance.runner.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
@@ -167,7 +167,7 @@ def test_types_are_known() -> None:
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HALFULP_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("halfulp.conformance.runner.spread._CONTAINER", Path("/nonexistent"))
+    monkeypatch.setattr("halfulp.conformance.runner.executor._CONTAINER", Path("/nonexistent"))
     available = len(os.sched_getaffinity(0))
     assert processors() == available
     monkeypatch.setenv("OMP_NUM_THREADS", "1,4")
@@ -187,7 +187,7 @@ def test_the_quota_of_a_container(
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
     (tmp_path / "cpu.max").write_text(text)
-    monkeypatch.setattr("halfulp.conformance.runner.spread._CONTAINER", tmp_path / "cpu.max")
+    monkeypatch.setattr("halfulp.conformance.runner.executor._CONTAINER", tmp_path / "cpu.max")
     assert processors() == (count or 8)
 
 
@@ -247,7 +247,7 @@ def test_an_address(address: str) -> None:
 
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("halfulp.conformance.runner.spread._PATIENCE", 1)
+    monkeypatch.setattr("halfulp.conformance.runner.executor._PATIENCE", 1)
     with pytest.raises(HalfulpError) as caught:
         small(dask="tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

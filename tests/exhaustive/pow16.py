@@ -81,7 +81,7 @@ def row(name: str, base: int, counts: Counts, near: float = 0.0) -> Row:
     """The bits of x^y for the base of code `base` and all exponents, counted in `counts`.
 
     Exponents whose power lies within `near` units in the last place of a midpoint, and is none, are
-    listed with that distance. Pairs that the compiled code hands back are decided by the exact twin.
+    listed with that distance. Pairs that the compiled code hands back are decided by the exact oracle.
     """
     dtype = TYPES[name].dtype
     x = np.array([base], np.uint16).view(dtype)

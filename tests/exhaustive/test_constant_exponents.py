@@ -6,7 +6,7 @@ bounds; that these are right is what the other tests are about.
 
 import numpy as np
 import pytest
-from tests.twin.test_pow import FORMULAS
+from tests.oracle.test_pow import FORMULAS
 
 import halfulp as hu
 

@@ -14,7 +14,7 @@ PROCESSORS = {
     "avx2": "Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid",
     "scalar": "Nehalem",
 }
-FOLDERS = {"avx2": ["core", "twin", "integrations", "conformance"], "scalar": ["core", "twin"]}
+FOLDERS = {"avx2": ["core", "oracle", "integrations", "conformance"], "scalar": ["core", "oracle"]}
 # Each in a process of its own: in long ones qemu has crashed.
 FILES = [
     (instruction_set, str(path.relative_to(ROOT)))

@@ -1,9 +1,9 @@
-"""The independent computation itself, held against the exact twin; quick, and part of the ordinary tests."""
+"""The independent computation itself, held against the exact oracle; quick, and part of the ordinary tests."""
 
 import numpy as np
 import pytest
 from tests.exhaustive.pow16 import TYPE_NAMES, Counts, row
-from tests.twin.exact_cases import exact_pairs
+from tests.oracle.exact_cases import exact_pairs
 
 from halfulp import reference
 from halfulp.types import TYPES
@@ -47,7 +47,7 @@ BASES = {
 }
 
 
-def twin(name: str, base: int, exponents: np.ndarray) -> np.ndarray:
+def oracle(name: str, base: int, exponents: np.ndarray) -> np.ndarray:
     dtype = TYPES[name].dtype
     return reference.pow(np.array([base], np.uint16).view(dtype), exponents.view(dtype)).view(np.uint16)
 
@@ -58,7 +58,7 @@ def test_special_bases_to_every_seventh_power(name):
     for base in BASES[name]:
         for signed in (base, base | 0x8000):
             results = row(name, signed, Counts.zero()).results
-            np.testing.assert_array_equal(results[exponents], twin(name, signed, exponents), hex(signed))
+            np.testing.assert_array_equal(results[exponents], oracle(name, signed, exponents), hex(signed))
 
 
 @pytest.mark.parametrize("name", TYPE_NAMES)
@@ -70,7 +70,7 @@ def test_random_pairs(name):
         # Half of them of moderate size, so that the results are within range.
         exponents[::2] = np.exp2(rng.normal(size=150) * 3).astype(TYPES[name].dtype).view(np.uint16)
         results = row(name, int(base), counts).results
-        np.testing.assert_array_equal(results[exponents], twin(name, int(base), exponents), hex(base))
+        np.testing.assert_array_equal(results[exponents], oracle(name, int(base), exponents), hex(base))
     assert counts.computed > 1 << 20
     assert counts.undecided == 0
 
@@ -81,7 +81,7 @@ def test_exact_cases_and_ties(name):
     pairs = exact_pairs(name, name, np.random.default_rng(2), 300)
     for base, exponent in zip(*(array.view(np.uint16) for array in pairs), strict=True):
         result = row(name, int(base), counts).results[exponent]
-        assert result == twin(name, int(base), np.array([exponent]))[0], (hex(base), hex(exponent))
+        assert result == oracle(name, int(base), np.array([exponent]))[0], (hex(base), hex(exponent))
     assert counts.ties > 50
     assert counts.undecided == 0
 

@@ -13,7 +13,7 @@ DIGESTS = MODEL / "digests.cpp"
 # What the processor must have: of Linux's names for x86-64-v3 and v4, those that tell them apart from less.
 AVX2 = {"avx2", "fma", "f16c", "bmi2"}
 AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-# The twins of the long floating types with each other: most of what is written for AVX-512.
+# The oracles of the long floating types with each other: most of what is written for AVX-512.
 LONG_FLOATS = "(float64 or float32 or float16 or bfloat16) and not float8 and not float4 and not int"
 
 
@@ -38,14 +38,14 @@ def test_same_bits_as_the_other_instruction_sets(model: Path) -> None:
     assert run(model / "core_check", few, *WORST_CASES) == run(build_here() / "core_check", few, *WORST_CASES)
 
 
-def test_twins_of_long_floats(model: Path) -> None:
-    run_tests(model, "tests/twin", "-k", LONG_FLOATS, HALFULP_ISA="avx512")
+def test_long_floats(model: Path) -> None:
+    run_tests(model, "tests/oracle", "-k", LONG_FLOATS, HALFULP_ISA="avx512")
 
 
 @pytest.mark.exhaustive
-def test_twins(model: Path) -> None:
+def test_oracles(model: Path) -> None:
     run(model / "core_check", str(1 << 17), *WORST_CASES)
-    run_tests(model, "tests/twin", HALFULP_ISA="avx512")
+    run_tests(model, "tests/oracle", HALFULP_ISA="avx512")
 
 
 @pytest.mark.exhaustive

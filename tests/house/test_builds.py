@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.house.builds import AARCH64, ROOT, WORST_CASES, build, build_here, run, tool
-from tests.twin.grids import worst_cases
+from tests.oracle.grids import worst_cases
 
 from halfulp import reference
 
@@ -36,7 +36,7 @@ def test_aarch64_gives_the_same_bits(here: Path, aarch64: Path) -> None:
     assert not [lines for lines in zip(on_this, on_that, strict=True) if lines[0] != lines[1]]
 
 
-def test_worst_cases_have_the_twins_bits(here: Path) -> None:
+def test_worst_cases_have_the_bits_of_the_oracle(here: Path) -> None:
     """Of every instruction set, as core_check compares them, and so of aarch64."""
     few = run(here / "core_check", "1").splitlines()
     lines = run(here / "core_check", "1", *WORST_CASES).splitlines()

@@ -1,6 +1,6 @@
 """GCC and Clang build the core; what they build gives the same bits, and passes under the sanitizers too.
 
-Quick: one instruction set, and the tests of the loop; the others, and the twins, by ``make exhaustive``.
+Quick: one instruction set, and the tests of the loop; the others, and the oracles, by ``make exhaustive``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_sanitizers() -> None:
 def test_every_instruction_set(compiler: str) -> None:
     folder = build(compiler, compiler, extension=True)
     run(folder / "core_check", str(1 << 17), *WORST_CASES)
-    run_tests(folder, *LOOP, "tests/core/test_threads.py", "tests/twin")
+    run_tests(folder, *LOOP, "tests/core/test_threads.py", "tests/oracle")
 
 
 @pytest.mark.exhaustive

@@ -17,7 +17,7 @@ import pytest
 from onnx import ModelProto, helper, parser
 from onnx.backend.test.loader import load_model_tests
 from tests.models.onnx_models import external, single, with_initializer
-from tests.twin.grids import pow_grid, prelu_grid
+from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
 from halfulp.errors import ModelError, SpecError

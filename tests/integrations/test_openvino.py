@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
-from tests.twin.grids import pow_grid, prelu_grid
+from tests.oracle.grids import pow_grid, prelu_grid
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError

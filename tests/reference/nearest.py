@@ -1,4 +1,4 @@
-"""Rounding an exact fraction to a floating type by comparing distances: slow, and unlike the twin's own."""
+"""Rounding an exact fraction to a floating type by comparing distances: slow, and unlike the oracle's own."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""The twin's encode and decode, held against NumPy, ml_dtypes and plain fractions."""
+"""The oracle's encode and decode, held against NumPy, ml_dtypes and plain fractions."""
 
 import itertools
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The twin's power, held against known values, the table of C23 F.10.4.4, and exact fractions."""
+"""The oracle's power, held against known values, the table of C23 F.10.4.4, and exact fractions."""
 
 import math
 from fractions import Fraction

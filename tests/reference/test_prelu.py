@@ -1,4 +1,4 @@
-"""The twin's PRelu, held against exact fractions and hand-written values."""
+"""The oracle's PRelu, held against exact fractions and hand-written values."""
 
 from fractions import Fraction
 

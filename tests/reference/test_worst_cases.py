@@ -1,4 +1,4 @@
-"""The twin on the hard cases of data/worst_cases, held against exp(y log x) and exact squares.
+"""The oracle on the hard cases of data/worst_cases, held against exp(y log x) and exact squares.
 
 MPFR's power decides by itself how far to compute; here 600 bits are always enough, as the nearest case listed lies
 2^-65 of a unit from its midpoint, and what rounds is a search by distance.
@@ -11,8 +11,8 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpfr
+from tests.oracle.grids import worst_cases
 from tests.reference.nearest import code_of, nearest
-from tests.twin.grids import worst_cases
 
 from halfulp.reference import pow as exact_pow
 from halfulp.reference.formats import decode

@@ -46,7 +46,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-class Turns:
+class InterleavedRuns:
     """Calls that take turns.
 
     Args:

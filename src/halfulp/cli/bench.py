@@ -36,7 +36,7 @@ def bench(
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.update(environment(threads))  # before the libraries are loaded
 
-    from halfulp.benchmark.contest import Contest
+    from halfulp.benchmark.comparison import Comparison
     from halfulp.benchmark.show import cell, table
     from halfulp.benchmark.timing import summary
     from halfulp.cli.table import console
@@ -46,9 +46,9 @@ def bench(
     rows = []
     cases = list(_cases().items())
     for label, case in track(cases, "measuring", console=Console(stderr=True), transient=True):
-        contest = Contest(case, libraries[1:], threads)
-        times = contest.measure(seconds)
-        cells = {name: cell(summary(taken), contest.exactness.get(name)) for name, taken in times.items()}
+        comparison = Comparison(case, libraries[1:], threads)
+        times = comparison.measure(seconds)
+        cells = {name: cell(summary(taken), comparison.exactness.get(name)) for name, taken in times.items()}
         rows.append([label, *(cells.get(name, "-") for name in libraries)])
     to = console()
     to.print(table("", ("", *(f"{name}\n{installed[name]}" for name in libraries)), rows))

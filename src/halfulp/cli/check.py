@@ -106,7 +106,7 @@ def check(
     from halfulp.conformance.check import selection
     from halfulp.conformance.report import terminal
     from halfulp.conformance.runner.examine import Options
-    from halfulp.conformance.runner.spread import processors
+    from halfulp.conformance.runner.executor import processors
     from halfulp.conformance.runner.targets import find, find_command
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.verdict.allow import load as load_allowed

@@ -16,8 +16,8 @@ from halfulp.conformance.case import Case, Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
 from halfulp.conformance.report.document import FAULTS, document, run_entry
 from halfulp.conformance.runner.examine import Options, Result
+from halfulp.conformance.runner.executor import locally, on_dask, processors
 from halfulp.conformance.runner.process import LONGEST, TIME_LIMIT
-from halfulp.conformance.runner.spread import locally, on_dask, processors
 from halfulp.conformance.runner.targets import TargetSpec, find
 from halfulp.conformance.schema import Document, Selection, dumps
 from halfulp.conformance.verdict.allow import Allowed, Entry

@@ -1,4 +1,4 @@
-"""The power, exactly: the twin of the core's pow kernels (clauses N1 to N4, N6, N9)."""
+"""The power, exactly: the oracle of the core's pow kernels (clauses N1 to N4, N6, N9)."""
 
 from __future__ import annotations
 

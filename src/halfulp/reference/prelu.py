@@ -1,4 +1,4 @@
-"""The parametric rectified linear unit, exactly: the twin of the core's prelu kernels. Clauses N5, N2."""
+"""The parametric rectified linear unit, exactly: the oracle of the core's prelu kernels. Clauses N5, N2."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_all_aspects_of_reproducibility() -> None:
             assert one.compared_with is None or one.compared_with in known
 
 
-def test_a_twin_has_the_same_elements() -> None:
+def test_a_counterpart_has_the_same_elements() -> None:
     others = {one.id: one for one in quick()}
     for one in (one for one in quick() if one.compared_with and one.aspect != "threads"):
         mine, theirs = expected(one), expected(others[one.compared_with])

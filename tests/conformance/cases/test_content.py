@@ -10,7 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.twin.grids import worst_cases
+from tests.oracle.grids import worst_cases
 
 from halfulp import _core
 from halfulp.conformance import cases as module

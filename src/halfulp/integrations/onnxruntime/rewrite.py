@@ -82,7 +82,7 @@ class _Patcher:
             if info.type.WhichOneof("value") is not None:
                 types[info.name] = info.type
         stated = {info.name for info in (*graph.value_info, *graph.output)}
-        for index, (node, twin) in enumerate(zip(graph.node, inferred.node, strict=True)):
+        for index, (node, counterpart) in enumerate(zip(graph.node, inferred.node, strict=True)):
             if _is_ours(node):
                 output = self._node(node, index, types)
                 types.setdefault(output.name, output.type)
@@ -90,7 +90,7 @@ class _Patcher:
                 if output.name not in stated:
                     graph.value_info.append(output)
                 continue
-            for attribute, other in zip(node.attribute, twin.attribute, strict=True):
+            for attribute, other in zip(node.attribute, counterpart.attribute, strict=True):
                 for subgraph, typed in zip(subgraphs(attribute), subgraphs(other), strict=True):
                     self.graph(subgraph, typed, types)
 

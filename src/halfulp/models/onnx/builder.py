@@ -37,7 +37,7 @@ def build(proto: ModelProto, file: str, folder: Path | None) -> Model:
 
 
 class _Builder:
-    """Turns one ModelProto into a Model."""
+    """InterleavedRuns one ModelProto into a Model."""
 
     def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
         self._proto = proto

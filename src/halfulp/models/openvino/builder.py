@@ -48,7 +48,7 @@ def build(net: Net, weights: Weights, file: str) -> Model:
 
 
 class _Builder:
-    """Turns one Net into a Model."""
+    """InterleavedRuns one Net into a Model."""
 
     def __init__(self, net: Net, weights: Weights, file: str) -> None:
         self._net = net

@@ -33,7 +33,7 @@ _SLOPES = {"quick": (0.25,), "full": (0.25, -1.5, 0.1)}
 
 
 def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield cases in pairs or more: one without ``aspect``, then those that have it for their twin.
+    """Yield cases in pairs or more: one without ``aspect``, then those that must have its bits.
 
     Example:
         >>> from halfulp.specs import find

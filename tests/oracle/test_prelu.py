@@ -1,8 +1,8 @@
-"""prelu, the core against the twin, bit for bit."""
+"""prelu, the core against the oracle, bit for bit."""
 
 import pytest
-from tests.twin.compare import assert_same_bits, generator
-from tests.twin.grids import prelu_grid
+from tests.oracle.compare import assert_same_bits, generator
+from tests.oracle.grids import prelu_grid
 
 import halfulp as hu
 from halfulp import reference

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels.h"
+#include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -1,11 +1,11 @@
-"""DirectML's rows, the core against the twin: ScaleBias (N6) and negative bases (N9)."""
+"""DirectML's rows, the core against the oracle: ScaleBias (N6) and negative bases (N9)."""
 
 import functools
 
 import numpy as np
 import pytest
-from tests.twin.compare import assert_same_bits, generator
-from tests.twin.grids import Part, outer, pow_grid, random_bits, specials
+from tests.oracle.compare import assert_same_bits, generator
+from tests.oracle.grids import Part, outer, pow_grid, random_bits, specials
 
 import halfulp as hu
 from halfulp import reference

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-#include "kernels.h"
+#include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
 

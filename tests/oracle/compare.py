@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tests.twin.grids import Part
+from tests.oracle.grids import Part
 
 SHOWN = 8  # disagreements in a message
 
@@ -21,13 +21,13 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 def assert_same_bits(
     parts: Sequence[Part],
     core: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    twin: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    oracle: Callable[[np.ndarray, np.ndarray], np.ndarray],
     seed: int,
 ) -> None:
     """Compute every part by both and compare, types included."""
     failures = []
     for part in parts:
-        got, expected = core(part.x, part.y), twin(part.x, part.y)
+        got, expected = core(part.x, part.y), oracle(part.x, part.y)
         assert got.dtype == expected.dtype, part.name
         assert got.shape == expected.shape, part.name
         wrong = np.flatnonzero(bits(got) != bits(expected))
@@ -41,6 +41,6 @@ def describe(part: Part, got: np.ndarray, expected: np.ndarray, index: int) -> s
     """One disagreement: values and bits."""
     words = [
         f"{name}={array[index]} ({bits(array)[index]:#x})"
-        for name, array in (("x", part.x), ("y", part.y), ("core", got), ("twin", expected))
+        for name, array in (("x", part.x), ("y", part.y), ("core", got), ("oracle", expected))
     ]
     return "  " + "  ".join(words)

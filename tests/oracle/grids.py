@@ -1,4 +1,4 @@
-"""The inputs on which the core is held against the twin: for each pair of types a list of named parts.
+"""The inputs on which the core is held against the oracle: for each pair of types a list of named parts.
 
 Every part is a pair of 1-d arrays of one length. What is random comes from the caller's generator.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tests.twin.exact_cases import exact_pairs
+from tests.oracle.exact_cases import exact_pairs
 
 from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
 from halfulp.types import TYPES

@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "kernels.h"
+#include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.twin.compare import bits, generator
-from tests.twin.exact_cases import exact_pairs
-from tests.twin.grids import edges, pow_grid, prelu_grid, specials
+from tests.oracle.compare import bits, generator
+from tests.oracle.exact_cases import exact_pairs
+from tests.oracle.grids import edges, pow_grid, prelu_grid, specials
 
 from halfulp import reference
 from halfulp.reference.formats import FLOAT_FORMATS, TOWARD_ZERO, decode

@@ -10,14 +10,14 @@ import numpy as np
 from halfulp.benchmark.case import Case
 from halfulp.benchmark.exactness import Exactness, exactness
 from halfulp.benchmark.peers import RefusalError, prepare
-from halfulp.benchmark.timing import Call, Turns
+from halfulp.benchmark.timing import Call, InterleavedRuns
 
 
-class Contest:
+class Comparison:
     """A case with the libraries that compute it, ready to be timed.
 
     halfulp's results are the measure: that they are correctly rounded is what the tests prove against
-    slow exact twins, not this comparison.
+    slow exact oracles, not this comparison.
 
     Args:
         case: what to compute.
@@ -49,7 +49,7 @@ class Contest:
                 continue
             self.exactness[name] = exactness(theirs.to_numpy(theirs.call()), right)
             calls[name] = theirs.call
-        self._turns = Turns(calls | dict(others or {}))
+        self._turns = InterleavedRuns(calls | dict(others or {}))
 
     def measure(self, seconds: float, least: int = 3) -> dict[str, list[float]]:
         """Return each participant's nanoseconds per element, turn by turn."""

@@ -1,4 +1,4 @@
-"""pow, the core against the twin: every type of the table to the power of every other, bit for bit."""
+"""pow, the core against the oracle: every type of the table to the power of every other, bit for bit."""
 
 import itertools
 
@@ -6,8 +6,8 @@ import gmpy2
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.twin.compare import assert_same_bits, bits, generator
-from tests.twin.grids import Part, bases, pow_grid, random_bits, specials, worst_cases
+from tests.oracle.compare import assert_same_bits, bits, generator
+from tests.oracle.grids import Part, bases, pow_grid, random_bits, specials, worst_cases
 
 import halfulp as hu
 from halfulp import reference
@@ -233,15 +233,15 @@ def test_special_bases_among_others(x_name, exponent, seed):
     mixed = rng.choice(specials(x_name), 2300)
     parts.append(Part("specials only", mixed, np.full(mixed.shape, exponent, dtype)))
 
-    def twin(x, _):
+    def oracle(x, _):
         return powers[np.searchsorted(known, bits(x))]
 
     def in_place(x, _):
         x = x.copy()
         return hu.pow(x, dtype.type(exponent), out=x)
 
-    assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), twin, seed)
-    assert_same_bits(parts, in_place, twin, seed)
+    assert_same_bits(parts, lambda x, _: hu.pow(x, dtype.type(exponent)), oracle, seed)
+    assert_same_bits(parts, in_place, oracle, seed)
 
 
 @pytest.mark.parametrize("exponent", FORMULAS)
@@ -291,7 +291,7 @@ def test_reciprocal_roots_are_far_from_boundaries(x_name):
     "x_name", [name for name, row in TYPES.items() if row.kind == "float" and row.bits <= 8]
 )
 def test_every_base_of_8_bits_or_fewer(x_name, exponent):
-    """Looked up, as large arrays are, and in the twin."""
+    """Looked up, as large arrays are, and in the oracle."""
     row = TYPES[x_name]
     x = np.arange(1 << row.bits).astype(np.uint8).view(row.dtype)
     expected = reference.pow(x, np.full(x.shape, exponent))

@@ -8,8 +8,8 @@
 #endif
 
 #include "../formats/convert.h"
-#include "kernels.h"
-#include "pow_signs.h"
+#include "../numerics/pow_special.h"
+#include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
 
