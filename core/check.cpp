@@ -182,8 +182,8 @@ Operands with_one_y(Operands operands) {
     return operands;
 }
 
-// Prints a line for the results; returns whether all instruction sets, blocks of any length, past the caches or
-// not, and one y given once, give the same.
+// Prints a line for the results; returns whether all instruction sets, blocks of any length, streaming
+// stores or ordinary ones, and one y given once, give the same.
 bool check(const Case& what, const Operands& operands) {
     const Operands one_y = with_one_y(operands);
     const Kernels& first_set = *available_kernels().front();

@@ -158,7 +158,7 @@ inline void copy_row(char* to, const char* from, size_t bytes) {
     }
 }
 
-// No lock orders stores past the caches.
+// No lock orders non-temporal stores.
 inline void store_fence() {
 #ifdef __SSE2__
     _mm_sfence();
@@ -456,7 +456,8 @@ void Loop::choose_tile() {
             if (transposed_axes[operand] >= 0) take_neighbours(views_[operand], room);
         for (int axis = last; axis >= 0 && room > 1; --axis) take(axis, shape_.extent[axis], room);
     } else {
-        // Of long rows that have one y each, a tile takes no more than one; nor of rows apart, which it would copy.
+        // A tile ends with its row where the row is long and has a y of its own, since a kernel takes one y for all; and
+        // where the next row lies elsewhere in memory, since the tile would have to be copied.
         const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
         const bool long_rows = shape_.extent[last] >= (is_beyond_caches_ ? worth_a_call_beyond_caches : worth_a_call);
         for (int axis = last; axis >= 0 && room > 1; --axis) {
@@ -488,7 +489,7 @@ public:
             seek(first);
             for (ptrdiff_t left = end - first; left > 0 && has_memory_; --left) run_tile();
         }
-        if (loop_.stores_past_caches_) store_fence();
+        if (loop_.streams_) store_fence();
         return has_memory_;
     }
 
@@ -517,7 +518,7 @@ private:
             to = std::min((from / elements + 1) * elements, last);
             const ptrdiff_t i = from - past_line;
             f_(address(role_x, i), address(role_y, i), one_y, out.data + i * out.strides[0],
-               static_cast<int>(to - from), loop_.stores_past_caches_);
+               static_cast<int>(to - from), loop_.streams_);
         }
     }
 
@@ -565,7 +566,7 @@ private:
         const bool direct = is_direct(role_out, data[role_out]);
         char* results = direct ? data[role_out] : buffer(role_out);
         if (!has_memory_) return;
-        f_(inputs[role_x], inputs[role_y], tile_.one_y, results, tile_.n, direct && loop_.stores_past_caches_);
+        f_(inputs[role_x], inputs[role_y], tile_.one_y, results, tile_.n, direct && loop_.streams_);
         if (!direct) copy_box<false>(tile_.boxes[role_out], loop_.views_[role_out], data[role_out], results);
     }
 
@@ -703,7 +704,7 @@ Loop::Loop(const Shape& shape, const View& x, const View& y, const View& out, Bo
     is_beyond_caches_ = size >= near_caches_hold;
     // In place the output's lines have just been read.
     const bool in_place = views_[role_out].data == views_[role_x].data || views_[role_out].data == views_[role_y].data;
-    stores_past_caches_ = bound_by != BoundBy::arithmetic && size >= far_more_than_caches_hold && !in_place;
+    streams_ = bound_by != BoundBy::arithmetic && size >= far_more_than_caches_hold && !in_place;
     choose_tile();
 }
 

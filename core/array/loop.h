@@ -28,7 +28,7 @@ struct Shape {
 enum Role { role_x, role_y, role_out, role_count };
 
 // Called for each tile: n elements of x and y, or one of y for all, contiguous and in native order, to out, or
-// past the caches to it.
+// by streaming stores to it.
 using TileFunction = std::function<void(const void* x, const void* y, bool one_y, void* out, int n, bool streaming)>;
 
 // What f spends an element's time on: arithmetic, up to a microsecond; memory, for most elements; memory, for all.
@@ -74,8 +74,8 @@ private:
     ptrdiff_t tile_elements_ = 1;
     ptrdiff_t elements_a_share_;
     ptrdiff_t tile_count_ = 1;
-    bool is_beyond_caches_ = false;    // whether memory is worth asking for early
-    bool stores_past_caches_ = false;  // where the output's tiles are packed
+    bool is_beyond_caches_ = false;  // whether memory is worth asking for early
+    bool streams_ = false;           // where the output's tiles are packed
 };
 
 }  // namespace halfulp

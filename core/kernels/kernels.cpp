@@ -89,7 +89,7 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
             decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
-            // In one pass: what it makes of others than these means nothing.
+            // Scanned and converted in one pass. Integers beyond 24 bits give wrong floats here; they are converted again.
             IntegerBits<Storage<element>> seen(24);
             for (int i = 0; i < n; ++i) {  // vector loop
                 seen.add(stored[i]);
@@ -197,7 +197,7 @@ double exponent_as_double(Element y_type, const void* y) {
     return exponent;
 }
 
-// Fills a block, past the caches or not. Returns whether all is right.
+// Fills a block, by streaming stores or ordinary ones. Returns whether all is right.
 bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size, bool streaming) {
     return streaming ? fill_streaming(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
 }
@@ -208,7 +208,7 @@ bool fill_by(const void* x, const void* options, void* out, int n) {
     return f(static_cast<const Word*>(x), static_cast<Word*>(out), n, *static_cast<const PowOptions*>(options));
 }
 
-// What computes powers with one exponent by a formula, or null. If it returns false, they mean nothing.
+// What computes powers with one exponent by a formula, or null. If it returns false, what it stored is not to be used.
 Fill formula_of(Element type, double exponent) {
     Fill formula = nullptr;
     if (type == Element::float32) {
@@ -228,7 +228,7 @@ Fill formula_of(Element type, double exponent) {
     return formula;
 }
 
-// Whether results are better stored past the caches. Measured: where they are at least as many bytes as the exponents; of
+// Whether streaming stores are better for the results. Measured: where they are at least as many bytes as the exponents; of
 // those with one exponent only what the formulas compute.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (y == nullptr) return row(type).size >= row(y_type).size;

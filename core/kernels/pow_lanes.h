@@ -89,7 +89,7 @@ struct FloatLanes {
             }
         }
         prefetch.issue(1);
-        // Most tiles' powers are normal floats. What is not, or is meaningless because of y, is seen on the way.
+        // Most tiles' powers are normal floats. The same loop flags a tile that has others.
         uint64_t beyond = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             beyond |= beyond_normal(t[i]);

@@ -230,7 +230,7 @@ private:
     // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
     static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(fabs(t)); }
 
-    // Makes the logarithms that mean nothing zero: these powers are decided, and in range.
+    // Sets the logarithms of special operands to zero, so that no phase takes their powers for undecided or out of range.
     template <typename Y>
     void replace_specials(const double* x, Y y, DoubleDoubleLogarithms& t, int n) {
         constexpr double infinity = __builtin_inf();

@@ -15,7 +15,7 @@ namespace halfulp::HALFULP_ISA {
 // One of two encodings, by masks: of a selection compilers make a load that waits for the comparison, and memory is not
 // read ahead.
 template <typename Bits>
-HALFULP_INLINE Bits chosen(bool is_first, Bits first, Bits second) {
+HALFULP_INLINE Bits select(bool is_first, Bits first, Bits second) {
     Bits mask = static_cast<Bits>(is_first ? -1 : 0);
     return static_cast<Bits>((first & mask) | (second & ~mask));
 }
@@ -28,17 +28,17 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
         Real base = __builtin_bit_cast(Real, x), product = base * __builtin_bit_cast(Real, slope);
         auto bits =
             product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
-        return chosen(base < 0, bits, x);
+        return select(base < 0, bits, x);
     } else if constexpr (to.is_float) {
         double base = decode<type>(x);
-        return chosen(base < 0, encode<type>(base * decode<type>(slope)), x);
+        return select(base < 0, encode<type>(base * decode<type>(slope)), x);
     } else if constexpr (to.is_signed) {
         // Unsigned arithmetic of at least 32 bits: it wraps, and narrow types do not promote to int.
         using Wide = std::conditional_t<sizeof(x) == 8, uint64_t, uint32_t>;
         using Bits = std::make_unsigned_t<Storage<type>>;
         Storage<type> base = widen<type>(x);
         Bits product = static_cast<Bits>(static_cast<Wide>(base) * static_cast<Wide>(slope));
-        return narrow<type>(chosen(base < 0, product, static_cast<Bits>(base)));
+        return narrow<type>(select(base < 0, product, static_cast<Bits>(base)));
     } else {
         return x;
     }

@@ -1,4 +1,5 @@
-// Results stored past the caches: a store to what is too large to stay in them would read its old content first.
+// Non-temporal (streaming) stores, which go past the caches: an ordinary store reads a line's old content first, which takes
+// time where the output is too large to stay in a cache.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ HALFULP_INLINE void prefetch_end(const void* end) {
     if (bytes_past_line(end) != 0) __builtin_prefetch(end, 1);
 }
 
-// Copies whole lines past the caches, and what is before and behind them by ordinary stores. Asks meanwhile for as many
+// Copies whole lines by streaming stores, and what is before and behind them by ordinary ones. Asks meanwhile for as many
 // bytes of each of `next`. (That never faults.)
 template <typename... Next>
 HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from, int bytes, const Next*... next) {
@@ -52,9 +53,9 @@ HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from,
 // Makes n results of x and y, one of them for each or for all, apart from `out`. Returns whether they are right.
 using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 
-// Fills the output with results of `size` bytes, as are those of x, and of y unless that is one for all; until `fill` returns
-// false, and returns what it did. A few at a time: those that go out don't keep the next operands from being read. They are
-// whole vectors, for which the last ones take in some that have gone out already.
+// Fills the output with results of `size` bytes; x's elements have that size, and y's too unless one serves all. Stops where
+// `fill` returns false, and returns that. It takes a few results at a time, so that the processor reads the next operands
+// while these are stored. `fill` gets whole vectors: at the end, the last one overlaps results that are already stored.
 static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
     constexpr int most = 8 * cache_line;
     alignas(cache_line) unsigned char results[most];

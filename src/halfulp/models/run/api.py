@@ -25,7 +25,7 @@ from halfulp.models.load import Source, load
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
-from halfulp.models.run.fallback import Foreign
+from halfulp.models.run.fallback import Fallback
 from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, guard_memory
 from halfulp.models.run.report import Engine, Report
@@ -146,7 +146,7 @@ class _Walk:
     def __init__(self, model: Model) -> None:
         self.report = Report()
         self._file = model.file
-        self._foreign = Foreign()
+        self._fallback = Fallback()
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, inputs: Sequence[Any], outer: _Scope | None) -> list[Any]:
@@ -209,7 +209,7 @@ class _Walk:
                     pass
         if any(True for _ in node.subgraphs):
             raise UnsupportedError(f"{node.operator} has subgraphs, which nothing here evaluates")
-        return "onnx reference", self._foreign(node, inputs)
+        return "onnx reference", self._fallback(node, inputs)
 
     def _subgraph(self, graph: Graph, values: Sequence[Any], scope: _Scope) -> list[Any]:
         if len(values) != len(graph.inputs):

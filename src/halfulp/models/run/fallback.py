@@ -22,7 +22,7 @@ from halfulp.models.run.helpers import broadcast_legacy
 _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"}
 
 
-class Foreign:
+class Fallback:
     """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
