@@ -16,7 +16,7 @@ from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
 from halfulp.auditing.folder import Found, models
 from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.auditing.report import Report
-from halfulp.auditing.target import Asked, asked, statement
+from halfulp.auditing.target import Asked, asked, default, statement
 from halfulp.auditing.unspecified import touched
 from halfulp.errors import HalfulpError
 from halfulp.models import onnx
@@ -28,7 +28,7 @@ _FORMATS = {".xml": "openvino", ".json": "directml"}
 
 
 def audit(
-    model: Source, targets: Iterable[str] = (), *, progress: Callable[[str], None] | None = None
+    model: Source, targets: Iterable[str] | None = None, *, progress: Callable[[str], None] | None = None
 ) -> Report:
     """Say of each Pow and PRelu node of a model what is wrong or open about it, and what runtimes make of it.
 
@@ -39,11 +39,13 @@ def audit(
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
             ``onnx.ModelProto``, or a folder, whose models are all audited.
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
-            the nearest one speaks for it.
+            the nearest one speaks for it. Without them: every runtime that is installed (ONNX Runtime, OpenVINO,
+            PyTorch, JAX), as of its installed version, or all that were measured where none is. ``()`` is none.
         progress: is called with the name of each file of a folder, before it is read.
 
     Returns:
-        The report: ``.findings`` are what there is to act on, ``.json()`` is all of it, ``print`` shows it.
+        The report: ``.summaries`` answer for each model and runtime, ``.findings`` are what there is to act on and
+        how, ``.json()`` is all of it, ``print`` shows it.
 
     Raises:
         ModelError, UnsupportedError: the model can't be read; in a folder that is a finding.
@@ -53,13 +55,16 @@ def audit(
         >>> from onnx import parser
         >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 13]>
         ...     g (float[2, 3] x, float[2] y) => (float[2, 3] z) { z = Pow <axis = 0> (x, y) }''')
-        >>> for finding in audit(model).findings:
+        >>> for finding in audit(model, targets=()).findings:
         ...     print(finding)
         <ModelProto>, node #0 (Pow): breaks onnx.Pow-13.C5: no attribute axis; expected: no attributes, got: axis
         <ModelProto>, node #0 (Pow): breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape;
             X: float32[2, 3], Y: float32[2]
     """
-    known = tuple(map(asked, (targets,) if isinstance(targets, str) else targets))
+    if targets is None:
+        known = default()
+    else:
+        known = tuple(map(asked, (targets,) if isinstance(targets, str) else targets))
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
         return Report(known, tuple(_folder(Path(model), known, progress)))
     return Report(known, (_audited(model, _name(model), known),))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from halfulp.auditing.advice import about_clause, about_target
 from halfulp.auditing.node import Breach
 from halfulp.auditing.target import Statement
 from halfulp.auditing.unspecified import Open
@@ -28,6 +29,7 @@ class Finding:
         text: what, in a line.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
+        to_do: what to do about it; None where there is nothing but to mend the file.
 
     Example:
         >>> print(Finding("m.onnx", "'p' (Pow)", "wrong", "special values", "openvino"))
@@ -40,6 +42,7 @@ class Finding:
     text: str
     target: str | None = None
     clause: str | None = None
+    to_do: str | None = None
 
     @property
     def about(self) -> str:
@@ -108,13 +111,18 @@ def findings(model: ModelReport) -> tuple[Finding, ...]:
     if model.error is not None:
         found.append(Finding(model.file, None, "file", model.error))
     for node in model.nodes:
-        found += [Finding(model.file, node.label, "clause", b.message, clause=b.clause) for b in node.breaks]
+        mend = about_clause(node.operator)
+        found += [
+            Finding(model.file, node.label, "clause", b.message, clause=b.clause, to_do=mend)
+            for b in node.breaks
+        ]
         for said in node.targets:
+            to_do = about_target(model.file, said) if said.is_finding else None
             if said.verdict in ("refused", "wrong", "crashed", "hung"):
                 kind: Kind = said.verdict  # type: ignore[assignment]
                 text = "; ".join(said.reasons) or said.verdict
-                found.append(Finding(model.file, node.label, kind, text, said.target))
+                found.append(Finding(model.file, node.label, kind, text, said.target, to_do=to_do))
             if said.depends:
                 text = f"the bits of a result depend on {', '.join(said.depends)}"
-                found.append(Finding(model.file, node.label, "depends", text, said.target))
+                found.append(Finding(model.file, node.label, "depends", text, said.target, to_do=to_do))
     return tuple(found)

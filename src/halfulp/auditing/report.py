@@ -10,6 +10,8 @@ from typing import Any
 from halfulp.auditing.convert import Conversion
 from halfulp.auditing.findings import Finding, ModelReport, NodeReport, OperandReport, findings
 from halfulp.auditing.node import shown
+from halfulp.auditing.show import lines
+from halfulp.auditing.summary import Summary, summaries
 from halfulp.auditing.target import Asked, Statement
 
 SCHEMA = "halfulp.audit/1"
@@ -17,10 +19,10 @@ SCHEMA = "halfulp.audit/1"
 
 @dataclass(frozen=True)
 class Report:
-    """What an audit found. ``print`` shows it as tables.
+    """What an audit found. ``print`` shows it as lines.
 
     Attributes:
-        targets: what was asked for.
+        targets: what was asked for, or is installed.
         models: in the order of their names.
     """
 
@@ -31,6 +33,11 @@ class Report:
     def findings(self) -> tuple[Finding, ...]:
         """What there is to act on, in the order of files and nodes."""
         return tuple(finding for model in self.models for finding in findings(model))
+
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """The answer for each model with nodes of ours and each target, in the order of files and targets."""
+        return tuple(summary for model in self.models for summary in summaries(model, self.targets))
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
@@ -49,16 +56,15 @@ class Report:
                     "target": finding.target,
                     "clause": finding.clause,
                     "text": finding.text,
+                    "to_do": finding.to_do,
                 }
                 for finding in found
             ],
-            "models": [_model(model) for model in self.models],
+            "models": [_model(model, self.targets) for model in self.models],
         }
 
     def __str__(self) -> str:
-        from halfulp.auditing.show import text  # which needs rich
-
-        return text(self.targets, self.models)
+        return "\n".join(lines(self.targets, self.models))
 
 
 def _version() -> str:
@@ -73,15 +79,33 @@ def _asked(target: Asked) -> dict[str, Any]:
     return {
         "name": target.name,
         "asked": target.version,
+        "installed": target.installed,
         "measured": None if measured is None else measured.version,
         "date": None if measured is None else measured.date,
         "mode": None if measured is None else measured.mode,
     }
 
 
-def _model(model: ModelReport) -> dict[str, Any]:
-    nodes = [_node(node) for node in model.nodes]
-    return {"file": model.file, "format": model.format, "error": model.error, "nodes": nodes}
+def _model(model: ModelReport, targets: tuple[Asked, ...]) -> dict[str, Any]:
+    return {
+        "file": model.file,
+        "format": model.format,
+        "error": model.error,
+        "runtimes": [_summary(summary) for summary in summaries(model, targets)],
+        "nodes": [_node(node) for node in model.nodes],
+    }
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        "target": summary.target,
+        "version": summary.version,
+        "right": summary.is_right,
+        "outcomes": dict(summary.outcomes),
+        "causes": {outcome: list(causes) for outcome, causes in summary.causes.items()},
+        "max_ulp": summary.max_ulp,
+        "text": summary.text,
+    }
 
 
 def _node(node: NodeReport) -> dict[str, Any]:

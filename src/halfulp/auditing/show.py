@@ -1,69 +1,53 @@
-"""A report as text: a table for each model, then findings, what a conversion does, and the open questions."""
+"""A report as lines: the answer for each model and runtime, the nodes with findings, and what is left open."""
 
 from __future__ import annotations
 
-import io
+import textwrap
 from collections.abc import Iterator
-
-from rich import box
-from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from halfulp.auditing.findings import ModelReport, NodeReport, findings
 from halfulp.auditing.node import shown
-from halfulp.auditing.target import Asked, Statement, names
-from halfulp.auditing.unspecified import Open
+from halfulp.auditing.summary import summaries
+from halfulp.auditing.target import Asked
 
-_WIDTH = 160
+WIDTH = 80
 _EVERYWHERE = ("N1", "N2", "N5", "N7")  # what nearly every node touches is not worth a line for each
-_COLOURS = {
-    "exact": "green",
-    "within": "green",
-    "wrong": "red",
-    "refused": "red",
-    "crashed": "red",
-    "hung": "red",
-}
-
+_MOST_LABELS = 6  # of nodes with the same findings; the others are counted
 
 Models = tuple[ModelReport, ...]
 
 
-def text(targets: tuple[Asked, ...], models: Models) -> str:
-    """Return a report as plain text.
+def lines(
+    targets: tuple[Asked, ...], models: Models, *, width: int = WIDTH, left_open: bool = False
+) -> Iterator[str]:
+    """Give the lines of a report.
+
+    Args:
+        targets: the runtimes that were judged.
+        models: what was found.
+        width: where lines are wrapped.
+        left_open: whether to say what the documents leave open, too.
 
     Example:
-        >>> print(text((), ()))
+        >>> print(*lines((), ()), sep="\\n")
         0 models, 0 with Pow or PRelu; 0 nodes, 0 findings
-        ...
     """
-    console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
-    console.print(show(targets, models))
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return file.getvalue().rstrip()
+    for model in models:
+        yield from _answers(model, targets, width)
+    for model in models:
+        if model.error is None:
+            yield from _findings(model, width)
+    if left_open:
+        yield from _open(models, width)
+    if models and targets:
+        yield ""
+    for target in targets:
+        if target.measured is None or target.version not in (None, target.measured.version):
+            yield from _wrapped(target.note, "", width)
+    yield _total(models)
 
 
-def show(targets: tuple[Asked, ...], models: Models) -> Group:
-    """Return what a console prints of a report."""
-    parts: list[Table | Text | str] = []
-    with_nodes = [model for model in models if model.nodes or model.error is not None]
-    for model in with_nodes:
-        parts += _model(model, targets)
-        parts.append("")
-    parts += _questions(models)
-    parts += [Text(target.note) for target in targets]
-    if not targets:
-        parts.append(
-            Text(f"No target was asked for; what {', '.join(names())} would do, --target NAME says.")
-        )
-    parts.insert(0, Text(_summary(models)))
-    return Group(*parts)
-
-
-def _summary(models: Models) -> str:
+def _total(models: Models) -> str:
     nodes = sum(len(model.nodes) for model in models)
     ours = sum(bool(model.nodes) for model in models)
     found = sum(len(findings(model)) for model in models)
@@ -77,73 +61,74 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _model(model: ModelReport, targets: tuple[Asked, ...]) -> Iterator[Table | Text]:
-    yield Text(model.file, style="bold")
-    if model.nodes:
-        yield _table(model, targets)
-    # The file is named above.
-    for finding in findings(model):
-        where = "" if finding.node is None else f"{finding.node}: "
-        yield Text(f"  ! {where}{finding.about}")
+def _answers(model: ModelReport, targets: tuple[Asked, ...], width: int) -> Iterator[str]:
+    """Give a model's name and a line for each runtime."""
+    if model.error is not None:
+        yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
+    elif not model.nodes:
+        yield f"{model.file}: no Pow, no PRelu"
+    else:
+        yield f"{model.file}: {_count(len(model.nodes), 'node')}"
+        for summary in summaries(model, targets):
+            yield from _wrapped(str(summary), "  ", width)
+
+
+def _findings(model: ModelReport, width: int) -> Iterator[str]:
+    """Give the nodes with findings; those that differ in nothing but their names stand together."""
+    together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
+    found = findings(model)
     for node in model.nodes:
-        for entry in node.open:
-            if entry.question.rule not in _EVERYWHERE:
-                yield Text(f"  ? {node.label}: {_entry(entry)}")
-        for said in node.targets:
-            yield from _conversion(node, said)
+        own = tuple((each.about, each.to_do) for each in found if each.node == node.label)
+        if own:
+            together.setdefault(own, []).append(node)
+    for texts, nodes in together.items():
+        yield ""
+        labels = [node.label for node in nodes[:_MOST_LABELS]]
+        rest = f" and {len(nodes) - _MOST_LABELS} more" if len(nodes) > _MOST_LABELS else ""
+        yield from _wrapped(f"{', '.join(labels)}{rest}", f"{model.file}: ", width)
+        if len(nodes) == 1:
+            yield from _wrapped(_described(nodes[0]), "  ", width)
+        for about, to_do in texts:
+            yield from _wrapped(about, "  ! ", width)
+            if to_do is not None:
+                yield from _wrapped(to_do, "  > ", width)
 
 
-def _entry(entry: Open) -> str:
-    return f"left open ({entry.question.rule or 'other'}): {entry.where}: {entry.question.question}"
+def _described(node: NodeReport) -> str:
+    """Return a node's operator, operands and attributes, in a line."""
+    attributes = [f"{name}={shown(value)}" for name, value in node.attributes.items()]
+    operands = ", ".join([*map(str, node.inputs), *attributes])
+    return f"{node.operator} ({node.asked}): {operands} gives {node.output}"
 
 
-def _table(model: ModelReport, targets: tuple[Asked, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("node", "operator", "inputs", "output", "attributes", "left open"):
-        table.add_column(column, overflow="fold")
-    for target in targets:
-        table.add_column(escape(target.name), overflow="fold")
-    for node in model.nodes:
-        cells = [
-            node.label,
-            f"{node.operator}\n({node.asked})",
-            "\n".join(map(str, node.inputs)),
-            str(node.output),
-            "\n".join(f"{name}={shown(value)}" for name, value in node.attributes.items()),
-            ", ".join(dict.fromkeys(entry.question.rule or "other" for entry in node.open)),
-        ]
-        table.add_row(*map(escape, cells), *map(_verdict, node.targets))
-    return table
-
-
-def _verdict(said: Statement) -> str:
-    text = said.verdict
-    if said.max_ulp is not None and said.verdict in ("within", "wrong"):
-        text += f", {said.max_ulp:g} {said.unit}"
-    if said.depends:
-        text += f"\ndepends on {', '.join(said.depends)}"
-    colour = "yellow" if said.depends and said.verdict in ("exact", "within") else _COLOURS.get(said.verdict)
-    return f"[{colour}]{escape(text)}[/]" if colour else escape(text)
-
-
-def _conversion(node: NodeReport, said: Statement) -> Iterator[Text]:
-    found = said.conversion
-    if found is None:
-        return
-    start = f"  > {node.label}: convert --target {said.target}: "
-    if found.refused is not None:
-        yield Text(f"{start}refuses: {found.refused}")
-    for step in found.steps:
-        yield Text(f"{start}{step}")
-
-
-def _questions(models: Models) -> Iterator[Text | str]:
-    """Give each open question that some node touches, once."""
-    nodes = [node for model in models for node in model.nodes]
-    touched = {entry.question for node in nodes for entry in node.open}
+def _open(models: Models, width: int) -> Iterator[str]:
+    """Give what the documents leave open: for each node what it alone touches, then each question once."""
+    touched = {entry.question for model in models for node in model.nodes for entry in node.open}
     if not touched:
         return
-    yield Text("Left open by the documents, and what halfulp does:", style="bold")
-    for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
-        yield Text(f"  {asked.rule or 'other'}: {asked.question} {asked.choice}")
     yield ""
+    yield "Left open by the documents, and what halfulp does:"
+    for model in models:
+        for node in model.nodes:
+            for entry in node.open:
+                if entry.question.rule not in _EVERYWHERE:
+                    rule = entry.question.rule or "other"
+                    yield from _wrapped(
+                        f"{model.file}, {node.label}: {rule}: {entry.where}: {entry.question.question}",
+                        "  ? ",
+                        width,
+                    )
+    for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
+        yield from _wrapped(f"{asked.rule or 'other'}: {asked.question} {asked.choice}", "  ", width)
+
+
+def _wrapped(text: str, start: str, width: int) -> list[str]:
+    """Return a text in lines; the first has a start, the others are indented."""
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=start,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from halfulp.auditing.constant import describe_constant, second
 from halfulp.auditing.convert import Conversion, conversion
+from halfulp.auditing.installed import installed
 from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
@@ -28,15 +29,21 @@ class Asked:
 
     Attributes:
         name: the runtime.
-        version: as asked for; None for the newest one measured.
+        version: as asked for, or as installed; None for the newest one measured.
         measured: of that version or the nearest one; None where nothing was measured.
         native: of a runtime that has a front end of its own beside ONNX: what was measured there.
+        installed: whether nobody asked, and it is judged because it is installed.
     """
 
     name: str
     version: str | None = None
     measured: Measured | None = None
     native: Measured | None = None
+    installed: bool = False
+
+    def spoken_for_by(self, format: str) -> Measured | None:
+        """Return what was measured that speaks for nodes of a format."""
+        return self.native if format == "openvino" and self.native else self.measured
 
     @property
     def note(self) -> str:
@@ -50,7 +57,8 @@ class Asked:
             return f"{self.name}: not measured; what it takes is known from its documents"
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
         if self.version is not None and self.version != self.measured.version:
-            text += f"; {self.version} was asked for and not measured, this is the nearest version"
+            how = "is installed" if self.installed else "was asked for"
+            text += f"; {self.version} {how} and not measured, this is the nearest version"
         return text
 
 
@@ -74,7 +82,19 @@ def asked(target: object) -> Asked:
         spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
         raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
     name, version = match["name"], match["version"]
-    return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version))
+    return _known(name, version)
+
+
+def default() -> tuple[Asked, ...]:
+    """Return the targets where none is named: what is installed, or all that were measured where nothing is."""
+    here = installed()
+    if here:
+        return tuple(_known(name, version, installed=True) for name, version in here.items())
+    return tuple(_known(name) for name in names() if nearest(name) is not None)
+
+
+def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:
+    return Asked(name, version, nearest(name, version), nearest(f"{name}-native", version), installed)
 
 
 def names() -> tuple[str, ...]:
@@ -95,6 +115,8 @@ class Statement:
         conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         accepts: clauses that the node breaks, and that the target lets it break.
         unit: ``ulp``, or ``units`` where the result is an integer.
+        groups: what is not right: the keys of ``GROUPS``, or ``constant`` for the node's constant exponent; nothing
+            where the types are refused altogether.
     """
 
     target: str
@@ -105,6 +127,7 @@ class Statement:
     conversion: Conversion | None = None
     accepts: tuple[str, ...] = field(default=())
     unit: str = "ulp"
+    groups: tuple[str, ...] = ()
 
     @property
     def is_finding(self) -> bool:
@@ -140,9 +163,12 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
         groups.insert(0, constant)
     worst = max((group.verdict for group in groups), key=_rank, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
-    reasons = tuple(_reason(use, group) for group in groups if group.verdict in _BAD)
+    bad = [group for group in groups if group.verdict in _BAD]
+    reasons = tuple(_reason(use, group) for group in bad)
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, constant))
-    return Statement(target.name, worst, max(ulps, default=None), reasons, depends, changed, unit=_unit(use))
+    names = tuple(group.name for group in bad)
+    most = max(ulps, default=None)
+    return Statement(target.name, worst, most, reasons, depends, changed, unit=_unit(use), groups=names)
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -156,7 +182,7 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
-    return target.native if use.row.standard == "openvino" and target.native else target.measured
+    return target.spoken_for_by(use.row.standard)
 
 
 def _row(use: Use, target: Asked) -> Row | None:
@@ -232,13 +258,14 @@ def _may_differ(use: Use, aspect: str, constant: Group | None) -> bool:
     return constant is None or constant.differs == aspect
 
 
-_NAMES = {
+GROUPS = {
     "values": "ordinary values",
     "special": "special values",
     "edge": "values at the edges of the range",
     "hard": "values that are hard to round",
     "broadcast": "broadcasting",
 }
+"""What is measured together, by the name that cases have."""
 
 
 def _unit(use: Use) -> str:
@@ -247,7 +274,7 @@ def _unit(use: Use) -> str:
 
 
 def _reason(use: Use, group: Group) -> str:
-    text = _NAMES.get(group.name, group.name)
+    text = GROUPS.get(group.name, group.name)
     if group.name == "constant":
         text = f"to the power of {describe_constant(second(use))}"
     if group.verdict != "wrong":

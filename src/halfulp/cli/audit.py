@@ -1,4 +1,4 @@
-"""``halfulp audit``: what is wrong or open about a model's nodes, and what runtimes make of them."""
+"""``halfulp audit``: what runtimes make of a model's nodes, what is wrong about them, and what to do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from halfulp.cli.output import check_writable, people, write_text
 
 if TYPE_CHECKING:
     from halfulp.auditing.report import Report
+
+_WIDEST = 110  # longer lines are harder to read
 
 
 def audit(
@@ -27,33 +29,40 @@ def audit(
             "--target",
             "-t",
             metavar="NAME[==VERSION]",
-            help="A runtime that shall run the model, such as onnxruntime or openvino; repeat for more.",
+            help="A runtime that shall run the model, such as onnxruntime or openvino; repeat for more."
+            " All that are installed if not given.",
         ),
     ] = None,
+    left_open: Annotated[
+        bool, typer.Option("--open", help="Say what the documents leave open about the nodes, too.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write all of it there, too. - is standard output."),
     ] = None,
 ) -> None:
-    """Say of each Pow and PRelu node which clauses it breaks, what is open, and what targets make of it.
+    """Say what runtimes make of a model's Pow and PRelu nodes, which clauses these break, and what to do.
 
     Nothing is run. Exit status 1 says that there are findings.
 
     Example: halfulp audit net.onnx --target onnxruntime --target openvino
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.auditing.show import show
+    from halfulp.auditing.show import WIDTH, lines
 
     check_writable(output)
-    report = _audited(model, targets or [])
+    report = _audited(model, targets or None)
     if output is not None:
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
-    people(output).print(show(report.targets, report.models))
+    console = people(output)
+    width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
+    for line in lines(report.targets, report.models, width=width, left_open=left_open):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.findings:
         raise typer.Exit(1)
 
 
-def _audited(model: Path, targets: list[str]) -> Report:
+def _audited(model: Path, targets: list[str] | None) -> Report:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
