@@ -20,7 +20,7 @@ BAD = single("Pow", 15, {"x": ("float32", [3]), "y": ("float32", [2])})
 
 def names(folder: Path) -> list[str]:
     """Return the files that are audited."""
-    return [model.file for model in hu.audit(folder).models]
+    return [model.file for model in hu.audit(folder, ()).models]
 
 
 def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
     (tmp_path / "f.xml").write_text("<!DOCTYPE x><net/>")
     (tmp_path / "g.json").write_text('{"dispatchables": {}')
     (tmp_path / "h.onnx").mkdir()
-    report = hu.audit(tmp_path)
+    report = hu.audit(tmp_path, ())
     kinds = {model.file: [finding.kind for finding in findings(model)] for model in report.models}
     assert kinds == {
         "a.onnx": ["file"],
@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    report = hu.audit(tmp_path)
+    report = hu.audit(tmp_path, ())
     assert [finding.text for finding in report.findings] == ["can't be read: Permission denied"]
     assert [model.file for model in report.models] == ["m.onnx", "closed"]
 
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_names_that_can_not_be_printed(tmp_path: Path) -> None:
     onnx.save(GOOD, tmp_path / "ok.onnx")
     os.rename(os.fsencode(tmp_path / "ok.onnx"), os.fsencode(tmp_path) + b"/n\xff\n\x1b[2J.onnx")
-    report = hu.audit(tmp_path)
+    report = hu.audit(tmp_path, ())
     assert report.models[0].file == "n\ufffd??[2J.onnx"
     json.dumps(report.json()).encode("ascii")
     assert report.models[0].error is None
@@ -116,7 +116,7 @@ def test_names_that_can_not_be_printed(tmp_path: Path) -> None:
 
 def test_nothing_to_audit(tmp_path: Path) -> None:
     with pytest.raises(hu.HalfulpError, match="no models"):
-        hu.audit(tmp_path)
+        hu.audit(tmp_path, ())
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RecursionError(), OSError(5, "Input/output error")])
@@ -129,5 +129,5 @@ def test_whatever_goes_wrong_with_a_file(
         raise error
 
     monkeypatch.setattr("halfulp.auditing.onnx.uses", fail)
-    (finding,) = hu.audit(tmp_path).findings
+    (finding,) = hu.audit(tmp_path, ()).findings
     assert finding.text in ("not enough memory", "it nests too deep", "Input/output error")

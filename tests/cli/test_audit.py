@@ -12,6 +12,7 @@ from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
 from halfulp.cli import app
+from halfulp.measured import available
 
 GOOD = """<ir_version: 8, opset_import: ["": 15]>
     g (int32[N] x) => (int32[N] z) { two = Constant<value_int = 2>()  z = Pow (x, two) }"""
@@ -22,6 +23,8 @@ OLD = """<ir_version: 8, opset_import: ["": 6]>
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # What is installed here is no matter of these tests.
+    monkeypatch.setattr("halfulp.auditing.target.installed", lambda: {"onnxruntime": "1.31.1"})
 
 
 def invoked(*arguments: str, status: int = 0) -> str:
@@ -33,14 +36,52 @@ def invoked(*arguments: str, status: int = 0) -> str:
 
 def test_a_clean_model() -> None:
     onnx.save(parsed(GOOD), "m.onnx")
-    text = invoked("m.onnx")
-    assert "1 model, 1 with Pow or PRelu; 1 node, 0 findings" in text
+    assert invoked("m.onnx", "-t", "numpy").splitlines() == [
+        "m.onnx: 1 node",
+        f"  numpy {available()['numpy'][-1]}: its one node right",
+        "",
+        "1 model, 1 with Pow or PRelu; 1 node, 0 findings",
+    ]
+
+
+def test_what_is_left_open_is_said_where_asked() -> None:
+    onnx.save(parsed(GOOD), "m.onnx")
+    asked = " ".join(invoked("m.onnx", "-t", "numpy", "--open").split())
     assert (
-        "? #1 (Pow): left open (N3): int32 to the power of 2: An integer result that the type does not hold."
-        in text
+        "? m.onnx, #1 (Pow): N3: int32 to the power of 2: An integer result that the type does not hold."
+        in asked
     )
-    assert "The exact integer modulo 2^n (it wraps)" in text
-    assert "--target NAME says" in text
+    assert "The exact integer modulo 2^n (it wraps)" in asked
+
+
+def test_lines_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "halfulp.auditing.target.installed", lambda: dict.fromkeys(("jax", "onnxruntime", "openvino"), "0.1")
+    )
+    onnx.save(single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])}), "m.onnx")
+    found = invoked("m.onnx", status=1).splitlines()
+    assert max(map(len, found)) <= 80
+    assert "\x1b" not in "".join(found)
+    openvino, onnxruntime = available()["openvino"][0], available()["onnxruntime"][0]
+    assert f"  onnxruntime {onnxruntime} (nearest to 0.1): its one node wrong (special values)" in found
+    words = " ".join(" ".join(found).split())
+    assert f"openvino {openvino} (nearest to 0.1): its one node wrong (slopes along the wrong dim)" in words
+    assert (
+        "> halfulp convert m.onnx mended.onnx --target openvino: the slope gets the shape [1, 1, 4]" in words
+    )
+    assert "0.1 is installed and not measured, this is the nearest version" in words
+
+
+def test_nodes_with_the_same_findings_stand_together() -> None:
+    nodes = "".join(f"t{i} = Pow <axis = 0> (x, x) " for i in range(9))
+    onnx.save(
+        parsed(f'<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] t0) {{ {nodes} }}'),
+        "m.onnx",
+    )
+    words = " ".join(invoked("m.onnx", status=1).split())
+    assert "#4 (Pow), #5 (Pow) and 3 more ! breaks onnx.Pow-13.C5" in words
+    assert words.count("breaks onnx.Pow-13.C5") == 1
+    assert "onnxruntime 1.31.1: all 9 nodes invalid" in words
 
 
 def test_the_readme_shows_what_is_found() -> None:
@@ -53,29 +94,26 @@ def test_the_readme_shows_what_is_found() -> None:
     page = (Path(__file__).parents[2] / "README.md").read_text()
     command, _, rest = page.partition("$ halfulp audit ")[2].partition("\n")
     found = " ".join(invoked(*command.split(), status=1).split())
-    breaks, wrong = rest.partition("```")[0].strip().split("\n", 1)
-    assert breaks.strip() in found
-    start, example = " ".join(wrong.split()).split("values at ")
-    assert start in found
-    assert example in found
+    for part in rest.partition("```")[0].split("..."):
+        assert " ".join(part.split()) in found
 
 
 def test_findings_are_status_1() -> None:
     onnx.save(single("Pow", 13, {"x": ("float32", [2, 3]), "y": ("float32", [2])}, axis=0), "m.onnx")
     text = invoked("m.onnx", status=1)
-    assert "! 'node' (Pow): breaks onnx.Pow-13.C5: no attribute axis" in text
-    assert "! 'node' (Pow): breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
+    assert "m.onnx: 'node' (Pow)" in text
+    assert "! breaks onnx.Pow-13.C5: no attribute axis" in text
+    assert "! breaks onnx.Pow-13.C2: X and Y must be broadcastable to one shape" in text
+    assert text.count("> mend the model; halfulp spec onnx.Pow-13 shows what is allowed") == 1
 
 
 def test_a_target_and_what_a_conversion_would_do() -> None:
     onnx.save(parsed(OLD), "m.onnx")
-    text = invoked("m.onnx", "--target", "tensorrt", status=1)
-    assert "tensorrt: refused: its documents do not list this node's types or opset" in text
-    assert "> #0 (Pow): convert --target tensorrt: opset 6 becomes 9" in text
-    assert (
-        "> #0 (Pow): convert --target tensorrt: Y is unsqueezed to float32[3, 1], where axis=1 puts it"
-        in text
-    )
+    text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
+    assert "tensorrt: its one node refused (float32)" in text
+    assert "! tensorrt: refused: its documents do not list this node's types or opset" in text
+    assert "> halfulp convert m.onnx mended.onnx --target tensorrt: opset 6 becomes 9" in text
+    assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
 
 
@@ -112,6 +150,19 @@ def test_json() -> None:
         "target": "tensorrt",
         "clause": None,
         "text": "its documents do not list this node's types or opset",
+        "to_do": document["findings"][0]["to_do"],
+    }
+    assert document["findings"][0]["to_do"].startswith(
+        "halfulp convert b.onnx mended.onnx --target tensorrt: "
+    )
+    assert document["models"][0]["runtimes"][0] == {
+        "target": "tensorrt",
+        "version": None,
+        "right": False,
+        "outcomes": {"refused": 1},
+        "causes": {"refused": ["float32"]},
+        "max_ulp": None,
+        "text": "its one node refused (float32)",
     }
     invoked("models", "-t", "tensorrt", "-t", "directml", "--json", "again.json", status=1)
     assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
@@ -119,7 +170,7 @@ def test_json() -> None:
 
 def test_json_on_standard_output_is_alone_there() -> None:
     onnx.save(parsed(GOOD), "m.onnx")
-    result = CliRunner().invoke(app, ["audit", "m.onnx", "--json", "-"])
+    result = CliRunner().invoke(app, ["audit", "m.onnx", "-t", "numpy", "--json", "-"])
     assert json.loads(result.stdout)["summary"] == {"models": 1, "nodes": 1, "findings": 0}
     assert "1 model, 1 with Pow or PRelu" in result.stderr
     assert [path.name for path in Path().iterdir()] == ["m.onnx"]

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from halfulp.cli import app
 from halfulp.conformance import schema
+from halfulp.conformance.runner.targets import BUILT_IN
 
 pytest.importorskip("gmpy2")
 pytest.importorskip("jinja2")
@@ -129,6 +130,27 @@ def test_known_findings(tmp_path: Path) -> None:
     )
 
 
+def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
+    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", lambda: here)
+    result = run("--json", "-", *LITTLE)
+    assert [document["target"]["name"] for document in json.loads(result.stdout)] == [
+        "numpy",
+        "onnx-reference",
+    ]
+    assert "no target is named; checking what is installed: numpy, onnx-reference" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
+def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", list)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "nothing to check: no runtime is installed" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_export(tmp_path: Path) -> None:
     folder = tmp_path / "cases"
     result = run("--export", str(folder), *LITTLE)
@@ -145,7 +167,6 @@ def test_export(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "nothing to check: name a target"),
         (["onnxruntim"], "no target onnxruntim; did you mean onnxruntime?"),
         (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
@@ -163,7 +184,6 @@ def test_export(tmp_path: Path) -> None:
         (["numpy", "--allow", "missing"], "missing: can't be read"),
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
-        (["--json", "a.json", "--export", "b"], "nothing to check"),
         (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),
         (["numpy", "--json", "-", "--html", "-"], "-: --json and --html can't write the same file"),
     ],

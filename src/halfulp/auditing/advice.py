@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from halfulp.auditing.target import Statement
+from halfulp.specs.registry import ids
 
 _EXACT = {
     "onnxruntime": "halfulp.integrations.onnxruntime.session(model) computes it exactly within ONNX Runtime",
@@ -22,8 +23,14 @@ def about_clause(operator: str) -> str:
     Example:
         >>> about_clause("onnx.Pow-13")
         'mend the model; halfulp spec onnx.Pow-13 shows what is allowed'
+        >>> about_clause("directml.DML_BUFFER_TENSOR_DESC")
+        'mend the model'
     """
-    return f"mend the model; halfulp spec {operator} shows what is allowed"
+    return (
+        f"mend the model; halfulp spec {operator} shows what is allowed"
+        if operator in ids()
+        else "mend the model"
+    )
 
 
 def about_target(file: str, said: Statement) -> str:

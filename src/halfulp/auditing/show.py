@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from itertools import groupby
 
 from halfulp.auditing.findings import ModelReport, NodeReport, findings
 from halfulp.auditing.node import shown
@@ -39,11 +40,11 @@ def lines(
             yield from _findings(model, width)
     if left_open:
         yield from _open(models, width)
-    if models and targets:
+    if any(model.nodes for model in models):
         yield ""
-    for target in targets:
-        if target.measured is None or target.version not in (None, target.measured.version):
-            yield from _wrapped(target.note, "", width)
+        for target in targets:
+            if target.measured is None or target.version not in (None, target.measured.version):
+                yield from _wrapped(target.note, "", width)
     yield _total(models)
 
 
@@ -86,10 +87,11 @@ def _findings(model: ModelReport, width: int) -> Iterator[str]:
         labels = [node.label for node in nodes[:_MOST_LABELS]]
         rest = f" and {len(nodes) - _MOST_LABELS} more" if len(nodes) > _MOST_LABELS else ""
         yield from _wrapped(f"{', '.join(labels)}{rest}", f"{model.file}: ", width)
-        if len(nodes) == 1:
+        if len(nodes) == 1 and nodes[0].inputs:
             yield from _wrapped(_described(nodes[0]), "  ", width)
-        for about, to_do in texts:
-            yield from _wrapped(about, "  ! ", width)
+        for to_do, same in groupby(texts, key=lambda each: each[1]):
+            for about, _ in same:
+                yield from _wrapped(about, "  ! ", width)
             if to_do is not None:
                 yield from _wrapped(to_do, "  > ", width)
 

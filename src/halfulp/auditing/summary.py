@@ -12,10 +12,10 @@ OUTCOMES = {
     "right": "right",
     "wrong": "wrong",
     "refused": "refused",
-    "crashed": "crash it",
-    "hung": "hang it",
+    "crashed": "crashed",
+    "hung": "hung",
     "depends": "not reproducible",
-    "invalid": "broken by their document",
+    "invalid": "invalid",
     "unknown": "not known",
 }
 """What can become of a node in a runtime, and how a line says it."""
@@ -131,7 +131,8 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     if outcome == "depends":
         return tuple(f"by {aspect}" for aspect in said.depends)
     if outcome == "unknown":
-        return said.reasons
+        typed = all(operand.type is not None for operand in node.inputs)
+        return ("not measured" if typed else "the type of an input is not known",)
     if not said.groups:
         types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
         return (" and ".join(types),) if types else ()

@@ -182,7 +182,8 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
-    return target.spoken_for_by(use.row.standard)
+    standard = use.operator.partition(".")[0]  # an operator that breaks its document need not have a row
+    return target.spoken_for_by(standard)
 
 
 def _row(use: Use, target: Asked) -> Row | None:

@@ -29,8 +29,9 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="TARGET",
-            help="onnxruntime, openvino (from ONNX), openvino-native, torch, numpy, jax, onnx-reference,"
-            " onnx-converter, halfulp, or a module with the interface of onnx.backend.base.",
+            help="onnxruntime, openvino (from ONNX), openvino-native, torch, jax, numpy, onnx-reference,"
+            " onnx-converter, halfulp, or a module with the interface of onnx.backend.base."
+            " All of the first five that are installed if none is given.",
             show_default=False,
         ),
     ] = None,
@@ -111,9 +112,9 @@ def check(
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.verdict.allow import load as load_allowed
 
-    if not targets and not command and (export is None or json is not None or html is not None):
-        raise HalfulpError("nothing to check: name a target, such as onnxruntime, or give --command")
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
+    if not specs and (export is None or json is not None or html is not None):
+        specs = _installed()
     chosen = selection(_listed(operator), _listed(version), _listed(types))
     allowed = None if allow is None else load_allowed(allow)
     check_writable(json)  # now, not after a long run
@@ -210,6 +211,26 @@ def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> st
         f"{found.valid} cases, and {found.invalid} that must be refused, written to {folder};"
         f" {found.left_out} that ONNX can't say left out"
     )
+
+
+def _installed() -> list[TargetSpec]:
+    """Return the runtimes that are installed, and say which.
+
+    Raises:
+        HalfulpError: there are none.
+    """
+    from halfulp.conformance.runner.targets import installed
+
+    specs = installed()
+    if not specs:
+        raise HalfulpError(
+            "nothing to check: no runtime is installed; install one, such as onnxruntime, or name a target"
+            " that halfulp brings, such as numpy, or give --command"
+        )
+    typer.echo(
+        f"no target is named; checking what is installed: {', '.join(s.name for s in specs)}", err=True
+    )
+    return specs
 
 
 def _listed(values: list[str] | None) -> list[str]:

@@ -106,6 +106,11 @@ def _arrays(name: str, extra: str) -> TargetSpec:
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
+_OWN_NEEDS = (
+    "numpy",
+    "onnx",
+    "gmpy2",
+)  # who has halfulp has these, and need not mean to run anything on them
 _BUILT_IN = (
     TargetSpec("onnxruntime", "onnxruntime", package="onnxruntime", extra="onnxruntime"),
     TargetSpec("openvino", "openvino", package="openvino", extra="openvino"),
@@ -119,8 +124,8 @@ _BUILT_IN = (
         by_call=True,
     ),
     _arrays("torch", "torch"),
-    _arrays("numpy", "check"),
     _arrays("jax", "jax"),
+    _arrays("numpy", "check"),
     TargetSpec("onnx-reference", "onnx_reference"),
     TargetSpec("onnx-converter", "onnx_converter"),
     TargetSpec("halfulp", "halfulp", package="gmpy2", families=_EVERY),
@@ -167,6 +172,16 @@ def find(target: object) -> TargetSpec:
             f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
         )
     return spec
+
+
+def installed() -> list[TargetSpec]:
+    """Return the runtimes that are installed, but for what halfulp itself needs: NumPy, the onnx package.
+
+    Example:
+        >>> {"numpy", "onnx-reference", "halfulp"} & {spec.name for spec in installed()}
+        set()
+    """
+    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
 
 
 def find_command(text: str) -> TargetSpec:
