@@ -133,12 +133,9 @@ def test_known_findings(tmp_path: Path) -> None:
 def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
     monkeypatch.setattr("halfulp.conformance.runner.targets.installed", lambda: here)
-    result = run("--json", "-", *LITTLE)
-    assert [document["target"]["name"] for document in json.loads(result.stdout)] == [
-        "numpy",
-        "onnx-reference",
-    ]
-    assert "no target is named; checking what is installed: numpy, onnx-reference" in result.stderr
+    result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
+    assert json.loads(result.stdout)["target"]["name"] == "onnx-reference"
+    assert "no target is named; checking what is installed: onnx-reference" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
@@ -147,7 +144,7 @@ def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch:
     monkeypatch.setattr("halfulp.conformance.runner.targets.installed", list)
     result = run(*arguments)
     assert result.exit_code == 2
-    assert "nothing to check: no runtime is installed" in result.stderr
+    assert "nothing to check: no runtime that takes this is installed" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

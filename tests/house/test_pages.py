@@ -147,7 +147,8 @@ def test_commands_run(words: list[str], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 0, done.stderr
+    finds = words[1] in ("audit", "check")  # what an installed runtime does may be a finding: 1
+    assert done.returncode in ((0, 1) if finds else (0,)), done.stderr
     assert done.stdout
     if "-o" in words:
         assert (folder / words[words.index("-o") + 1]).exists()

@@ -113,9 +113,9 @@ def check(
     from halfulp.conformance.verdict.allow import load as load_allowed
 
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
-    if not specs and (export is None or json is not None or html is not None):
-        specs = _installed()
     chosen = selection(_listed(operator), _listed(version), _listed(types))
+    if not specs and (export is None or json is not None or html is not None):
+        specs = _installed(chosen)
     allowed = None if allow is None else load_allowed(allow)
     check_writable(json)  # now, not after a long run
     check_writable(html)
@@ -213,19 +213,20 @@ def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> st
     )
 
 
-def _installed() -> list[TargetSpec]:
-    """Return the runtimes that are installed, and say which.
+def _installed(chosen: Selection) -> list[TargetSpec]:
+    """Return the installed runtimes that take anything of what is chosen, and say which.
 
     Raises:
         HalfulpError: there are none.
     """
+    from halfulp.conformance.check import has_cases
     from halfulp.conformance.runner.targets import installed
 
-    specs = installed()
+    specs = [spec for spec in installed() if has_cases(spec, chosen)]
     if not specs:
         raise HalfulpError(
-            "nothing to check: no runtime is installed; install one, such as onnxruntime, or name a target"
-            " that halfulp brings, such as numpy, or give --command"
+            "nothing to check: no runtime that takes this is installed; install one, such as onnxruntime, or name"
+            " a target that halfulp brings, such as numpy, or give --command"
         )
     typer.echo(
         f"no target is named; checking what is installed: {', '.join(s.name for s in specs)}", err=True

@@ -136,6 +136,16 @@ def check(
     )
 
 
+def has_cases(spec: TargetSpec, selection: Selection) -> bool:
+    """Return whether a target takes any operator version and types of a selection.
+
+    Example:
+        >>> has_cases(find("numpy"), selection("onnx.PRelu-7", (), ()))
+        False
+    """
+    return next(_rows(spec, selection), None) is not None
+
+
 def check_target(
     spec: TargetSpec,
     *,
