@@ -97,8 +97,8 @@ bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
     return same || out_high <= in_low || in_high <= out_low;
 }
 
-// A new array of x's type in native byte order: laid out as the operand that has the result's shape. No object, and Python's
-// error set, where there is no memory.
+// A new array of x's type in native byte order: laid out as the operand that has the result's shape. No object, and
+// Python's error set, where there is no memory.
 nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     PyArray_Descr* type = PyArray_DESCR(x);
     if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);

@@ -14,8 +14,8 @@
 
 namespace halfulp {
 
-// Shares are small enough that a thread comes back ten times a second even at a microsecond an element, and otherwise large
-// enough that their beginnings don't count.
+// Shares are small enough that a thread comes back ten times a second even at a microsecond an element, and otherwise
+// large enough that their beginnings don't count.
 static constexpr ptrdiff_t slow_share = 1 << 14, quick_share = 1 << 16;
 // Bytes of operands. As long as a cache holds a good part of the output, it is no gain to store past it.
 static constexpr ptrdiff_t near_caches_hold = 1 << 20, far_more_than_caches_hold = 64 << 20;
@@ -34,8 +34,9 @@ Word byte_swap(Word value) {
     else return value;
 }
 
-// One operand's part of a tile: how far its neighbours along each axis lie apart in memory, and in a packed copy. Its axes
-// are in the order of memory, the nearest neighbours last, so that a copy takes at once what it needs of a cache line.
+// One operand's part of a tile: how far its neighbours along each axis lie apart in memory, and in a packed copy. Its
+// axes are in the order of memory, the nearest neighbours last, so that a copy takes at once what it needs of a cache
+// line.
 class Box {
 public:
     struct Axis {
@@ -93,8 +94,8 @@ public:
     }
 
 private:
-    // Puts an axis where it belongs: nearer neighbours before it. Along an axis of broadcasting there are none; only the
-    // packed copy's nearest of these come first, `repeats` of them, as what they repeat is quickly stored.
+    // Puts an axis where it belongs: nearer neighbours before it. Along an axis of broadcasting there are none; only
+    // the packed copy's nearest of these come first, `repeats` of them, as what they repeat is quickly stored.
     void add(const Axis& axis, int& repeats) {
         if (axis.stride == 0 && repeats == axes_) ++repeats;
         int place = axes_++;
@@ -204,8 +205,8 @@ struct Square {
     }
 };
 
-// Gathers planes whose neighbours in memory are a row apart in the packed copy, and the other way round. Returns whether it
-// did: sides that are no multiples of a square's are left to copy_box, an element at a time.
+// Gathers planes whose neighbours in memory are a row apart in the packed copy, and the other way round. Returns
+// whether it did: sides that are no multiples of a square's are left to copy_box, an element at a time.
 template <typename Word>
 bool gather_transposed(const Box& box, char* data, char* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
@@ -376,7 +377,8 @@ int Loop::fastest_axis(const View& view) const {
     return fastest;
 }
 
-// Whether an operand, which could stay where it is in rows along the last axis, leaves room between those along another.
+// Whether an operand, which could stay where it is in rows along the last axis, leaves room between those along
+// another.
 bool Loop::lies_in_rows_apart(int axis) const {
     const int last = shape_.dims - 1;
     for (const View& view : views_) {
@@ -429,9 +431,9 @@ void Loop::take_neighbours(const View& view, ptrdiff_t& room) {
     }
 }
 
-// Where an input runs along other axes than the output, a tile takes the neighbours of each, for whole cache lines of both;
-// and a panel, a square's width of rows that are as long as a tile, besides leaves the other operands where they are. Panels
-// follow each other along that input's axis, on the same pages of it.
+// Where an input runs along other axes than the output, a tile takes the neighbours of each, for whole cache lines of
+// both; and a panel, a square's width of rows that are as long as a tile, besides leaves the other operands where they
+// are. Panels follow each other along that input's axis, on the same pages of it.
 void Loop::choose_tile() {
     const int last = shape_.dims - 1;
     for (int i = 0; i <= last; ++i) {
@@ -456,8 +458,8 @@ void Loop::choose_tile() {
             if (transposed_axes[operand] >= 0) take_neighbours(views_[operand], room);
         for (int axis = last; axis >= 0 && room > 1; --axis) take(axis, shape_.extent[axis], room);
     } else {
-        // A tile ends with its row where the row is long and has a y of its own, since a kernel takes one y for all; and
-        // where the next row lies elsewhere in memory, since the tile would have to be copied.
+        // A tile ends with its row where the row is long and has a y of its own, since a kernel takes one y for all;
+        // and where the next row lies elsewhere in memory, since the tile would have to be copied.
         const bool one_y = y.strides[last] == 0 && shape_.extent[last] >= tile_size;
         const bool long_rows = shape_.extent[last] >= (is_beyond_caches_ ? worth_a_call_beyond_caches : worth_a_call);
         for (int axis = last; axis >= 0 && room > 1; --axis) {

@@ -43,8 +43,8 @@ public:
     // 0 where there are no elements.
     ptrdiff_t share_count() const;
 
-    // Runs in the default floating-point environment and restores the caller's. Returns false where a tile has to be copied
-    // and there is no memory for that. (It does not throw: for its first exception a thread needs memory too.)
+    // Runs in the default floating-point environment and restores the caller's. Returns false where a tile has to be
+    // copied and there is no memory for that. (It does not throw: for its first exception a thread needs memory too.)
     bool run_share(ptrdiff_t share, const TileFunction& f) const;
 
 private:

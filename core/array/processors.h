@@ -9,8 +9,8 @@ namespace halfulp {
 // the system is not Linux, all there are. At least 1.
 int processors();
 
-// The least quota among the control groups that a file in the form of /proc/self/cgroup lists and their parents, rounded
-// up to whole processors; 0 where there is none. The groups are folders under `root`: /sys/fs/cgroup.
+// The least quota among the control groups that a file in the form of /proc/self/cgroup lists and their parents,
+// rounded up to whole processors; 0 where there is none. The groups are folders under `root`: /sys/fs/cgroup.
 int processors_of_groups(const std::string& list, const std::string& root);
 
 }  // namespace halfulp

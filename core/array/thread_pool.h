@@ -11,8 +11,8 @@ int thread_count();
 
 // Calls work(0) .. work(count - 1), each once, on the calling thread and up to threads - 1 others. keep_going is
 // asked on the calling thread between its shares; false ends the loop after the shares in progress. Returns whether all
-// was done. While the pool is in use, by another thread or by the caller itself, the caller works alone. Neither function
-// may throw.
+// was done. While the pool is in use, by another thread or by the caller itself, the caller works alone. Neither
+// function may throw.
 bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
                   const std::function<void(ptrdiff_t)>& work);
 

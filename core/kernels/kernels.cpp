@@ -89,7 +89,8 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
             decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
-            // Scanned and converted in one pass. Integers beyond 24 bits give wrong floats here; they are converted again.
+            // Scanned and converted in one pass. Integers beyond 24 bits give wrong floats here; they are converted
+            // again.
             IntegerBits<Storage<element>> seen(24);
             for (int i = 0; i < n; ++i) {  // vector loop
                 seen.add(stored[i]);
@@ -228,8 +229,8 @@ Fill formula_of(Element type, double exponent) {
     return formula;
 }
 
-// Whether streaming stores are better for the results. Measured: where they are at least as many bytes as the exponents; of
-// those with one exponent only what the formulas compute.
+// Whether streaming stores are better for the results. Measured: where they are at least as many bytes as the
+// exponents; of those with one exponent only what the formulas compute.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (y == nullptr) return row(type).size >= row(y_type).size;
     if (!row(type).is_float) return true;
@@ -276,8 +277,8 @@ void pow_of_integers(const void* x, const void* y, Storage<type>* out, int n, co
     for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
 }
 
-// A tile of integers: the nearest doubles, and the magnitudes. (What depends on one type only is not made again for each
-// pair of them.)
+// A tile of integers: the nearest doubles, and the magnitudes. (What depends on one type only is not made again for
+// each pair of them.)
 template <Element type>
 [[gnu::noinline]] void widen_tile(const void* x, double* nearest, uint64_t* magnitudes, int n) {
     for (int i = 0; i < n; ++i) nearest[i] = static_cast<double>(widen<type>(as<type>(x)[i]));

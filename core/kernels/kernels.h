@@ -19,7 +19,8 @@ struct Kernels {
     const char* name;
     void (*pow)(const PowOptions&, Element type, Element y_type, const void* x, const void* y, void* out, int n,
                 bool streaming);
-    // Whether large results are better written by streaming stores. y is the exponent, if there is one for all, or null.
+    // Whether large results are better written by streaming stores. y is the exponent, if there is one for all, or
+    // null.
     bool (*bound_by_memory)(Element type, Element y_type, const void* y);
     void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool streaming);
     // Results of a type of 8 or 16 bits from a table of all.

@@ -1,14 +1,14 @@
-// t = y log2(x) of floats by tables in registers, for processors with AVX-512: compilers make no vectors of look-ups, and
-// elsewhere registers hold too little. The quotient of pow_fast.h occupies a unit that multiplies: with it, and no
+// t = y log2(x) of floats by tables in registers, for processors with AVX-512: compilers make no vectors of look-ups,
+// and elsewhere registers hold too little. The quotient of pow_fast.h occupies a unit that multiplies: with it, and no
 // intrinsics, this stage takes a quarter longer on a Zen 4 (0.62 instead of 0.50 ns an element).
 //
 //   formula     |x| = m * 2^e, m in [1, 2); r about 1/m, by m's four leading bits; f = m r - 1;
 //               log2 |x| = e - log2 r + f P(f)
 //   domain      normal floats; of others the result has no meaning
-//   error       relative to log2 |x|. P's own is 2^-45.62, and its rounding 5 units of 2^-53. In the parts next to 1, r is a
-//               power of two: e - log2 r is 0 and f exact. In the others |log2 x| is at least 0.0458 and greater than f P(f);
-//               log2 r is rounded by 2^-54, e - log2 r, which is at most 1.6 |log2 x|, by 2^-53 of itself: 2^-49.
-//               Together below 2^-45.4, where pow_fast.h counts with 2^-45
+//   error       relative to log2 |x|. P's own is 2^-45.62, and its rounding 5 units of 2^-53. In the parts next to 1, r
+//               is a power of two: e - log2 r is 0 and f exact. In the others |log2 x| is at least 0.0458 and greater
+//               than f P(f); log2 r is rounded by 2^-54, e - log2 r, which is at most 1.6 |log2 x|, by 2^-53 of itself:
+//               2^-49. Together below 2^-45.4, where pow_fast.h counts with 2^-45
 #pragma once
 
 #ifdef __AVX512F__
@@ -23,8 +23,8 @@ namespace halfulp::HALFULP_ISA {
 
 class Log2Table {
 public:
-    // y * log2(x) for a tile; there is room for whole vectors in t. `one_y` where all of y are the same. Returns whether all
-    // of x are positive normal floats.
+    // y * log2(x) for a tile; there is room for whole vectors in t. `one_y` where all of y are the same. Returns
+    // whether all of x are positive normal floats.
     template <bool one_y, typename Y>
     bool fill(const float* x, const Y* y, double* t, int n) const {
         __m512i most = _mm512_setzero_si512();

@@ -1,5 +1,5 @@
-// y log2(x) and 2^t of a tile by quotients (numerics/pow_dd.h). It is cut where its loops are: the fewer operations a round
-// has, and the fewer wait for each other, the more rounds a processor has under way.
+// y log2(x) and 2^t of a tile by quotients (numerics/pow_dd.h). It is cut where its loops are: the fewer operations a
+// round has, and the fewer wait for each other, the more rounds a processor has under way.
 #pragma once
 
 #ifndef __AVX512F__

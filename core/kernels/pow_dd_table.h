@@ -1,5 +1,5 @@
-// y log2(x) and 2^t of a tile by tables in registers (numerics/pow_dd.h), for processors with AVX-512. In short loops: the fewer
-// operations a round has, and the fewer wait for each other, the more rounds a processor has under way.
+// y log2(x) and 2^t of a tile by tables in registers (numerics/pow_dd.h), for processors with AVX-512. In short loops:
+// the fewer operations a round has, and the fewer wait for each other, the more rounds a processor has under way.
 #pragma once
 
 #ifdef __AVX512F__

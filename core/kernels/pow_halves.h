@@ -1,11 +1,12 @@
 // Powers of float16 and bfloat16 with a constant exponent that is half of a small integer.
 //
-//   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then rounded to
-//               the type
-//   guarantee   the right power of every base: of 65536 bases none has a power so near to a boundary that these roundings
-//               reach it. That is no theorem but a fact, for these n and in this order, which tests/oracle/test_pow.py
-//               shows for every base; x^(7/2) for one fails
-//   specials    NaN, and where n is odd, -0 and what is below zero: after the others, in a loop over blocks that have any
+//   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then
+//               rounded to the type
+//   guarantee   the right power of every base: of 65536 bases none has a power so near to a boundary that these
+//               roundings reach it. That is no theorem but a fact, for these n and in this order, which
+//               tests/oracle/test_pow.py shows for every base; x^(7/2) for one fails
+//   specials    NaN, and where n is odd, -0 and what is below zero: after the others, in a loop over blocks that have
+//               any
 #pragma once
 
 #include <utility>

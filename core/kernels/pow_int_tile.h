@@ -7,8 +7,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents: few of
-// a long chain's rounds would be under way at a time.
+// out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents:
+// few of a long chain's rounds would be under way at a time.
 template <typename Word>
 [[gnu::noinline]] static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
     constexpr int bits = 8 * sizeof(Word), j = 8;
@@ -42,8 +42,8 @@ template <typename Word>
     }
 }
 
-// The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from beyond
-// the caches it takes half the time that passes over copies do).
+// The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from
+// beyond the caches it takes half the time that passes over copies do).
 template <typename Word, typename Exponent>
 [[gnu::noinline]] static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y,
                                                 Word* __restrict out, int n) {
@@ -118,14 +118,14 @@ struct PowersWithin {
     t.raise(undecided.count, finish, [] {});
 }
 
-// out[i] = x[i]^y[i] for the i listed, at most td_tile: what is known early, then by the double-double phase and the triple-double phase
-// in vectors, and what these leave undecided by pow_exact.h.
+// out[i] = x[i]^y[i] for the i listed, at most td_tile: what is known early, then by the double-double phase and the
+// triple-double phase in vectors, and what these leave undecided by pow_exact.h.
 //
-// A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 to
-// within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
-// the low part of t stays below 2^-42. None of that shows beside the double-double phase's error. The triple-double phase has the power
-// b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of it. (Powers above 2^65 saturate, and
-// so does what the double-double phase makes of t = 1000.)
+// A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2
+// to within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104,
+// and with it the low part of t stays below 2^-42. None of that shows beside the double-double phase's error. The
+// triple-double phase has the power b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of
+// it. (Powers above 2^65 saturate, and so does what the double-double phase makes of t = 1000.)
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
     constexpr double error_of_triple_doubles = 0x1p-95;
@@ -167,8 +167,8 @@ struct PowersWithin {
     }
 }
 
-// x^y for a tile of integers, in vector lanes as far as the fast phase decides. Lists the others, and returns how many these
-// are. (A base beyond 2^53 is off by 2^-53, and where its power does not saturate, the exponent is below 65/53.)
+// x^y for a tile of integers, in vector lanes as far as the fast phase decides. Lists the others, and returns how many
+// these are. (A base beyond 2^53 is off by 2^-53, and where its power does not saturate, the exponent is below 65/53.)
 [[gnu::noinline]] static int pow_trunc_fast(const IntegerRange& range, const Operands& bases, const double* y,
                                             uint64_t* out, int* listed, int n) {
     const double* x = bases.nearest;

@@ -106,9 +106,9 @@ struct FloatLanes {
         prefetch.issue(3);
     }
 
-    // From float32 to the type: what matters from now on is whether the float is undecided between two elements of that.
-    // float16 goes to `out` right away, and to the lanes if these are needed yet, for signs or undecided ones. Returns
-    // whether they are.
+    // From float32 to the type: what matters from now on is whether the float is undecided between two elements of
+    // that. float16 goes to `out` right away, and to the lanes if these are needed yet, for signs or undecided ones.
+    // Returns whether they are.
     bool round(Storage<type>* out, bool signs_follow, int n) {
         if constexpr (type != Element::float16) {
             uint32_t borrows = 0;
@@ -129,13 +129,13 @@ struct FloatLanes {
         return true;
     }
 
-    // Settles what it can of the lanes listed, `count`, and returns how many are left in the list. (A function that is not
-    // inline would keep its loop from becoming vectors.)
+    // Settles what it can of the lanes listed, `count`, and returns how many are left in the list. (A function that is
+    // not inline would keep its loop from becoming vectors.)
     template <typename Y>
     int resolve(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
         constexpr int precision = row(type).precision;
-        // Powers of the type's bases that are floats themselves, and so were rounded once: squares and cubes of few enough
-        // bits, above the subnormal floats.
+        // Powers of the type's bases that are floats themselves, and so were rounded once: squares and cubes of few
+        // enough bits, above the subnormal floats.
         if constexpr (2 * precision <= 24) {
             constexpr uint32_t subnormal =
                 row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
@@ -148,8 +148,8 @@ struct FloatLanes {
             };
             if (of_type) count = resolve_by(from_float, n, listed, count);
         }
-        // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements, unless the
-        // power does, or next to it.
+        // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements,
+        // unless the power does, or next to it.
         if (type != Element::float32 && error != 0) {
             const double up = 1 + 2 * error;
             const auto from_double = [&](int i) __attribute__((always_inline)) {
@@ -229,8 +229,8 @@ private:
         return any != 0;
     }
 
-    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the next
-    // boundary is, and few tiles have one that is nearer than the greatest error.
+    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the
+    // next boundary is, and few tiles have one that is nearer than the greatest error.
     void fill_normal(const double* t, int n) {
         constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
         constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);

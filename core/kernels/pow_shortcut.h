@@ -1,31 +1,33 @@
 // Powers with a constant exponent that has a formula of a few operations.
 //
 //   exact       x^2, x^(1/2), 1/x: single operations, which IEEE 754 rounds correctly. To a shorter type the result is
-//               rounded a second time: a square of 16 bits is exact, or so small that it goes to zero (see prelu.h), and
-//               a root's or a quotient's distance from a boundary is more than float's rounding (24 bits are at least
-//               twice float16's 11 and 2 more)
-//   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a float
-//               that makes up for p's error. In 32-bit lanes, twice as many as double's
+//               rounded a second time: a square of 16 bits is exact, or so small that it goes to zero (see prelu.h),
+//               and a root's or a quotient's distance from a boundary is more than float's rounding (24 bits are at
+//               least twice float16's 11 and 2 more)
+//   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a
+//               float that makes up for p's error. In 32-bit lanes, twice as many as double's
 //   by doubles  where floats are not fused, and for bases beyond the pairs' range
-//   specials    in the same loop for the single operations. For the others a loop that replaces them takes over from the
-//               first part of a block that has any, until a part has none: a processor that finds out in vain too often
-//               would take twice the time
+//   specials    in the same loop for the single operations. For the others a loop that replaces them takes over from
+//               the first part of a block that has any, until a part has none: a processor that finds out in vain too
+//               often would take twice the time
 //
 // Error of the pairs, relative to the power; u = 2^-24, which is what an operation rounds by:
 //   h + h' = x^2, p + p' = h x and so on are exact (a product's low part, fused, is a float)
 //   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
 //   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
-//   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left out
-//   x^(-1/2):   p = 1/sqrt x within 2u: by a root and a quotient, or as f + f e/2 from f, the processor's first 14 bits, with
-//               e = 1 - x f^2 within u, of which half counts; 3 e^2/8 < u/8 is left out, and it is rounded by u.
-//               d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts, c = p d/2, rounded by 2u^2;
-//               3 p d^2/8 <= 6.4u^2 is left out
+//   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left
+//               out
+//   x^(-1/2):   p = 1/sqrt x within 2u: by a root and a quotient, or as f + f e/2 from f, the processor's first 14
+//               bits, with e = 1 - x f^2 within u, of which half counts; 3 e^2/8 < u/8 is left out, and it is rounded
+//               by u. d = 1 - x p^2 <= 4.1u in two steps of 5u^2 each, of which half counts, c = p d/2, rounded by
+//               2u^2; 3 p d^2/8 <= 6.4u^2 is left out
 //   x^(3/2):    s = sqrt x, d = x - s^2 exact, c = x d/(2s) + p' <= 2u, rounded by 2u^2; d/(2s) by 2u^2; the square of
 //               that, u^2/2, is left out
 //   For bases from 2^-24 to 2^24 no operation leaves float's normal range but c's, which may lose 2^-149, 2^-53 of x^4:
 //   each error is below pair_error_of = 4, 8 or 16 u^2.
-// The rounding test takes c (1 - e) and c (1 + e), e = 4 error/u, which needs no addition: where |c| >= p u/4, its change is
-// at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or more.
+// The rounding test takes c (1 - e) and c (1 + e), e = 4 error/u, which needs no addition: where |c| >= p u/4, its
+// change is at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or
+// more.
 #pragma once
 
 #ifdef __AVX512F__
@@ -40,9 +42,10 @@ namespace halfulp::HALFULP_ISA {
 
 // x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
 //
-// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is exact:
-//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66; d may
-//   be rounded by 2^-53 where multiplications are not fused
+// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is
+// exact:
+//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66;
+//   d may be rounded by 2^-53 where multiplications are not fused
 //   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
 // The others are three roundings of doubles, with the last factor's.
 static constexpr double shortcut_error = 0x1p-46;
@@ -187,8 +190,8 @@ static bool fill_by_operation(const Real* __restrict x, Real* __restrict powers,
     return true;
 }
 
-// By pairs, for positive bases in their range, or of any sign where the formula takes that. Returns whether these are all,
-// and all are decided.
+// By pairs, for positive bases in their range, or of any sign where the formula takes that. Returns whether these are
+// all, and all are decided.
 template <Shortcut shortcut>
 [[gnu::noinline]] static bool fill_by_pairs(const float* __restrict x, float* __restrict powers, int n) {
     constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
@@ -222,8 +225,8 @@ template <Shortcut shortcut>
     return greatest <= to - from && undecided == 0;
 }
 
-// By doubles, for a tile of bases greater than zero, or of any sign where the formula takes that. Returns whether these are
-// all, and all are decided.
+// By doubles, for a tile of bases greater than zero, or of any sign where the formula takes that. Returns whether these
+// are all, and all are decided.
 template <Shortcut shortcut>
 static bool fill_by_doubles(const float* __restrict x, float* __restrict powers, int n) {
     alignas(64) double doubles[tile_size];

@@ -1,5 +1,5 @@
-// What the phases leave aside, a tile at a time: which bases and exponents it holds, the sign of a power, and special values.
-// Short loops.
+// What the phases leave aside, a tile at a time: which bases and exponents it holds, the sign of a power, and special
+// values. Short loops.
 #pragma once
 
 #include "../numerics/pow_special.h"

@@ -1,5 +1,5 @@
-// The triple-double phase for the lanes that the double-double phase leaves undecided, in short loops. Look-ups are loops of their own, which
-// no compiler need make vectors of.
+// The triple-double phase for the lanes that the double-double phase leaves undecided, in short loops. Look-ups are
+// loops of their own, which no compiler need make vectors of.
 #pragma once
 
 #include "../numerics/pow_td.h"

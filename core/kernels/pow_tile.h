@@ -1,6 +1,6 @@
 // Powers of a floating type, a tile at a time: the phases in loops, signs and special values, and the later
-// phases for the lanes that stay undecided. A thread may have a stack of 64 KiB only: functions that are not made part of
-// others (noinline) have their arrays one after the other in the same place of it.
+// phases for the lanes that stay undecided. A thread may have a stack of 64 KiB only: functions that are not made part
+// of others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 namespace halfulp::HALFULP_ISA {
 
 // Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
-// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or infinity,
-// or is one of their fixed points.)
+// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or
+// infinity, or is one of their fixed points.)
 template <typename Number>
 struct Exponents {
     static constexpr bool has_lows = false;
@@ -230,7 +230,8 @@ private:
     // The top bit is set where |t| > 1020, or t is NaN: integers, which every instruction set has in vectors.
     static uint64_t beyond(double t) { return bits_of(1020.0) - bits_of(fabs(t)); }
 
-    // Sets the logarithms of special operands to zero, so that no phase takes their powers for undecided or out of range.
+    // Sets the logarithms of special operands to zero, so that no phase takes their powers for undecided or out of
+    // range.
     template <typename Y>
     void replace_specials(const double* x, Y y, DoubleDoubleLogarithms& t, int n) {
         constexpr double infinity = __builtin_inf();
@@ -249,7 +250,8 @@ private:
             out_of_range;  // whether a lane may be flagged; whether a power may overflow or be subnormal
     };
 
-    // All lanes that are in range. (A function of its own, whose room on the stack is free again when these take theirs.)
+    // All lanes that are in range. (A function of its own, whose room on the stack is free again when these take
+    // theirs.)
     template <typename Y>
     [[gnu::noinline]] Open fill_near(const double* x, Y y, OperandFlags& operand_flags, DoubleDoubleLogarithms& t,
                                      int n, const Prefetch& prefetch) {

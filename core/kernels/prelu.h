@@ -55,8 +55,9 @@ static void take_products(const uint16_t* __restrict x, uint16_t* __restrict out
     }
 }
 
-// Two bfloat16 as floats' upper halves, and so their product. That has 16 bits: it is a float, exactly, unless it is below
-// 2^-134, where bfloat16 rounds to zero, and with it the float next to it. A NaN's lower half is zero and carries nothing.
+// Two bfloat16 as floats' upper halves, and so their product. That has 16 bits: it is a float, exactly, unless it is
+// below 2^-134, where bfloat16 rounds to zero, and with it the float next to it. A NaN's lower half is zero and carries
+// nothing.
 HALFULP_INLINE uint32_t product_in_upper_half(uint32_t x, uint32_t slope) {
     uint32_t bits = word_of(__builtin_bit_cast(float, x) * __builtin_bit_cast(float, slope));
     return bits + 0x7fff + (bits >> 16 & 1);

@@ -5,8 +5,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise. Real is double, or a
-// vector of them.
+// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise. Real is double, or
+// a vector of them.
 template <typename Real>
 struct Pair {
     Real high, low;
@@ -75,8 +75,8 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
-// a * b + c as a pair, to within 2^-105 of it. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c less the rounded
-// sum is exact.
+// a * b + c as a pair, to within 2^-105 of it. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c less the
+// rounded sum is exact.
 template <typename Real>
 HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #ifdef HALFULP_FUSED

@@ -1,5 +1,5 @@
-// x^y of one element: the page to read first. A type's kernels (core/kernels/) take many elements through the same functions
-// at a time; core_check compares the two bit for bit.
+// x^y of one element: the page to read first. A type's kernels (core/kernels/) take many elements through the same
+// functions at a time; core_check compares the two bit for bit.
 //
 //   special values   zero, infinity and NaN; y = 0                            pow_special.h
 //   closed forms     y = 2, 1/2 and -1, small products, powers of two         pow_closed_form.h
@@ -9,8 +9,9 @@
 //   exact            192, 320, 512 and 1024 bits                              pow_exact.h
 //   integers         modulo 2^bits; or the real power's integer part          pow_int.h
 //
-// Each phase yields an interval that holds the exact power. Where both its ends round to one element, that is the result, and
-// else the next phase decides (Ziv's strategy, whose last step always does: what can lie on a boundary is found before).
+// Each phase yields an interval that holds the exact power. Where both its ends round to one element, that is the
+// result, and else the next phase decides (Ziv's strategy, whose last step always does: what can lie on a boundary is
+// found before).
 #pragma once
 
 #include "pow_closed_form.h"

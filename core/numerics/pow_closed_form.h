@@ -1,5 +1,5 @@
-// Powers that few operations give: by one that the processor rounds right, by products that are exact, of powers of two; and
-// which powers can be ties.
+// Powers that few operations give: by one that the processor rounds right, by products that are exact, of powers of
+// two; and which powers can be ties.
 #pragma once
 
 #include <type_traits>
@@ -76,8 +76,8 @@ HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
             out_of_range | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(residual) << 1};
 }
 
-// x^y by squaring; `inexact` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are, has no
-// rounded ones: its factors have no more bits than it has.
+// x^y by squaring; `inexact` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are,
+// has no rounded ones: its factors have no more bits than it has.
 
 // With the bits of y from the least on; the unused factors are 1.
 template <int bits_left>
@@ -95,9 +95,9 @@ HALFULP_INLINE ExactPower power_by_products(double x, double y) {
     return power;
 }
 
-// Whether a power that the double-double phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a power of two.
-// The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at most 44 bits. The
-// last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
+// Whether a power that the double-double phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a
+// power of two. The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at
+// most 44 bits. The last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
 HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
     uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;

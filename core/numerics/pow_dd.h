@@ -1,8 +1,8 @@
-// x^y in pairs of doubles, for float64 and for what the fast phase leaves undecided: plain functions without branches, as in
-// pow_fast.h. y log2(x) and 2^t stand here twice, by quotients and by tables.
+// x^y in pairs of doubles, for float64 and for what the fast phase leaves undecided: plain functions without branches,
+// as in pow_fast.h. y log2(x) and 2^t stand here twice, by quotients and by tables.
 //
-//   guarantee   the exact value lies within their PhaseError of the scaled value. A result is taken only where the whole
-//               interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
+//   guarantee   the exact value lies within their PhaseError of the scaled value. A result is taken only where the
+//               whole interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
 //               pow_exact.h
 #pragma once
 
@@ -97,18 +97,19 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
 //
 //   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
 //
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them. An operation that is
-// not fused rounds a product besides; what that adds is counted.
-//   s, z        carry their rounding errors in a low part: s.low is up to 3 * 2^-53 |s|, z.low up to 7 * 2^-53 z, and what is
-//               left out 2^-101 of them
-//   P           its own 2^-77.60* of log2 m. The plain tail c4 + c5 z + z^2 (..), about 0.33, ends in two operations that round
-//               by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <= 2^-5.08: 2^-75.8.
-//               z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 = 2^-75.1 of that sum:
-//               2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
+// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them. An operation that
+// is not fused rounds a product besides; what that adds is counted.
+//   s, z        carry their rounding errors in a low part: s.low is up to 3 * 2^-53 |s|, z.low up to 7 * 2^-53 z, and
+//               what is left out 2^-101 of them
+//   P           its own 2^-77.60* of log2 m. The plain tail c4 + c5 z + z^2 (..), about 0.33, ends in two operations
+//               that round by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <=
+//               2^-5.08: 2^-75.8. z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 =
+//               2^-75.1 of that sum: 2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
 //   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below 2^-40
-//   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13, ends in two
-//               operations that round by 2^-66 each, and those before them, and products, 2^-5 of that: 2^-64.9 r^6 <= 2^-70.9.
-//               Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together: 2^-70.1
+//   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13,
+//               ends in two operations that round by 2^-66 each, and those before them, and products, 2^-5 of that:
+//               2^-64.9 r^6 <= 2^-70.9. Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together:
+//               2^-70.1
 //   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|, below quotient_error.
 
 // x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
@@ -164,8 +165,8 @@ HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
     return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
 }
 
-// By tables, of which registers hold too little where vectors have less than 512 bits; compilers make no vectors of look-ups.
-// (With these, powers of float64 take a quarter less on a Zen 5 with AVX-512: 1.8 instead of 2.4 ns.)
+// By tables, of which registers hold too little where vectors have less than 512 bits; compilers make no vectors of
+// look-ups. (With these, powers of float64 take a quarter less on a Zen 5 with AVX-512: 1.8 instead of 2.4 ns.)
 //
 //   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
 //               log2 x = e - log2 r + f P(f);
@@ -174,18 +175,20 @@ HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
 //
 // Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
 //   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
-//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by up to
+//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by
+//   up to
 //               2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
 //   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
 //               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
 //               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
-//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line: 2^-71.87
+//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line:
+//               2^-71.87
 //   t           y times that; its low part, below 2^-41, is rounded by 2^-93
-//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends in two
-//               operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72. Low parts:
-//               2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
-//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q, and by the
-//               logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
+//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends
+//               in two operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72.
+//               Low parts: 2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
+//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q,
+//               and by the logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
 //   Together below table_error. (docs/testing.md has the greatest error found.)
 
 // What begins a logarithm: f, e - log2 r in two parts, and the plain tail of P(f).

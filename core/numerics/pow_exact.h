@@ -9,10 +9,10 @@
 //               a rounding boundary (a number of the type, or the middle between two, has at most 65 bits), so that
 //               some precision separates it from the nearest one
 //   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction; each ends with an interval
-//               that holds x^y, and decides where both its ends round to the same element. How near to a boundary a power
-//               can be that is not on it, is known for 16-bit types, by trying all, and not for longer ones (what Lauter
-//               and Lefevre proved of binary64, 2^-113, holds for a part of the exponents). If even 1024 bits cannot
-//               decide, the result says so, and is the interval's upper end
+//               that holds x^y, and decides where both its ends round to the same element. How near to a boundary a
+//               power can be that is not on it, is known for 16-bit types, by trying all, and not for longer ones (what
+//               Lauter and Lefevre proved of binary64, 2^-113, holds for a part of the exponents). If even 1024 bits
+//               cannot decide, the result says so, and is the interval's upper end
 //   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 4 units in the last
 //               place (ulp), the division and the products by less than 8 in all; so its relative error is below
 //               2^(log2 n + 4) ulp, times |t| < 2^13 in t. exp: n terms, 4 ulp each, doubled by each of `halvings`

@@ -1,20 +1,22 @@
-// x^y for a positive finite x, the fast phase: plain functions without branches, which the compiler turns into vectors when
-// pow_lanes.h runs them in short loops.
+// x^y for a positive finite x, the fast phase: plain functions without branches, which the compiler turns into vectors
+// when pow_lanes.h runs them in short loops.
 //
 //   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));
 //               x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which pow_tile.h replaces
+//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which pow_tile.h
+//               replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]. A result is taken only
 //               where the whole interval rounds to one element; otherwise the next phase decides, pow_dd.h
 //
-// Error, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one saves a rounding,
-// never adds one). The bounds marked * stand in constants.h, where tools/make_constants.py has computed them:
+// Error, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one saves a
+// rounding, never adds one). The bounds marked * stand in constants.h, where tools/make_constants.py has computed them:
 //   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
-//   P: its own 2^-45.07*, and less than 5 units: s P within 2^-45.07 and 8 units; e + s P: |e + s P| >= |s P|, so no more:
-//   log2 within 2^-45.02, and log2_table.h's, which serves in its place, within 2^-45.4. Times y and ln 2: |t| 2^-45.5,
-//   where |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own 2^-39.77*, and 2^-50
-//   of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 < fast_error.
+//   P: its own 2^-45.07*, and less than 5 units: s P within 2^-45.07 and 8 units; e + s P: |e + s P| >= |s P|, so no
+//   more: log2 within 2^-45.02, and log2_table.h's, which serves in its place, within 2^-45.4. Times y and ln 2: |t|
+//   2^-45.5, where |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own
+//   2^-39.77*, and 2^-50 of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 <
+//   fast_error.
 #pragma once
 
 #include "../formats/convert.h"
@@ -38,8 +40,8 @@ HALFULP_INLINE double clamp(double value, double limit) {
 #endif
 }
 
-// By Horner's rule in x^2, whose coefficients are c[begin] + c[begin + 1] x and so on: few multiplications, and not all wait
-// for each other.
+// By Horner's rule in x^2, whose coefficients are c[begin] + c[begin + 1] x and so on: few multiplications, and not all
+// wait for each other.
 template <int begin, int count, typename Real>
 HALFULP_INLINE Real horner_of_two(const double (&c)[count], Real x, Real x2) {
     if constexpr (begin + 1 == count) return c[begin];

@@ -11,12 +11,13 @@
 //   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) counts
 //   - x even, y >= n: the power is zero
 //   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), which squarings yield. For an even x and
-//     2^j >= n, X is zero, and so is the power unless b = 0. For an odd x, X = 1 + w with w divisible by 2^(j+2): x^2 - 1
-//     = (x - 1)(x + 1) is divisible by 8, and a squaring adds a factor of two, as (1 + w)^2 - 1 = 2 w (1 + w/2)
+//     2^j >= n, X is zero, and so is the power unless b = 0. For an odd x, X = 1 + w with w divisible by 2^(j+2): x^2 -
+//     1 = (x - 1)(x + 1) is divisible by 8, and a squaring adds a factor of two, as (1 + w)^2 - 1 = 2 w (1 + w/2)
 //   - X^b = 1 + b w (1 + (b - 1) w/2 (1 + (b - 2) w/3 (...))), the binomial series. In the 2-adic integers each factor
 //     w/i exists: i's odd part has an inverse, and its z factors of two are fewer than w's. So all is exact modulo 2^n
 //     if every bracket is right modulo 2^n divided by the twos in front of it: w = 2^(j+2) u, where u is known modulo
-//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) enters with a factor 2^(j+2-z). The brackets end where no bits are left
+//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) enters with a factor 2^(j+2-z). The brackets end where no bits
+//     are left
 #pragma once
 
 #include <bit>
@@ -128,8 +129,8 @@ static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, 
     return true;
 }
 
-// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most half a unit in its last place, or little more: where
-// high has a fraction, that is a unit or more away from the integers.
+// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most half a unit in its last place, or little more:
+// where high has a fraction, that is a unit or more away from the integers.
 HALFULP_INLINE uint64_t floor_of_sum(double high, double low) {
     const bool carries = high >= 0x1p64;
     const double below = carries ? high - 0x1p64 : high;  // exact

@@ -1,5 +1,5 @@
-// Signs and special values of a power: what an exponent does to a base below zero, and x^y where x or y is zero, infinite or
-// NaN. Branch-free, for vector lanes.
+// Signs and special values of a power: what an exponent does to a base below zero, and x^y where x or y is zero,
+// infinite or NaN. Branch-free, for vector lanes.
 #pragma once
 
 #include <concepts>

@@ -3,25 +3,29 @@
 //   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
 //   domain      x a positive finite double, y finite, |t| <= greatest_td_t. Other lanes yield a value without meaning
-//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole interval
-//               rounds to one element; otherwise pow_exact.h decides
+//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole
+//               interval rounds to one element; otherwise pow_exact.h decides
 //
 // Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
 //   f           exact, and e - log2 r exact but for 2^-148
-//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..), about 0.13,
-//               ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x| (2^-59.35*). The last of
-//               the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before it 2^-5 of that:
-//               2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150. Together: 2^-110.4
-//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19, ends in two
-//               operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as P's: 2^-105.9 |s| <=
-//               2^-110.9
-//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor rounded by
+//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..),
+//               about 0.13, ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x|
+//               (2^-59.35*). The last of the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107,
+//               those before it 2^-5 of that: 2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150.
+//               Together: 2^-110.4
+//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19,
+//               ends in two operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as
+//               P's: 2^-105.9 |s| <= 2^-110.9
+//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor
+//   rounded by
 //               2^-112 in all; with the correction it is rounded by 2^-112 twice. The correction times
 //               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
-//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 + s Q times
-//               2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| = 2^-109.9 |t|
-//   Together below triple_double_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t| makes that 2^-7 of
-//   the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as a factor.
+//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 +
+//               s Q times 2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| =
+//               2^-109.9 |t|
+//   Together below triple_double_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t|
+//   makes that 2^-7 of the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as
+//   a factor.
 #pragma once
 
 #include "pow_dd.h"
@@ -111,7 +115,8 @@ HALFULP_INLINE uint64_t whole_exponent(double t) {
     return (bits_of(t + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
 }
 
-// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own roundings.)
+// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own
+// roundings.)
 HALFULP_INLINE double error_of(const TripleDoubleStart& begun, double t) {
     const double of_s = begun.power == 1 ? 64 * fabs(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
     return multiply_add(fabs(t), triple_double_error.of_t, fixed * triple_double_error.fixed);

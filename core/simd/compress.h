@@ -46,8 +46,8 @@ static int compress_indices(const uint64_t* flags, int n, int* listed) {
     return count;
 }
 #else
-// The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in vectors
-// tell where.
+// The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in
+// vectors tell where.
 template <typename Flag>
 static int compress_indices(const Flag* flags, int n, int* listed) {
     constexpr int groups = 16;

@@ -25,8 +25,8 @@ static void decode_half(const uint16_t* stored, float* values, int n) {
     for (; i < n; ++i) values[i] = decode_float<Element::float16>(stored[i]);  // vector loop: scalar neon
 }
 
-// f(x) to the nearest of float16 or bfloat16, for an f of floats or vectors of them that is not NaN. (bfloat16 has vectors of
-// its own here because f may be quicker in them: see reciprocal_root.)
+// f(x) to the nearest of float16 or bfloat16, for an f of floats or vectors of them that is not NaN. (bfloat16 has
+// vectors of its own here because f may be quicker in them: see reciprocal_root.)
 template <Element type, typename F>
 static void map_short(const uint16_t* __restrict x, uint16_t* __restrict out, int n, F f) {
     int i = 0;

@@ -1,5 +1,5 @@
-// Asks for the memory of tiles to come, in parts while a tile is computed: loads that all come at once wait for each other,
-// and a tile's own do.
+// Asks for the memory of tiles to come, in parts while a tile is computed: loads that all come at once wait for each
+// other, and a tile's own do.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Non-temporal (streaming) stores, which go past the caches: an ordinary store reads a line's old content first, which takes
-// time where the output is too large to stay in a cache.
+// Non-temporal (streaming) stores, which go past the caches: an ordinary store reads a line's old content first, which
+// takes time where the output is too large to stay in a cache.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ HALFULP_INLINE void prefetch_end(const void* end) {
     if (bytes_past_line(end) != 0) __builtin_prefetch(end, 1);
 }
 
-// Copies whole lines by streaming stores, and what is before and behind them by ordinary ones. Asks meanwhile for as many
-// bytes of each of `next`. (That never faults.)
+// Copies whole lines by streaming stores, and what is before and behind them by ordinary ones. Asks meanwhile for as
+// many bytes of each of `next`. (That never faults.)
 template <typename... Next>
 HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from, int bytes, const Next*... next) {
     int i = (cache_line - bytes_past_line(to)) % cache_line;
@@ -53,9 +53,10 @@ HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from,
 // Makes n results of x and y, one of them for each or for all, apart from `out`. Returns whether they are right.
 using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 
-// Fills the output with results of `size` bytes; x's elements have that size, and y's too unless one serves all. Stops where
-// `fill` returns false, and returns that. It takes a few results at a time, so that the processor reads the next operands
-// while these are stored. `fill` gets whole vectors: at the end, the last one overlaps results that are already stored.
+// Fills the output with results of `size` bytes; x's elements have that size, and y's too unless one serves all. Stops
+// where `fill` returns false, and returns that. It takes a few results at a time, so that the processor reads the next
+// operands while these are stored. `fill` gets whole vectors: at the end, the last one overlaps results that are
+// already stored.
 static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
     constexpr int most = 8 * cache_line;
     alignas(cache_line) unsigned char results[most];
