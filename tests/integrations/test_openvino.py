@@ -343,9 +343,77 @@ def test_saved_and_read_back(kind: str, tmp_path: Path) -> None:
 
 def test_the_host_may_flush_denormals() -> None:
     x = parameter("f32", 2)
-    model = replaced([o.power(x, np.float32(1))], x)
+    model = plugin.replace(ov.Model([o.power(x, np.float32(1))], [x]), every_node=True)
     values = np.float32([1e-45, -3e-39])
     (got,) = (
         ov.Core().compile_model(model, "CPU", F32 | {"CPU_DENORMALS_OPTIMIZATION": True})([values]).values()
     )
     assert_same_bits(got, values)
+
+
+def kinds(model: Any) -> set[str]:
+    return {node.get_type_name() for node in model.get_ordered_ops()}
+
+
+@pytest.mark.parametrize("convolved", [False, True])
+@pytest.mark.parametrize(
+    "what", ["-1", "0", "1", "2", "one slope", "slope by channel", "negative slope by channel"]
+)
+def test_what_the_plugin_computes_exactly_stays_its_own(what: str, convolved: bool) -> None:
+    random = np.random.default_rng(12)
+    shape = (3, 24, 6, 11)
+    signs = random.choice(np.float32([-1, 1]), shape)
+    x = np.exp2(random.uniform(-149, 127, shape)).astype(np.float32) * signs
+    if not convolved:
+        x.flat[::7] = np.resize(np.float32([0, -0.0, np.inf, -np.inf, np.nan]), x.flat[::7].size)
+    a = parameter("f32", -1, 24, -1, -1)
+    weights = np.eye(24, dtype=np.float32).reshape(24, 24, 1, 1)
+    base = o.convolution(a, weights, [1, 1], [0, 0], [0, 0], [1, 1]) if convolved else a
+    if "slope" in what:
+        slope = random.uniform(-3 if "negative" in what else 0, 3, (24, 1, 1) if "channel" in what else 1)
+        slope = slope.astype(np.float32)
+        node, right, operator = o.prelu(base, slope), hu.prelu(x, slope), "PRelu"
+    else:
+        node, right, operator = o.power(base, np.float32(what)), hu.pow(x, np.float32(what)), "Power"
+    model = replaced([node], a)
+    if "negative" not in what:  # there it depends on the processor
+        assert kinds(model) & {"PRelu", "Power", "HalfulpPReLU", "HalfulpPower"} == {operator}
+    got = answer(model, x)
+    numbers = ~np.isnan(right)
+    assert_same_bits(got[numbers], right[numbers])
+    assert np.isnan(got[~numbers]).all()
+    every = plugin.replace(ov.Model([o.relu(node)], [a]), every_node=True)
+    assert kinds(every) & {"PRelu", "Power"} == set()
+
+
+def test_what_the_plugin_gets_wrong_does_not_stay() -> None:
+    x, halves = parameter("f32", 2, 3, 4), parameter("f16", 2, 3, 4)
+    unknown = o.parameter(ov.PartialShape.dynamic(), ov.Type.f32)
+    nodes = [
+        o.power(x, np.float32(2.5)),
+        o.power(x, x),
+        o.power(x, np.full((1, 1, 1, 1), 2, np.float32)),  # has a dim more than the base
+        o.power(halves, np.float16(2)),
+        o.power(unknown, np.float32(2)),
+        o.power(o.constant(np.full((2, 3, 4), 1.1, np.float32)), np.float32(2)),  # folded by other code
+        o.prelu(x, np.float32([1e-40])),  # taken for zero
+        o.prelu(x, np.float32([np.inf])),
+        o.prelu(x, np.float32([1, 2, 3, 4])),  # along the last dim
+        o.prelu(halves, np.float16([0.5])),
+    ]
+    model = replaced(nodes, x, halves, unknown)
+    assert kinds(model) & {"Power", "PRelu"} == set()
+    assert sum("Halfulp" in node.get_type_name() for node in model.get_ordered_ops()) == len(nodes)
+
+
+def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin that rounds otherwise: what it gives is what ours gives for other operands."""
+    native: Any = pytest.importorskip("halfulp.integrations.openvino.native")
+    monkeypatch.setattr(native, "op", lambda name: lambda x, y: hu.op(name)(x, y) * np.float32(1 + 2**-23))
+    native._passes_trial.cache_clear()
+    try:
+        x = parameter("f32", 2, 3)
+        model = replaced([o.power(x, np.float32(2)), o.prelu(x, np.float32([0.5]))], x)
+    finally:
+        native._passes_trial.cache_clear()
+    assert {"HalfulpPower", "HalfulpPReLU"} <= kinds(model)

@@ -20,6 +20,7 @@ from openvino.utils import replace_node
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.integrations.openvino.mark import constant_node, keeps_wide_types, mark
+from halfulp.integrations.openvino.native import is_exact, varying
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
     ROWS,
@@ -38,12 +39,15 @@ _NAMES = frozenset(kind.__name__ for kind in OPERATORS)
 _ATTRIBUTES = ("auto_broadcast", "destination_type")
 
 
-def replace(model: ov.Model) -> ov.Model:
-    """Put our Power and PReLU into an ``openvino.Model``, in place; compile it for the CPU as before.
+def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
+    """Put our Power and PReLU into an ``openvino.Model``, in place; compile it for the CPU, in f32.
 
     Args:
-        model: read from any format, or built. Each Power-1 and PReLU-1 becomes ours, in the bodies of If, Loop
-            and TensorIterator, too; so does a Convert from or to f64, i64 or u64 beside them.
+        model: read from any format, or built. Each Power-1 and PReLU-1 that the CPU plugin does not compute exactly
+            itself becomes ours, in the bodies of If, Loop and TensorIterator, too; so does a Convert from or to f64,
+            i64 or u64 beside them.
+        every_node: whether those that the plugin computes exactly in f32, by
+            :mod:`halfulp.integrations.openvino.native`, become ours, too.
 
     Returns:
         The same model. Where a tensor arrives at our operators in a type that can't hold what the model
@@ -61,7 +65,7 @@ def replace(model: ov.Model) -> ov.Model:
         >>> ov.Core().compile_model(model, "CPU")([np.array([-3, 2097151])])[0]
         array([                -27, 9223358842721533951])
     """
-    _replace(model, is_body=False)
+    _replace(model, every_node, is_body=False)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
         if _type(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
@@ -69,13 +73,18 @@ def replace(model: ov.Model) -> ov.Model:
     return model
 
 
-def _replace(model: ov.Model, *, is_body: bool) -> None:
+def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> None:
     wide: list[Any] = []
+    computed = (
+        frozenset() if every_node else varying(model)
+    )  # what is folded is not computed by the same code
     for node in model.get_ordered_ops():
         for body in _bodies(node):
-            _replace(body, is_body=True)
+            _replace(body, every_node, is_body=True)
         kind = node.get_type_name()
-        if kind in _OURS and node.get_type_info().version_id == "opset1":
+        if kind not in _OURS or node.get_type_info().version_id != "opset1":
+            continue
+        if not (node.get_name() in computed and is_exact(node)):
             wide += _wide_ends(_substitute(node, _OURS[kind]))
     if not wide:
         return
