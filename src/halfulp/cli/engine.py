@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,20 @@ def evaluate(
             raise HalfulpError(f"{path}: not for the engine onnxruntime: {reason}")
     outputs, report = run_with_report(model, inputs, output_folder=output_folder)
     return outputs, report, f"engine: halfulp ({reason})" if reason else "engine: halfulp"
+
+
+def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, Any]], object]:
+    """Return what runs a model once on inputs to be tried, in the engine that :func:`evaluate` will take."""
+    from halfulp.models.run.api import run
+
+    if engine is not Engine.halfulp and not _why_not(path):
+        from halfulp.integrations.onnxruntime import engine as onnxruntime_engine
+
+        try:
+            return onnxruntime_engine.runner(path, model)
+        except onnxruntime_engine.Refused:
+            pass  # evaluate says why
+    return partial(run, model)
 
 
 def _why_not(path: Path) -> str:

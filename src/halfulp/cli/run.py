@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from halfulp.cli.engine import Engine, evaluate
+from halfulp.cli.engine import Engine, evaluate, trial
+from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable
 from halfulp.errors import HalfulpError
-from halfulp.models.files import open_npy, read_npz, read_pb, viewed, write_npz
+from halfulp.models.files import write_npz
 
 if TYPE_CHECKING:
-    from halfulp.models.directml.dxdispatch import Program
-    from halfulp.models.graph import Array, Model, Value
+    from halfulp.models.graph import Array
 
 
 def run(
@@ -46,7 +46,12 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
     dims: Annotated[
         list[str] | None,
-        typer.Option("--dim", metavar="NAME=N", help="The size of a symbolic dim in them (else 3)."),
+        typer.Option(
+            "--dim",
+            metavar="NAME=N",
+            help="The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
+            " Without it sizes are tried until the model runs.",
+        ),
     ] = None,
     output_folder: Annotated[
         Path | None,
@@ -72,7 +77,7 @@ def run(
     from halfulp.cli import table
     from halfulp.models.graph import Model
     from halfulp.models.load import load
-    from halfulp.models.run.inputs import make_inputs
+    from halfulp.models.run.fitting import fit
 
     check_writable(output, binary=True)
     loaded = load(model)
@@ -80,10 +85,12 @@ def run(
         raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
     if dims and (inputs or not isinstance(loaded, Model)):
         raise HalfulpError("--dim is for inputs that are made up; these are not")
+    made_up = ""
     if inputs:
-        values = _fed(loaded, inputs)
+        values = fed(loaded, inputs)
     elif isinstance(loaded, Model):
-        values = make_inputs(loaded, seed=seed, dims=dict(map(_dim, dims or [])))
+        found = fit(loaded, trial(engine, model, loaded), seed=seed, dims=sizes(dims))
+        values, made_up = found.inputs(loaded, seed), str(found)
     else:
         values = {}
     outputs, report, choice = evaluate(engine, model, loaded, values, output_folder)
@@ -91,6 +98,8 @@ def run(
         write_npz(output, _flat(outputs))
     console = table.console()
     console.print(choice, markup=False, highlight=False)
+    if made_up:
+        console.print(made_up, markup=False, highlight=False, soft_wrap=True)
     console.print(table.nodes(report))
     console.print(table.summary(report))
     console.print()
@@ -100,63 +109,6 @@ def run(
     console.print(table.values("output", outputs))
     if output is not None:
         console.print(f"written to {output}", markup=False, highlight=False)
-
-
-def _fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
-    declared = {alias: value for value in model.inputs for alias in value.aliases}
-    declared |= {value.name: value for value in model.inputs}
-    values: dict[str, Array] = {}
-    for argument in arguments:
-        name, equals, file = argument.partition("=")
-        if not equals and argument.endswith(".npz"):
-            entries = read_npz(Path(argument))
-            unknown = entries.keys() - declared.keys()
-            if unknown:
-                raise HalfulpError(
-                    f"{argument}: entry {min(unknown)!r} is no input of {model.file}",
-                    expected=", ".join(map(repr, declared)),
-                )
-        elif not (name and equals and file):
-            raise HalfulpError("an input must be NAME=FILE, or FILE.npz", got=argument)
-        elif name not in declared:
-            raise HalfulpError(
-                f"{model.file} has no input {name!r}", expected=", ".join(map(repr, declared)) or "none"
-            )
-        else:
-            entries = {name: _read(Path(file), declared[name])}
-        for entry, array in entries.items():
-            if entry in values:
-                raise HalfulpError(f"input {entry!r} is given twice")
-            values[entry] = viewed(array, _dtype(declared[entry]), argument)
-    return values
-
-
-def _read(path: Path, declared: Value) -> Array:
-    if path.suffix == ".npz":
-        entries = read_npz(path)
-        if declared.name in entries:
-            return entries[declared.name]
-        if len(entries) == 1:
-            return next(iter(entries.values()))
-        raise HalfulpError(f"{path}: no entry {declared.name!r}", got=", ".join(entries) or "no entries")
-    if path.suffix == ".pb":
-        return read_pb(path)
-    if path.suffix == ".npy":
-        return open_npy(path, _dtype(declared)).map()
-    raise HalfulpError(f"{path}: not a kind of file that is read here", expected=".npy, .npz or .pb")
-
-
-def _dtype(declared: Value) -> np.dtype[Any] | None:
-    from halfulp.models.run.inputs import dtype_named
-
-    return None if declared.type is None else dtype_named(declared.type)
-
-
-def _dim(argument: str) -> tuple[str, int]:
-    name, _, size = argument.rpartition("=")
-    if not (name and size.isascii() and size.isdigit() and len(size) < 19):
-        raise HalfulpError("a dim must be NAME=N with N a number", got=argument)
-    return name, int(size)
 
 
 def _flat(outputs: dict[str, object]) -> dict[str, Array]:

@@ -28,14 +28,14 @@ def type_name(dtype: np.dtype[Any]) -> str:
     return "string" if dtype.kind in "OUST" else dtype.name
 
 
-def printable(text: str) -> str:
-    """Return a text from a file in one line that does a terminal no harm.
+def printable(text: str, most: int = 80) -> str:
+    """Return a text from a file in one line that does a terminal no harm, of at most so many characters.
 
     Example:
         >>> printable("a\\nb\\x1b[2J"), printable("x" * 100)[-5:]
         ('a?b?[2J', 'xx...')
     """
-    cut = text if len(text) <= 80 else f"{text[:77]}..."
+    cut = text if len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, helper
+from onnx import GraphProto, ModelProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.integrations import onnxruntime as plugin
@@ -22,6 +23,7 @@ from halfulp.types import TYPES
 
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
 _TIMED = "_kernel_time"
+_KIND = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")  # stands before what it says
 
 
 class Refused(UnsupportedError):
@@ -43,23 +45,43 @@ def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tupl
     bind(model, inputs)
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         session, operators = _session(path, str(Path(folder) / "profile"))
-        try:
-            outputs = plugin.run(session, inputs)
-        except Exception as error:  # of a class of onnxruntime's own, for want of a public one
-            raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
+        outputs = _run(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
     return outputs, _report(events, operators)
 
 
-def _session(path: Path, profile: str) -> tuple[Any, dict[str, str]]:
-    """Return a session that writes a profile, and the id of our operator version by node and custom operator."""
+def runner(source: Path | ModelProto, model: Model) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that runs a model as :func:`run_with_report` does, as often as it is called.
+
+    Raises:
+        Refused: onnxruntime is missing, too old, or refuses the model. What it returns raises ModelError.
+    """
+    session, _ = _session(source, None)
+
+    def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
+        bind(model, inputs)
+        return _run(session, model, inputs)
+
+    return run
+
+
+def _run(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return plugin.run(session, inputs)
+    except Exception as error:  # of a class of onnxruntime's own, for want of a public one
+        raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
+
+
+def _session(source: Path | ModelProto, profile: str | None) -> tuple[Any, dict[str, str]]:
+    """Return a session, with a profile if asked, and the id of our operator version by node and custom operator."""
+    proto, file, folder = parse(source)
     try:
         ort = plugin.installed()
         options = ort.SessionOptions()
-        options.enable_profiling = True
-        options.profile_file_prefix = profile
-        options.log_severity_level = 3  # its warnings are for its developers
-        proto, file, folder = parse(path)
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = profile
+        options.log_severity_level = 4  # what it logs stands in the error, too
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
         proto = patched(proto, file)
@@ -72,7 +94,7 @@ def _session(path: Path, profile: str) -> tuple[Any, dict[str, str]]:
         shown: Mapping[str, Any] = error.shown
         raise Refused(error.message, **shown) from None
     except Exception as error:  # as above
-        raise Refused(f"{path}: refused by onnxruntime: {_text(error)}") from None
+        raise Refused(f"{file}: refused by onnxruntime: {_text(error)}") from None
 
 
 def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
@@ -115,8 +137,8 @@ def _shown(values: list[dict[str, list[int]]]) -> list[str]:
 
 def _text(error: Exception) -> str:
     """Return what onnxruntime says, without its own decoration; a refusal of ours as it is."""
-    text = str(error).strip() or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
     ours = text.partition("Status Message: ")[2]
     if ours.startswith("SpecError "):
         return ours
-    return printable(text.splitlines()[0].rpartition(" : ")[2])
+    return printable(_KIND.sub("", text), most=1000)

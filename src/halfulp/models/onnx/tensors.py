@@ -82,14 +82,14 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
     if dim.HasField("dim_value"):
-        if dim.dim_value < 0:
-            raise ModelError(f"{name!r} has a negative dim", file=file, got=dim.dim_value)
-        return int(dim.dim_value)
+        # Exporters write -1 for a size that is not known, and runtimes take it so.
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
     symbol: object = dim.dim_param
     # protobuf makes bytes of a text that is not UTF-8
     if not (isinstance(symbol, str) and symbol.isprintable()):
         raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
-    return symbol or None
+    # "?" is what exporters write for any number of dims, which need not be the same.
+    return None if symbol in ("", "?") else symbol
 
 
 class TensorReader:

@@ -19,7 +19,7 @@ from halfulp.models.run.report import show
 from halfulp.specs.tensor import format_shape
 
 DEFAULT_DIM = 3
-"""What a symbolic or unknown dim becomes in made-up inputs."""
+"""What a symbolic or unknown dim becomes in made-up inputs, if nothing else is known."""
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
         if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
             with np.errstate(over="ignore"):  # what is too large is infinite, as where a model casts
                 converted = cast(array, target)
-            if _is_integral(target) and not _same_numbers(converted, array):
+            if is_integral(target) and not _same_numbers(converted, array):
                 raise ModelError(
                     f"the numbers fed as input {declared.name!r} don't fit its type",
                     file=file,
@@ -130,7 +130,7 @@ def _same_numbers(integers: Array, given: Array) -> bool:
     return bool(integers.astype(wide).tolist() == given.tolist())
 
 
-def _is_integral(dtype: np.dtype[Any]) -> bool:
+def is_integral(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iub" or "int" in dtype.name
 
 
@@ -172,7 +172,32 @@ def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]], fil
             )
 
 
-def make_inputs(model: Model, *, seed: int = 0, dims: Mapping[str, int] | None = None) -> dict[str, Array]:
+def needed(model: Model) -> list[Value]:
+    """Return the inputs that have to be fed: without an initializer, and not optional."""
+    inputs = (value for value in model.graph.inputs if value.name not in model.graph.constants)
+    return [value for value in inputs if value.kind != "optional"]
+
+
+def dim_names(value: Value) -> tuple[str | None, ...]:
+    """Return the name of each dim whose size is open: its symbol, or the input with the axis; None for the others.
+
+    Example:
+        >>> dim_names(Value("x", "float32", ("N", 3, None)))
+        ('N', None, 'x[2]')
+    """
+    return tuple(
+        dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
+        for axis, dim in enumerate(value.shape or ())
+    )
+
+
+def make_inputs(
+    model: Model,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+) -> dict[str, Array]:
     """Return seeded arrays of the types and shapes that the model declares, to try it with.
 
     Floats are normally distributed; integers lie within -5 to 5 (0 to 5 unsigned). The same seed
@@ -181,25 +206,24 @@ def make_inputs(model: Model, *, seed: int = 0, dims: Mapping[str, int] | None =
     Args:
         model: its inputs that have initializers are left out.
         seed: for ``numpy.random.default_rng``.
-        dims: a size for a symbol; the other symbols, and unknown dims, become 3.
+        dims: a size for a dim, by the names of :func:`dim_names`; the others become 3.
+        ranges: the least and the greatest value of an integer input, by its name.
 
     Raises:
         ModelError: an input of unknown rank or type, or too large for this computer's memory.
-        HalfulpError: ``dims`` names a symbol that the model doesn't have.
+        HalfulpError: ``dims`` names a dim that the model doesn't have.
     """
     sizes = dict(dims or {})
-    wanted = [value for value in model.graph.inputs if value.name not in model.graph.constants]
-    symbols = {dim for value in wanted for dim in value.shape or () if isinstance(dim, str)}
-    for name in sizes.keys() - symbols:
+    wanted = needed(model)
+    names = {name for value in wanted for name in dim_names(value) if name is not None}
+    for name in sizes.keys() - names:
         raise HalfulpError(
             f"no dim of the model's inputs is called {name!r}",
-            expected=", ".join(sorted(symbols)) or "no symbolic dims",
+            expected=", ".join(sorted(names)) or "no symbolic dims",
         )
     rng = np.random.default_rng(seed)
     made = {}
     for value in wanted:
-        if value.kind == "optional":
-            continue
         if value.kind != "tensor" or value.type is None or value.shape is None:
             raise ModelError(
                 f"does not declare enough of input {value.name!r} to make one up: feed it",
@@ -207,12 +231,12 @@ def make_inputs(model: Model, *, seed: int = 0, dims: Mapping[str, int] | None =
                 got=str(value),
             )
         shape = tuple(
-            sizes.get(dim, DEFAULT_DIM) if isinstance(dim, str) else DEFAULT_DIM if dim is None else dim
-            for dim in value.shape
+            dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
+            for dim, name in zip(value.shape, dim_names(value), strict=True)
         )
         # float64 on the way: what is made up is narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}", model.file)
-        made[value.name] = _random(rng, value, shape)
+        made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name))
     return made
 
 
@@ -230,7 +254,9 @@ def dtype_named(name: str) -> np.dtype[Any]:
     raise HalfulpError(f"no element type is called {name!r}")
 
 
-def _random(rng: np.random.Generator, value: Value, shape: tuple[int, ...]) -> Array:
+def _random(
+    rng: np.random.Generator, value: Value, shape: tuple[int, ...], between: tuple[int, int] | None
+) -> Array:
     assert value.type is not None
     dtype = dtype_named(value.type)
     if value.type == "string":
@@ -241,9 +267,9 @@ def _random(rng: np.random.Generator, value: Value, shape: tuple[int, ...]) -> A
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    if _is_integral(dtype):
-        low = 0 if "uint" in dtype.name else -5
-        return cast(np.asarray(rng.integers(low, 6, shape)), dtype)
+    if is_integral(dtype):
+        low, high = between or (0 if "uint" in dtype.name else -5, 5)
+        return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
     normal = np.asarray(rng.standard_normal(shape))
     return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
 

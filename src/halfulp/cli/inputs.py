@@ -1,0 +1,90 @@
+"""The options ``--input`` and ``--dim``: arrays from files, and sizes for inputs that are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from halfulp.errors import HalfulpError
+from halfulp.models.files import open_npy, read_npz, read_pb, viewed
+
+if TYPE_CHECKING:
+    from halfulp.models.directml.dxdispatch import Program
+    from halfulp.models.graph import Array, Model, Value
+
+
+def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
+    """Return the arrays that ``--input`` names, by input.
+
+    Raises:
+        HalfulpError: an argument is malformed, names no input or one twice, or its file can't be read.
+    """
+    declared = {alias: value for value in model.inputs for alias in value.aliases}
+    declared |= {value.name: value for value in model.inputs}
+    values: dict[str, Array] = {}
+    for argument in arguments:
+        name, equals, file = argument.partition("=")
+        if not equals and argument.endswith(".npz"):
+            entries = read_npz(Path(argument))
+            unknown = entries.keys() - declared.keys()
+            if unknown:
+                raise HalfulpError(
+                    f"{argument}: entry {min(unknown)!r} is no input of {model.file}",
+                    expected=", ".join(map(repr, declared)),
+                )
+        elif not (name and equals and file):
+            raise HalfulpError("an input must be NAME=FILE, or FILE.npz", got=argument)
+        elif name not in declared:
+            raise HalfulpError(
+                f"{model.file} has no input {name!r}", expected=", ".join(map(repr, declared)) or "none"
+            )
+        else:
+            entries = {name: _read(Path(file), declared[name])}
+        for entry, array in entries.items():
+            if entry in values:
+                raise HalfulpError(f"input {entry!r} is given twice")
+            values[entry] = viewed(array, _dtype(declared[entry]), argument)
+    return values
+
+
+def _read(path: Path, declared: Value) -> Array:
+    if path.suffix == ".npz":
+        entries = read_npz(path)
+        if declared.name in entries:
+            return entries[declared.name]
+        if len(entries) == 1:
+            return next(iter(entries.values()))
+        raise HalfulpError(f"{path}: no entry {declared.name!r}", got=", ".join(entries) or "no entries")
+    if path.suffix == ".pb":
+        return read_pb(path)
+    if path.suffix == ".npy":
+        return open_npy(path, _dtype(declared)).map()
+    raise HalfulpError(f"{path}: not a kind of file that is read here", expected=".npy, .npz or .pb")
+
+
+def _dtype(declared: Value) -> np.dtype[Any] | None:
+    from halfulp.models.run.inputs import dtype_named
+
+    return None if declared.type is None else dtype_named(declared.type)
+
+
+def sizes(arguments: list[str] | None) -> dict[str, int]:
+    """Return the sizes that ``--dim`` gives, by dim.
+
+    Raises:
+        HalfulpError: one is not NAME=N.
+
+    Example:
+        >>> sizes(["N=2", "x[1]=5"])
+        {'N': 2, 'x[1]': 5}
+    """
+    return dict(map(_dim, arguments or []))
+
+
+def _dim(argument: str) -> tuple[str, int]:
+    name, _, size = argument.rpartition("=")
+    if not (name and size.isascii() and size.isdigit() and len(size) < 19):
+        raise HalfulpError("a dim must be NAME=N with N a number", got=argument)
+    return name, int(size)
