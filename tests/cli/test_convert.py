@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from halfulp.cli import app
 from halfulp.conversion import verify
+from halfulp.conversion.subject import Run, Subject
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,7 @@ def test_to_another_opset() -> None:
         "#1 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it",
         "2 changes; written to new.onnx",
         "the same bits: 144 elements of outputs, 4 sets of inputs",
+        "dims made up: N=3; --dim NAME=N changes one",
     ]
     assert onnx.load("new.onnx").opset_import[0].version == 15
 
@@ -61,13 +63,16 @@ def test_for_a_target_and_with_bodies() -> None:
 
 def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parsed(OLD), "old.onnx")
-    real = verify.run
-    calls = iter(range(99))
-    monkeypatch.setattr(
-        verify, "run", lambda *a: {name: value + next(calls) % 2 for name, value in real(*a).items()}
-    )
+    real = verify.runs
+
+    def other(*subjects: Subject) -> tuple[str, list[Run]]:
+        engine, (first, second) = real(*subjects)
+        return engine, [first, lambda inputs: {name: value + 1 for name, value in second(inputs).items()}]
+
+    monkeypatch.setattr(verify, "runs", other)
     text = invoked("old.onnx", "new.onnx", "--opset", "15", "--verify", status=1)
     assert "output 'z', inputs of seed 0: 3" in text
+    assert "the two models part at node #" in text
     assert Path("new.onnx").exists()
 
 

@@ -75,12 +75,16 @@ def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     for verb in ("run", "audit"):
         done = subprocess.run(
-            [sys.executable, "-m", "halfulp", verb, tmp_path / "m.onnx"],
+            [sys.executable, "-m", "halfulp", verb, "m.onnx"],
+            cwd=tmp_path,
             env=os.environ | {"PYTHONIOENCODING": "ascii"},
             capture_output=True,
             text=True,
-            check=True,
+            check=False,
         )
+        assert done.returncode in (
+            (0, 1) if verb == "audit" else (0,)
+        )  # of what is installed there are findings
         assert "'?' (Pow)" in done.stdout
         assert not done.stderr
 

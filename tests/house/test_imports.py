@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "models": BASE | {"specs", "_args", "operators"},
     "frontends": {"models"},
     "measured": set(),
-    "conversion": BASE | {"specs", "models", "measured"},
+    "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
     "benchmark": BASE | {"operators"},

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable
+from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
     from halfulp.conversion.opset.body import How
@@ -41,19 +43,50 @@ def convert(
         typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="For those inputs.")] = 0,
+    dims: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim",
+            metavar="NAME=N",
+            help="The size of a symbolic dim in them. Others are tried until IN runs.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="NAME=FILE",
+            help="Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more.",
+        ),
+    ] = None,
 ) -> None:
     """Convert a model, and say what was done to which node.
 
-    Exit status 1 says that the outputs of the two models differ; OUT is written all the same.
+    Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
+    same.
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.conversion import convert as convert_model
+    from halfulp.models.load import load
 
     check_writable(output, binary=True)
+    if (dims or inputs) and not verify:
+        raise HalfulpError("--dim and --input are for --verify, which is not given")
+    if dims and inputs:
+        raise HalfulpError("--dim is for inputs that are made up; these are not")
     conversion = convert_model(
-        model, output, opset=opset, target=target, prelu=cast("How | None", prelu), verify=verify, seed=seed
+        model,
+        output,
+        opset=opset,
+        target=target,
+        prelu=cast("How | None", prelu),
+        verify=verify,
+        seed=seed,
+        dims=sizes(dims),
+        inputs=fed(load(model), inputs) if inputs else None,
     )
     for change in conversion.changes:
         typer.echo(printable_line(str(change)))

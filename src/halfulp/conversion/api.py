@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import onnx
 import onnx.inliner
@@ -19,6 +19,7 @@ from halfulp.conversion.opset import opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
+from halfulp.conversion.subject import Subject
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.errors import HalfulpError, ModelError
@@ -78,22 +79,27 @@ def convert(
     prelu: How | None = None,
     verify: bool = False,
     seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Conversion:
     """Convert a model so that it says the same elsewhere.
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
             file, or an ``onnx.ModelProto`` (which is left as it is).
-        output: where to write the result; nowhere if not given. It is written even where verification
-            finds differences.
+        output: where to write the result; nowhere if not given. It is written before it is verified, whatever
+            that finds.
         to: the format; that of ``output`` by its suffix, or the model's own, where not given.
         opset: for ONNX: the version of its own operators to convert to, older or newer.
         target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
             it accepts each Pow and PRelu.
         prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
         verify: whether to run both models on seeded inputs, special values included, and to compare
-            every bit of the outputs.
+            every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
+            has others.
         seed: for those inputs.
+        dims: sizes of their symbolic dims; sizes that run are found for the others.
+        inputs: arrays by name, to verify with instead of inputs that are made up.
 
     Returns:
         The new model with what was done to it, a line each.
@@ -112,6 +118,7 @@ def convert(
         #0 (Pow): Y is unsqueezed to float32[3, 1], where axis=1 puts it
         >>> print(conversion.verification)
         the same bits: 144 elements of outputs, 4 sets of inputs
+        dims made up: N=3; --dim NAME=N changes one
     """
     for name, value in (("opset", opset), ("seed", seed)):
         _check_integer(name, value)
@@ -126,16 +133,18 @@ def convert(
     work.become(wanted)
     if isinstance(work.model, ModelProto):
         work.edit(work.model, opset, target, prelu)
-    found = None
-    if verify:
-        after = work.model
-        if isinstance(after, ModelProto):
-            after = build(after, work.file, work.folder)
-        found = compare(work.before, after, seed=seed, renamed=work.renamed)
-    conversion = Conversion(work.model, tuple(work.changes), found, work.folder)
+    conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
-    return conversion
+    if not verify:
+        return conversion
+    after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
+    found = compare(work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs)
+    return replace(conversion, verification=found)
+
+
+def _subject(proto: ModelProto, work: _Work) -> Subject:
+    return Subject(build(proto, work.file, work.folder), proto, work.folder)
 
 
 class _Work:
@@ -145,26 +154,29 @@ class _Work:
         self.changes: list[Change] = []
         self.renamed: Mapping[str, str] = {}
         self.folder: Path | None = None
-        self.before: Model | Program
+        self.before: Subject
         self.model: ModelProto | Model | Program
         self._source: ModelProto | None = None
         self.format: Format = "onnx"
         if _is_onnx(source):
             self._source, self.file, self.folder = onnx_front_end.parse(source)
-            self.before = build(self._source, self.file, self.folder)
+            self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
         else:
-            self.before = self.model = load(source)
-            self.file = self.before.file
-            self.format = "directml" if isinstance(self.before, Program) else "openvino"
+            self.model = loaded = load(source)
+            self.before = Subject(loaded)
+            self.file = loaded.file
+            self.format = "directml" if isinstance(loaded, Program) else "openvino"
 
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""
         if wanted == self.format:
             return
         ir = self._ir()
-        self.changes += dropped_metadata(self.before if self._source is None else self._source, self.file)
+        self.changes += dropped_metadata(
+            self.before.model if self._source is None else self._source, self.file
+        )
         match wanted:
             case "onnx":
                 self.model = to_onnx.write(ir)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError
+from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
+from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Value
-from halfulp.models.run.api import run
-from halfulp.models.run.inputs import make_inputs
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import show
 from halfulp.types import TYPES
 
@@ -45,76 +46,165 @@ class Verification:
         rounds: on how many sets of inputs both ran.
         elements: how many elements of outputs were compared.
         differences: what differs, a line each; empty where every bit is the same.
+        engine: what ran the models: ``halfulp`` or ``onnxruntime``, the latter with our operators in it.
+        dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
+        failure: why nothing was compared; empty if something was.
     """
 
     rounds: int
     elements: int
     differences: tuple[str, ...]
+    engine: str = "halfulp"
+    dims: str = ""
+    failure: str = ""
 
     @property
     def same(self) -> bool:
-        """Whether no bit differs."""
-        return not self.differences
+        """Whether both models ran, and no bit differs."""
+        return not self.differences and not self.failure
 
     def __str__(self) -> str:
-        if self.differences:
-            return "\n".join(self.differences)
-        return f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs"
+        if self.failure:
+            return f"not verified: {self.failure}"
+        lines = list(self.differences)
+        if not lines:
+            engine = "" if self.engine == "halfulp" else f", in {self.engine}"
+            lines = [
+                f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs{engine}"
+            ]
+        return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
 def compare(
-    before: Model | Program,
-    after: Model | Program,
+    before: Subject,
+    after: Subject,
     *,
     seed: int = 0,
     renamed: Mapping[str, str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Verification:
-    """Run two models on seeded inputs, special values among them, and compare the outputs' bits.
+    """Run two models on the same inputs and compare the outputs' bits.
 
     Args:
         before, after: with inputs and outputs of the same names, but for
         renamed: the new names of outputs, by the old.
-        seed: the same seed makes the same inputs.
+        seed: for inputs that are made up, special values among them; the same seed makes the same.
+        dims: sizes for their symbolic dims; the others are found by trying.
+        inputs: these instead.
+
+    Returns:
+        What was found. Where the first model runs on no inputs that can be made up, that is its ``failure``.
 
     Raises:
-        HalfulpError: inputs can't be made up, or the first model refuses all that are.
+        HalfulpError: ``dims`` names no dim of the model.
     """
     before, after = _silent(before), _silent(after)
-    names = {value.name: value for value in after.inputs}
-    flat = isinstance(before, Program) or isinstance(after, Program)  # whose tensors are memory in one piece
-    compared = rounds = 0
-    differences: list[str] = []
-    for number in range(_ROUNDS):
-        inputs = _inputs(before, names, seed + number, special=number > 0)
+    engine, (first, second) = runs(before, after)
+    source = _declared(before, {value.name for value in after.model.inputs})
+    made = None
+    if inputs is None:
         try:
-            expected = run(before, inputs)
-        except HalfulpError:
-            if number == _ROUNDS - 1 and not rounds:
-                raise
-            continue
-        rounds += 1
+            made = fit(source, first, seed=seed, dims=dims)
+        except ModelError as error:
+            return Verification(0, 0, (), engine, failure=error.message)
+    comparison = _Comparison(before, after, first, second, renamed or {})
+    for number in range(1 if made is None else _ROUNDS):
+        told = f"inputs of seed {seed + number}" if made is not None else "the inputs given"
+        if made is not None:
+            inputs = made.inputs(source, seed + number)
+            if number:
+                inputs = _with_specials(inputs, seed + number, integers=is_all_ours(before))
+        comparison.run(dict(inputs or {}), told)
+    if not comparison.rounds:
+        return Verification(0, 0, (), engine, failure=comparison.refusal)
+    return Verification(
+        comparison.rounds,
+        comparison.elements,
+        tuple(comparison.differences),
+        engine,
+        "" if made is None else str(made),
+    )
+
+
+class _Comparison:
+    """Both models, run on one set of inputs after the other."""
+
+    def __init__(
+        self, before: Subject, after: Subject, first: Run, second: Run, renamed: Mapping[str, str]
+    ) -> None:
+        self.rounds = self.elements = 0
+        self.differences: list[str] = []
+        self.refusal = ""
+        self._before, self._after = before, after
+        self._first, self._second = first, second
+        self._renamed = renamed
+        self._declared = {value.name: value for value in after.model.inputs}
+        # Their tensors are memory in one piece.
+        self._is_flat = any(isinstance(subject.model, Program) for subject in (before, after))
+
+    def run(self, inputs: dict[str, Any], told: str) -> None:
+        """Compare the outputs on these inputs."""
         try:
-            got = run(after, {name: _shaped(array, names[name]) for name, array in inputs.items()})
+            expected = self._first(inputs)
         except HalfulpError as error:
-            differences.append(f"inputs of seed {seed + number} are refused now: {error.message}")
-            continue
+            self.refusal = error.message
+            return
+        self.rounds += 1
+        try:
+            got = self._second({name: _shaped(array, self._declared[name]) for name, array in inputs.items()})
+        except HalfulpError as error:
+            self.differences.append(f"{told} are refused now: {error.message}")
+            return
+        parted = False
         for name, value in expected.items():
-            found = got.get((renamed or {}).get(name, name))
-            if flat and found is not None and found.size == value.size:
+            found = got.get(self._renamed.get(name, name))
+            if self._is_flat and found is not None and found.size == value.size:
                 found = found.reshape(value.shape)
             difference = _difference(value, found)
             if difference is not None:
-                differences.append(f"output {name!r}, inputs of seed {seed + number}: {difference}")
-            compared += value.size if isinstance(value, np.ndarray) else 1
-    return Verification(rounds, compared, tuple(differences))
+                self.differences.append(f"output {name!r}, {told}: {difference}")
+                parted = True
+            self.elements += value.size if isinstance(value, np.ndarray) else 1
+        if parted:
+            where = _first_parting(self._before, self._after, inputs)
+            if where:
+                self.differences.append(f"the two models part at {where}")
 
 
-def _silent(model: Model | Program) -> Model | Program:
+def _first_parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> str:
+    """Return the first node whose outputs differ, among those whose outputs have the same name in both graphs."""
+    common = {name for node in after.nodes for name in node.outputs if name}
+    nodes = [(node, name) for node in before.nodes for name in node.outputs if name in common]
+    if not nodes:
+        return ""
+    names = [name for _, name in nodes]
+    try:
+        _, (first, second) = runs(before.with_outputs(names), after.with_outputs(names))
+        expected, got = first(inputs), second(inputs)
+    except HalfulpError:  # a tensor that is no output may lack a type
+        return ""
+    for node, name in nodes:
+        difference = _difference(expected[name], got[name])
+        if difference is not None:
+            return f"node {node.label}: {difference}"
+    return ""
+
+
+def _silent(subject: Subject) -> Subject:
     """Return a program without its commands to print and to write files."""
-    if isinstance(model, Model):
-        return model
-    dispatches = tuple(command for command in model.commands if isinstance(command, Dispatch))
-    return replace(model, commands=dispatches)
+    if isinstance(subject.model, Model):
+        return subject
+    dispatches = tuple(command for command in subject.model.commands if isinstance(command, Dispatch))
+    return Subject(replace(subject.model, commands=dispatches))
+
+
+def _declared(subject: Subject, wanted: Collection[str]) -> Model:
+    """Return a model to make inputs up for: of a program, whose resources are inputs if the other model has them."""
+    if isinstance(subject.model, Model):
+        return subject.model
+    inputs = tuple(value for value in subject.model.inputs if value.name in wanted)
+    return Model(subject.model.file, Graph("", inputs, (), {}, (), {}))
 
 
 def _shaped(array: Array, declared: Value) -> Array:
@@ -123,15 +213,16 @@ def _shaped(array: Array, declared: Value) -> Array:
     return array.reshape([-1 if not isinstance(dim, int) else dim for dim in declared.shape])
 
 
-def _inputs(model: Model | Program, wanted: Collection[str], seed: int, *, special: bool) -> dict[str, Array]:
-    if isinstance(model, Program):
-        declared = tuple(value for value in model.inputs if value.name in wanted)
-        model = Model(model.file, Graph("", declared, (), {}, (), {}))
-    inputs = make_inputs(model, seed=seed)
-    if special:
-        rng = np.random.default_rng(seed)
-        inputs = {name: _with_special(array, rng) for name, array in inputs.items()}
-    return inputs
+def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
+    """Return inputs with special values among them: in integers only where these are asked for.
+
+    Elsewhere an integer may say how often a loop runs, or how large a tensor is.
+    """
+    rng = np.random.default_rng(seed)
+    return {
+        name: array if is_integral(array.dtype) and not integers else _with_special(array, rng)
+        for name, array in inputs.items()
+    }
 
 
 def _with_special(array: Array, rng: np.random.Generator) -> Array:

@@ -50,13 +50,21 @@ def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tupl
     return outputs, _report(events, operators)
 
 
-def runner(source: Path | ModelProto, model: Model) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+def runner(
+    source: Path | ModelProto, model: Model, *, folder: Path | None = None, optimized: bool = True
+) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return a function that runs a model as :func:`run_with_report` does, as often as it is called.
+
+    Args:
+        source: the ONNX file, or the model.
+        model: the same, as it was read and checked.
+        folder: where the external data of a model that is no file lies.
+        optimized: whether ONNX Runtime may put other nodes in the place of the model's.
 
     Raises:
         Refused: onnxruntime is missing, too old, or refuses the model. What it returns raises ModelError.
     """
-    session, _ = _session(source, None)
+    session, _ = _session(source, None, folder, optimized=optimized)
 
     def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
         bind(model, inputs)
@@ -72,15 +80,20 @@ def _run(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
-def _session(source: Path | ModelProto, profile: str | None) -> tuple[Any, dict[str, str]]:
+def _session(
+    source: Path | ModelProto, profile: str | None, folder: Path | None = None, *, optimized: bool = True
+) -> tuple[Any, dict[str, str]]:
     """Return a session, with a profile if asked, and the id of our operator version by node and custom operator."""
-    proto, file, folder = parse(source)
+    proto, file, own_folder = parse(source)
+    folder = own_folder or folder
     try:
         ort = plugin.installed()
         options = ort.SessionOptions()
         if profile is not None:
             options.enable_profiling = True
             options.profile_file_prefix = profile
+        if not optimized:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4  # what it logs stands in the error, too
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
@@ -137,8 +150,8 @@ def _shown(values: list[dict[str, list[int]]]) -> list[str]:
 
 def _text(error: Exception) -> str:
     """Return what onnxruntime says, without its own decoration; a refusal of ours as it is."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = str(error).strip() or type(error).__name__
     ours = text.partition("Status Message: ")[2]
     if ours.startswith("SpecError "):
         return ours
-    return printable(_KIND.sub("", text), most=1000)
+    return printable(_KIND.sub("", " ".join(text.split())), most=1000)

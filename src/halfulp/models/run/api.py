@@ -26,8 +26,9 @@ from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fallback import Fallback
+from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
-from halfulp.models.run.inputs import bind, check, guard_memory
+from halfulp.models.run.inputs import bind, check, guard_memory, needed
 from halfulp.models.run.report import Engine, Report
 from halfulp.operators import op
 
@@ -67,7 +68,8 @@ def run(
             file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load.load` returned.
         inputs: arrays by name. An input with an initializer of its name may be left out. For OpenVINO
             a name is a tensor's or a Parameter's; for DxDispatch a resource's, whose initial values
-            the array replaces.
+            the array replaces. Without any, those of a graph are made up, the same in each run, of sizes on
+            which it runs.
         output_folder: where the writeFile commands of a DxDispatch file may write; its own folder
             where not given.
 
@@ -99,7 +101,10 @@ def run_with_report(
 ) -> tuple[dict[str, Any], Report]:
     """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
     loaded = model if isinstance(model, Model | Program) else load(model)
-    inputs = {} if inputs is None else inputs
+    if inputs is None:
+        inputs = {}
+        if isinstance(loaded, Model) and needed(loaded):
+            inputs = fit(loaded, lambda made: run_with_report(loaded, made)).inputs(loaded, seed=0)
     if isinstance(loaded, Program):
         return dxdispatch.run(loaded, inputs, output_folder)
     openvino.refuse_foreign(loaded)

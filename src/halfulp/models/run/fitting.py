@@ -174,12 +174,13 @@ def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
             known = _met(graph, name, constants)
             if known is not None:
                 compared.setdefault(name, known)
+    usual: list[dict[str, tuple[int, int]]] = [{}]
+    usual += [dict.fromkeys(integers, between) for between in ((0, 1), (1, 1), (0, 0), (16000, 16000))]
     seen = []
-    for between in (None, (0, 1), (1, 1), (0, 0), (16000, 16000)):
-        ranges = {} if between is None else dict.fromkeys(integers, between)
-        if ranges | compared not in seen:
-            seen.append(ranges | compared)
-            yield seen[-1]
+    for ranges in [*({**ranges, **compared} for ranges in usual), *usual]:
+        if ranges not in seen:
+            seen.append(ranges)
+            yield ranges
 
 
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:

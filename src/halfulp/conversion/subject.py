@@ -1,0 +1,98 @@
+"""A model to be compared with another, and what runs it: ONNX Runtime with our operators in it, or our own walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto, ValueInfoProto
+
+from halfulp.errors import HalfulpError
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.run.api import run
+from halfulp.models.run.control import CONTROL
+from halfulp.models.run.helpers import HELPERS
+
+Run = Callable[[Mapping[str, Array]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One of the two models.
+
+    Attributes:
+        model: as it was read.
+        proto: the ONNX model that it was read from, if it is one.
+        folder: where that one's external data lies.
+    """
+
+    model: Model | Program
+    proto: ModelProto | None = None
+    folder: Path | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the graph, in the order of their evaluation; none of a DxDispatch program."""
+        return self.model.graph.nodes if isinstance(self.model, Model) else ()
+
+    def with_outputs(self, names: Sequence[str]) -> Subject:
+        """Return the model with tensors of the graph as outputs, and no others."""
+        assert isinstance(self.model, Model)
+        graph = replace(self.model.graph, outputs=tuple(Value(name, kind="undeclared") for name in names))
+        proto = None
+        if self.proto is not None:
+            proto = ModelProto()
+            proto.CopyFrom(self.proto)
+            del proto.graph.output[:]
+            proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
+        return Subject(replace(self.model, graph=graph), proto, self.folder)
+
+
+def runs(*subjects: Subject) -> tuple[str, list[Run]]:
+    """Return an engine that takes all of these models, by name, and what runs each in it.
+
+    ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. What consists of
+    operators of ours needs none.
+    """
+    onnx_models = [subject for subject in subjects if subject.proto is not None]
+    if len(onnx_models) == len(subjects) and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
+        from halfulp.integrations.onnxruntime import engine
+
+        try:
+            return "onnxruntime", [
+                engine.runner(subject.proto, subject.model, folder=subject.folder, optimized=False)
+                for subject in onnx_models
+                if subject.proto is not None and isinstance(subject.model, Model)
+            ]
+        except HalfulpError:  # refused, or not to be patched without types that nobody declares
+            pass
+    return "halfulp", [partial(run, subject.model) for subject in subjects]
+
+
+def is_all_ours(subject: Subject) -> bool:
+    """Return whether no node of a model goes to another library."""
+    return not any(_is_foreign(node) for node in _all_nodes(subject.nodes))
+
+
+def _is_foreign(node: Node) -> bool:
+    if node.standard != "onnx" or node.function is not None:
+        return False
+    ours = (
+        node.type in SUPPORTED_OPS or node.type in HELPERS or node.type in CONTROL or node.type == "Constant"
+    )
+    return bool(node.domain) or not ours
+
+
+def _all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Yield nodes, and those in their subgraphs and functions."""
+    for node in nodes:
+        yield node
+        inner: list[Graph] = [*node.subgraphs, *([node.function] if node.function else [])]
+        for graph in inner:
+            yield from _all_nodes(graph.nodes)
