@@ -15,13 +15,15 @@ from onnx import ModelProto, TensorProto
 
 from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
+from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
-from halfulp.conversion.subject import Subject
+from halfulp.conversion.subject import Subject, has_foreign
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
+from halfulp.conversion.verify_network import compare_network
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models import openvino
@@ -43,14 +45,15 @@ class Conversion:
     """A converted model, and what was done to it.
 
     Attributes:
-        model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program.
+        model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program; of a network
+            that has become an IR by OpenVINO's own reader its ``openvino.Model``, as ``model.model``.
         changes: what was done to which node, and whether the result can still differ from the exact one;
             also what could not be carried over.
         verification: what running both models found, where that was asked for.
         folder: where the external data of an ONNX model lies.
     """
 
-    model: ModelProto | Model | Program
+    model: ModelProto | Model | Program | Network
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
     folder: Path | None = field(default=None, repr=False)
@@ -61,7 +64,9 @@ class Conversion:
         Raises:
             HalfulpError: it can't be written, or a file of external data would replace another.
         """
-        if isinstance(self.model, Program):
+        if isinstance(self.model, Network):
+            self.model.save(Path(path))
+        elif isinstance(self.model, Program):
             dxdispatch.save(self.model, path)
         elif isinstance(self.model, Model):
             openvino.save(self.model, path)
@@ -138,6 +143,9 @@ def convert(
         conversion.save(output)
     if not verify:
         return conversion
+    if isinstance(work.model, Network):
+        found = compare_network(work.before, work.model, seed=seed, dims=dims, inputs=inputs)
+        return replace(conversion, verification=found)
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
     found = compare(work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs)
     return replace(conversion, verification=found)
@@ -155,7 +163,7 @@ class _Work:
         self.renamed: Mapping[str, str] = {}
         self.folder: Path | None = None
         self.before: Subject
-        self.model: ModelProto | Model | Program
+        self.model: ModelProto | Model | Program | Network
         self._source: ModelProto | None = None
         self.format: Format = "onnx"
         if _is_onnx(source):
@@ -172,6 +180,11 @@ class _Work:
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""
         if wanted == self.format:
+            return
+        if wanted == "openvino" and isinstance(self.model, ModelProto) and has_foreign(self.before):
+            network, changes = to_network(self.model, self.file, self.folder)
+            self.changes += dropped_metadata(self.model, self.file) + changes
+            self.model, self.folder = network, None
             return
         ir = self._ir()
         self.changes += dropped_metadata(
@@ -193,6 +206,7 @@ class _Work:
             return from_dxdispatch.read(self.model)
         if isinstance(self.model, Model):
             return from_graph.read(self.model)
+        assert isinstance(self.model, ModelProto)
         proto = self.model
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)

@@ -11,6 +11,7 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto
 
+from halfulp.conversion.ir.from_graph import is_foreign
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
@@ -73,6 +74,11 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
         except HalfulpError:  # refused, or not to be patched without types that nobody declares
             pass
     return "halfulp", [partial(run, subject.model) for subject in subjects]
+
+
+def has_foreign(subject: Subject) -> bool:
+    """Return whether a model has a node, in its functions too, that is neither ours nor plumbing between formats."""
+    return any(node.function is None and is_foreign(node) for node in _all_nodes(subject.nodes))
 
 
 def is_all_ours(subject: Subject) -> bool:

@@ -49,6 +49,7 @@ class Verification:
         engine: what ran the models: ``halfulp`` or ``onnxruntime``, the latter with our operators in it.
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
         failure: why nothing was compared; empty if something was.
+        notes: how far each output is away, where another runtime ran the new model: there bits can't be asked for.
     """
 
     rounds: int
@@ -57,16 +58,17 @@ class Verification:
     engine: str = "halfulp"
     dims: str = ""
     failure: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
-        """Whether both models ran, and no bit differs."""
+        """Whether both models ran, and nothing differs."""
         return not self.differences and not self.failure
 
     def __str__(self) -> str:
         if self.failure:
             return f"not verified: {self.failure}"
-        lines = list(self.differences)
+        lines = [*self.differences, *self.notes]
         if not lines:
             engine = "" if self.engine == "halfulp" else f", in {self.engine}"
             lines = [

@@ -20,6 +20,11 @@ from halfulp.specs.registry import find
 Reader = Callable[[Node, IR], None]
 
 
+def is_foreign(node: Node) -> bool:
+    """Return whether a node is neither ours nor plumbing."""
+    return _reader(node) is None
+
+
 def read(model: Model, labels: Mapping[str, str] | None = None) -> IR:
     """Return the IR of a model.
 
@@ -33,7 +38,7 @@ def read(model: Model, labels: Mapping[str, str] | None = None) -> IR:
         ModelError: shapes that don't fit together.
     """
     graph = model.graph
-    unsupported = [node.label for node in graph.nodes if _reader(node) is None]
+    unsupported = [node.label for node in graph.nodes if is_foreign(node)]
     if unsupported:
         raise UnsupportedError(
             f"{model.file}: has nodes that have no counterpart elsewhere",

@@ -1,0 +1,250 @@
+"""Whole networks to OpenVINO's IR: OpenVINO's own reader takes the operators that are not ours.
+
+Ours are first put into forms that it keeps right (:mod:`halfulp.conversion.targets`). What it made of each of them is
+then compared with the ONNX node: nothing is written that means something else. The model is read, not optimized (as
+``openvino.convert_model`` would), so that each node is still there to be compared; plugins optimize as they compile.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import onnx.inliner
+from onnx import ModelProto, NodeProto
+
+from halfulp.conversion.opset import opset_of
+from halfulp.conversion.rewrite.editor import Change, Editor
+from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.save import save_onnx
+from halfulp.conversion.targets import for_target
+from halfulp.errors import UnsupportedError
+from halfulp.models.files import replacing
+from halfulp.models.graph import Array, Value, listed, printable
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
+
+_KINDS = {"Pow": "Power", "PRelu": "PRelu"}
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network in OpenVINO's form.
+
+    Attributes:
+        file: its name in messages.
+        model: the ``openvino.Model``.
+    """
+
+    file: str
+    model: Any = field(repr=False)
+
+    def save(self, path: Path) -> None:
+        """Write the .xml and the .bin beside it, both or none.
+
+        Raises:
+            HalfulpError: a file can't be written.
+        """
+        with tempfile.TemporaryDirectory(prefix="halfulp-") as folder, ExitStack() as files:
+            made = Path(folder) / "model.xml"
+            openvino().save_model(self.model, made, compress_to_fp16=False)
+            for suffix in (".bin", ".xml"):
+                target = files.enter_context(replacing(path.with_suffix(suffix)))
+                shutil.copyfile(made.with_suffix(suffix), target)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A Pow or PRelu of the ONNX model, with what is known of its operands."""
+
+    label: str
+    type: str
+    inputs: tuple[str, str]
+    output: str
+    values: tuple[Value, Value]
+    constants: tuple[Array | None, Array | None]
+
+
+def openvino() -> Any:
+    """Return the package; raises UnsupportedError where it is not installed."""
+    try:
+        return import_module("openvino")
+    except ImportError as error:
+        raise UnsupportedError(
+            f"a network with operators that are not ours becomes an IR by OpenVINO, which can't be imported: {error}",
+            expected="pip install 'halfulp[openvino]'",
+        ) from None
+
+
+def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
+    """Return an ONNX model in OpenVINO's form, and what was done to it.
+
+    Args:
+        proto: one that the front end accepts; changed in place.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        UnsupportedError: OpenVINO is not installed or refuses the model; a node of ours has no form that it keeps, or
+            did not come out as what it was.
+    """
+    openvino()
+    changes = []
+    if proto.functions:
+        proto.CopyFrom(onnx.inliner.inline_local_functions(proto))
+        changes.append(Change(file, "its functions are inlined"))
+    changes += for_target(proto, "openvino", file, folder)
+    nodes = _ours(proto, file, folder)
+    model = _read(proto, file, folder)
+    by_name = {name: output for output in _outputs(model) for name in output.get_names()}
+    for node in nodes:
+        why = _difference(node, by_name.get(node.output))
+        if why:
+            raise UnsupportedError(
+                f"{file}, node {node.label}: OpenVINO's reader does not keep what it means: {why}"
+            )
+    return Network(file, model), changes
+
+
+def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
+    """Return the nodes of ours, in subgraphs, too."""
+    found: list[_Node] = []
+
+    def note(node: NodeProto, edit: Editor) -> None:
+        x, y = node.input
+        found.append(
+            _Node(
+                label(node, len(edit.nodes), ""),
+                node.op_type,
+                (x, y),
+                node.output[0],
+                (edit.value_info.value(x), edit.value_info.value(y)),
+                (edit.value_info.array(x), edit.value_info.array(y)),
+            )
+        )
+        edit.keep(node)
+
+    walk = Walk(proto, file, folder)
+    for owner in walk.owners:
+        walk.rewrite(
+            owner, opset_of(proto, file), lambda node: node.op_type in SUPPORTED_OPS, note, "openvino"
+        )
+    return found
+
+
+def _read(proto: ModelProto, file: str, folder: Path | None) -> Any:
+    core = openvino().Core()
+    try:
+        if folder is None:
+            return core.read_model(proto.SerializeToString())
+        with tempfile.TemporaryDirectory(prefix="halfulp-") as temporary:
+            path = Path(temporary) / "model.onnx"
+            save_onnx(proto, folder, path)
+            # Its weights stay mapped from these files otherwise.
+            core.set_property({"ENABLE_MMAP": False})
+            return core.read_model(path)
+    except (RuntimeError, ValueError) as error:  # of no class of its own
+        raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+
+
+def sentence(error: Exception) -> str:
+    """Return what OpenVINO says, without the places in its own source."""
+    lines = (line.strip() for line in str(error).splitlines())
+    told = [
+        line
+        for line in lines
+        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
+    ]
+    return printable(" ".join(told), most=1000)
+
+
+def _outputs(model: Any) -> Iterator[Any]:
+    """Yield the outputs of all nodes, those in bodies included."""
+    for node in model.get_ordered_ops():
+        if node.get_type_name() != "Result":
+            yield from node.outputs()
+        if node.get_type_name() == "If":
+            for index in range(2):
+                yield from _outputs(node.get_function(index))
+        elif node.get_type_name() in ("Loop", "TensorIterator"):
+            yield from _outputs(node.get_function())
+
+
+def _difference(node: _Node, output: Any) -> str:
+    """Return in what a node of OpenVINO is not the ONNX node, or nothing."""
+    if output is None:
+        return f"its output {node.output!r} is gone"
+    found = output.get_node()
+    kind = _KINDS[node.type]
+    version = found.get_type_info().version_id
+    if found.get_type_name() != kind or version != "opset1":
+        return f"it has become {found.get_type_name()}"
+    types = {str(end.get_element_type()) for end in (*found.input_values(), output)}
+    if len(types) > 1:
+        return f"its operands and its result are of different types: {listed(sorted(types))}"
+    if kind == "Power" and str(found.get_attributes().get("auto_broadcast", "numpy")).lower() != "numpy":
+        return "it broadcasts otherwise"
+    for source, name, value, constant in zip(
+        found.input_values(), node.inputs, node.values, node.constants, strict=True
+    ):
+        why = _other_operand(source, name, value, constant)
+        if why:
+            return why
+    return _other_slope(found, node) if kind == "PRelu" else ""
+
+
+def _other_operand(source: Any, name: str, value: Value, constant: Array | None) -> str:
+    kind = _type_name(source.get_element_type())
+    if value.type is not None and kind != value.type:
+        return f"its operand {name!r} is {kind}, not {value.type}"
+    producer = source.get_node()
+    if constant is not None:
+        if producer.get_type_name() != "Constant":
+            return f"its operand {name!r} is no constant any more"
+        held = _plugin().array_of(producer)
+        if (
+            held.dtype != constant.dtype
+            or held.shape != constant.shape
+            or held.tobytes() != constant.tobytes()
+        ):
+            return f"its constant {name!r} is another"
+        return ""
+    names = source.get_names()
+    # What a body takes from around it is numbered.
+    captured = producer.get_type_name() == "Parameter" and any(
+        re.fullmatch(rf"{re.escape(name)}_\d+", given) for given in names
+    )
+    return (
+        "" if name in names or captured else f"its operand {name!r} is {listed(sorted(names)) or 'another'}"
+    )
+
+
+def _other_slope(found: Any, node: _Node) -> str:
+    """Return whether a slope is read otherwise: one of rank 1 as long as dim 1 goes to the channels."""
+    x, slope = (found.get_input_partial_shape(index) for index in range(2))
+    if slope.rank.is_dynamic:
+        return "the rank of its slope is not known"
+    if slope.rank.get_length() != 1 or (slope.is_static and slope[0].get_length() == 1):
+        return ""
+    if x.rank.is_dynamic or x.rank.get_length() > 2:
+        return "its slope of rank 1 may be taken for one per channel"
+    return ""
+
+
+def _plugin() -> Any:
+    """Return what knows OpenVINO's types; it imports OpenVINO."""
+    from halfulp.integrations.openvino import operators
+
+    return operators
+
+
+def _type_name(kind: Any) -> str:
+    row = _plugin().ROWS.get(kind.get_type_name())
+    return row.name if row is not None else str(kind.get_type_name())

@@ -1,0 +1,128 @@
+"""Comparing an ONNX network with the IR that OpenVINO's reader made of it: each runs in its own runtime.
+
+Convolutions and sums are added up in another order there, so bits can't be asked for; what is said is how far the
+outputs are apart, with our operators in OpenVINO and with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from halfulp.conversion.network import Network, openvino, sentence
+from halfulp.conversion.subject import Subject, runs
+from halfulp.conversion.verify import Verification
+from halfulp.errors import ModelError, UnsupportedError
+from halfulp.models.graph import Array, Model
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.report import show
+
+_TOLERANCE = 1e-2
+"""Of an output's greatest magnitude: further away it is no other order of summing up."""
+
+
+def compare_network(
+    before: Subject,
+    network: Network,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> Verification:
+    """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
+
+    Args:
+        before: the ONNX model.
+        network: its IR, which runs in f32 on the CPU: with our operators, and with OpenVINO's own.
+        seed, dims, inputs: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+
+    Returns:
+        What was found: a line for each output, and a difference where it is more than a hundredth of the output's
+        greatest magnitude away.
+    """
+    model = before.model
+    assert isinstance(model, Model)
+    _, (run,) = runs(before)
+    told = ""
+    try:
+        # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
+        if inputs is None:
+            trial = _runner(network, exact=False)
+            made = fit(model, lambda tried: (run(tried), trial(tried)), seed=seed, dims=dims)
+            inputs, told = made.inputs(model, seed), str(made)
+        expected = run(inputs)
+        # Compiled anew: after an inference that failed OpenVINO may give NaN.
+        answers = [_runner(network, exact=exact)(inputs) for exact in (True, False)]
+    except (ModelError, UnsupportedError) as error:
+        return Verification(0, 0, (), "openvino", failure=error.message)
+    version = openvino().__version__.partition("-")[0]
+    notes: list[str] = []
+    differences: list[str] = []
+    for name, right in expected.items():
+        ours, theirs = (_apart(right, answer.get(name)) for answer in answers)
+        line = f"output {name!r} in openvino {version}: {ours[1]} with halfulp's operators, {theirs[1]} with its own"
+        (notes if ours[0] else differences).append(line)
+    elements = sum(right.size for right in expected.values() if isinstance(right, np.ndarray))
+    return Verification(1, elements, tuple(differences), "openvino", told, notes=tuple(notes))
+
+
+def _runner(network: Network, *, exact: bool) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
+    """Return what runs a model in OpenVINO and gives its outputs by all of their names; it raises ModelError.
+
+    Raises:
+        ModelError: OpenVINO does not compile it.
+        UnsupportedError: our operators can't be put into it.
+    """
+    from halfulp.integrations.openvino import replace
+    from halfulp.integrations.openvino.operators import array_of, tensor_of
+
+    ov = openvino()
+    model = replace(network.model.clone()) if exact else network.model
+    with _blaming(network.file):
+        compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
+        with _blaming(network.file):
+            request = compiled.create_infer_request()
+            for end in compiled.inputs:
+                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
+                request.set_tensor(end, ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array))
+            request.infer()
+        found: dict[str, Array] = {}
+        for end in compiled.outputs:
+            tensor = request.get_tensor(end)
+            is_bool = end.get_element_type().get_type_name() == "boolean"
+            array = np.array(tensor.data, bool) if is_bool else array_of(tensor).copy()
+            found |= dict.fromkeys(end.get_names(), array)
+        return found
+
+    return run
+
+
+@contextmanager
+def _blaming(file: str) -> Iterator[None]:
+    """Turn what OpenVINO raises into an error that names the file."""
+    try:
+        yield
+    except RuntimeError as error:  # of no class of its own
+        raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None
+
+
+def _apart(right: Any, found: Any) -> tuple[bool, str]:
+    """Return whether an output is near enough, and how far it is away."""
+    if not isinstance(right, np.ndarray) or found is None:
+        return False, "missing" if found is None else f"{show(right)} became {show(found)}"
+    if right.shape != found.shape or right.dtype != found.dtype:
+        return False, f"{show(right)} became {show(found)}"
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(a)
+    if (finite != np.isfinite(b)).any() or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False, "infinities or NaN in other places"
+    if np.array_equal(a[finite], b[finite]):
+        return True, "equal"
+    greatest = float(np.abs(a[finite]).max())
+    away = float(np.abs(a[finite] - b[finite]).max())
+    return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"

@@ -1,0 +1,192 @@
+"""Whole networks to OpenVINO's IR: what is written, what is refused, and how far its outputs are away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, numpy_helper, parser
+
+import halfulp as hu
+from halfulp.conversion import network
+from halfulp.conversion.verify_network import compare_network
+from halfulp.errors import HalfulpError, UnsupportedError
+
+ov: Any = pytest.importorskip("openvino")
+o: Any = pytest.importorskip("openvino.opset13")
+
+TEXT = """<ir_version: 8, opset_import: ["": 15]>
+    net (float[N, 3, H, W] x, float[N] t) => (float[N, 4, P, Q] z, float[N] u)
+    <float half = {0.5}, float[4, 1, 1] slope = {0.1, -0.2, 0.3, 0.4}> {
+        c = Conv (x, w)
+        p = PRelu (c, slope)
+        a = Abs (p)
+        z = Pow (a, half)
+        e = Exp (t)
+        u = Pow (e, t)
+    }"""
+
+
+def net(text: str = TEXT) -> ModelProto:
+    model = parser.parse_model(text)
+    weights = np.random.default_rng(1).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return model
+
+
+def kinds(path: Path) -> list[str]:
+    return [node.get_type_name() for node in ov.Core().read_model(path).get_ordered_ops()]
+
+
+def test_a_network_becomes_an_ir(tmp_path: Path) -> None:
+    conversion = hu.convert(net(), tmp_path / "net.xml", verify=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.bin", "net.xml"]
+    assert {"Convolution", "PRelu", "Power"} <= set(kinds(tmp_path / "net.xml"))
+    found = conversion.verification
+    assert found is not None
+    assert found.same, found
+    assert [note.split(" in ")[0] for note in found.notes] == ["output 'z'", "output 'u'"]
+    assert "with halfulp's operators" in str(found)
+    assert found.dims.startswith("dims made up: N=")
+
+
+def test_subgraphs_functions_and_external_data(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
+        net (float[N, 3] x, bool c) => (float[N, 3] z) <float two = {2.0}> {
+            s = own.f (x)
+            z = If (c) <then_branch = a () => (float[N, 3] t) { t = Pow (s, two) },
+                        else_branch = b () => (float[N, 3] e) { g = Sigmoid (s)  e = Mul (g, w) }>
+        }
+        <domain: "own", opset_import: ["": 15]>
+        f (x) => (y) { k = Constant <value_float = 0.25> ()  y = PRelu (x, k) }"""
+    model = parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(3, dtype=np.float32), "w"))
+    (tmp_path / "in").mkdir()
+    onnx.save(
+        model, tmp_path / "in/net.onnx", save_as_external_data=True, location="net.data", size_threshold=0
+    )
+    conversion = hu.convert(tmp_path / "in/net.onnx", tmp_path / "net.xml", verify=True, dims={"N": 5})
+    assert "its functions are inlined" in "\n".join(map(str, conversion.changes))
+    assert conversion.verification is not None
+    assert conversion.verification.same, conversion.verification
+    assert kinds(tmp_path / "net.xml").count("PRelu") == 1
+
+
+def test_a_slope_keeps_its_dim(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 16]>
+        net (float[N, 4, 4] x) => (float[N, 4, 4] y) <float[4] slope = {1.0, 2.0, 3.0, 4.0}> {
+            s = Sigmoid (x)
+            t = Sub (s, x)
+            y = PRelu (t, slope)
+        }"""
+    conversion = hu.convert(parser.parse_model(text), tmp_path / "net.xml", verify=True)
+    assert "the slope gets the shape [1, 1, 4]" in "\n".join(map(str, conversion.changes))
+    assert conversion.verification is not None
+    assert conversion.verification.same, conversion.verification
+
+
+def altered(change: Callable[[dict[str, Any]], None]) -> Callable[[ModelProto, str, Path | None], Any]:
+    """Return a reader as OpenVINO's, but for a change to the nodes, which are handed over by their names."""
+    real = network._read
+
+    def read(proto: ModelProto, file: str, folder: Path | None) -> Any:
+        model = real(proto, file, folder)
+        change({node.get_friendly_name(): node for node in model.get_ordered_ops()})
+        model.validate_nodes_and_infer_types()
+        return model
+
+    return read
+
+
+def swap(nodes: dict[str, Any]) -> None:
+    x, y = nodes["u"].input_values()
+    nodes["u"].input(0).replace_source_output(y)
+    nodes["u"].input(1).replace_source_output(x)
+
+
+def round_constant(nodes: dict[str, Any]) -> None:
+    nodes["z"].input(1).replace_source_output(o.constant(np.float32(0.50000006)).output(0))
+
+
+def flatten_slope(nodes: dict[str, Any]) -> None:
+    nodes["p"].input(1).replace_source_output(o.constant(np.float32([0.1, -0.2, 0.3, 0.4])).output(0))
+
+
+def rename(nodes: dict[str, Any]) -> None:
+    nodes["z"].output(0).get_tensor().set_names({"gone"})
+
+
+def decompose(nodes: dict[str, Any]) -> None:
+    node = nodes["z"]
+    names = node.output(0).get_names()
+    root = o.sqrt(node.input_value(0))
+    for end in list(node.output(0).get_target_inputs()):
+        end.replace_source_output(root.output(0))
+    node.output(0).get_tensor().set_names(set())
+    root.output(0).get_tensor().set_names(names)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (swap, "#5 (Pow).*its operand 'e' is t"),
+        (round_constant, "#3 (Pow).*its constant 'half' is another"),
+        (flatten_slope, "#1 (PRelu).*its constant 'slope' is another"),
+        (rename, "#3 (Pow).*its output 'z' is gone"),
+        (decompose, "#3 (Pow).*it has become Sqrt"),
+    ],
+)
+def test_what_does_not_come_out_as_it_was_is_refused_by_name(
+    change: Callable[[dict[str, Any]], None], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "_read", altered(change))
+    words = words.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(UnsupportedError, match=words):
+        hu.convert(net(), tmp_path / "net.xml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_openvino(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(network, "import_module", missing)
+    with pytest.raises(UnsupportedError, match="No module named 'openvino'") as caught:
+        hu.convert(net(), tmp_path / "net.xml")
+    assert "pip install 'halfulp[openvino]'" in str(caught.value)
+    text = '<ir_version: 8, opset_import: ["": 15]> g (float[2] x) => (float[2] y) { y = Pow (x, x) }'
+    hu.convert(parser.parse_model(text), tmp_path / "net.xml")  # ours alone need none
+    assert hu.run(tmp_path / "net.xml", {"x": np.float32([2, 3])})["y"].tolist() == [4, 27]
+
+
+def test_what_openvino_does_not_read_is_one_line(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["": 15]>
+        net (float[N, 2, 2] x) => (float[N] y) { d = Det (x)  y = Pow (d, d) }"""
+    with pytest.raises(UnsupportedError, match=r"OpenVINO's reader refuses it: .*Det") as caught:
+        hu.convert(parser.parse_model(text), tmp_path / "net.xml")
+    assert len(str(caught.value).splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_both_files_or_none(tmp_path: Path) -> None:
+    (tmp_path / "net.bin").mkdir()
+    with pytest.raises(HalfulpError, match=r"net.bin: can't be written"):
+        hu.convert(net(), tmp_path / "net.xml")
+    assert [path.name for path in tmp_path.iterdir()] == ["net.bin"]
+
+
+def test_an_output_that_is_far_away_is_a_difference() -> None:
+    conversion = hu.convert(net(), to="openvino")
+    assert isinstance(conversion.model, network.Network)
+    other = net(TEXT.replace("Exp (t)", "Abs (t)"))
+    from halfulp.conversion.subject import Subject
+    from halfulp.models.onnx import load
+
+    found = compare_network(Subject(load(other), other), conversion.model)
+    assert not found.same
+    assert [line.split(" in ")[0] for line in found.differences] == ["output 'u'"]
+    assert "at most " in found.differences[0]
