@@ -83,6 +83,13 @@ $(VENV)/build-tools: pyproject.toml
 $(VENV)/file-list: FORCE | $(VENV)/build-tools
 	@find src -name '*.py' | sort > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
+$(VENV)/test: $(VENV)/networks
 $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 	$(PIP) 'halfulp[$(@F)]'
+	touch $@
+
+# Of these packages only the files of their networks are wanted.
+$(VENV)/networks: $(VENV)/build-tools pyproject.toml
+	$(PIP) --no-deps $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["networks"])')
 	touch $@

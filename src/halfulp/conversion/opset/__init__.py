@@ -12,17 +12,18 @@ from pathlib import Path
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import fallback
-from halfulp.conversion.opset.adapters import STEPS
+from halfulp.conversion.opset import adapters, downgrades, fallback
 from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.models.graph import listed
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.specs.registry import in_force
 from halfulp.specs.tensor import TensorType
 
 NEWEST = onnx.defs.onnx_opset_version()
+_STEPS = {**adapters.STEPS, **downgrades.STEPS}
 _OLDEST_IR = 3  # the first with opset imports
 _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
@@ -37,7 +38,7 @@ def to_opset(model: ModelProto, opset: int, file: str, folder: Path | None) -> l
         folder: where its external data lies.
 
     Raises:
-        UnsupportedError: a node has no exact form there, or the onnx package no way to it.
+        UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
         ModelError: a node breaks a clause of the version that it is of.
         HalfulpError: there is no such opset.
     """
@@ -54,7 +55,22 @@ def to_opset(model: ModelProto, opset: int, file: str, folder: Path | None) -> l
         for source, target in _steps(here, opset):
             _step(walk, owner, source, target)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
+    _refuse(walk, file, opset)
     return finish(walk, file)
+
+
+def _refuse(walk: Walk, file: str, opset: int) -> None:
+    """Raise UnsupportedError where nodes have no exact form: one as it is, several by the reasons."""
+    refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
+    if len(refused) == 1:
+        ((name, where, reason),) = refused
+        raise UnsupportedError(f"{file}, node {name}: no exact form in {where}: {reason}")
+    by_reason: dict[str, list[str]] = {}
+    for name, _, reason in refused:
+        by_reason.setdefault(reason, []).append(name)
+    if by_reason:
+        told = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
+        raise UnsupportedError(f"{file}: {len(refused)} nodes have no exact form in opset {opset}: {told}")
 
 
 def opset_of(model: ModelProto, file: str) -> int:
@@ -75,7 +91,7 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         if node.op_type in SUPPORTED_OPS:
             check_node(node, here, edit.value_info)
-        step = STEPS.get((node.op_type, here, there))
+        step = _STEPS.get((node.op_type, here, there))
         if step is not None:
             step(node, edit)
         else:
@@ -87,6 +103,7 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
         lambda node: fallback.changes(node.op_type, here, there),
         rewrite,
         f"opset {there}",
+        collect=True,
     )
 
 

@@ -50,7 +50,7 @@ def step(node: NodeProto, opset: int, edit: Editor) -> None:
     new = schema_in_force("", node.op_type, edit.opset)
     if old is not None and new is not None and _says_the_same(node.op_type, opset, edit.opset):
         if edit.opset < opset:
-            _check_types(node, new, edit)
+            check_types(node, edit)
         return edit.keep(node)
     return _through_onnx(node, opset, edit)
 
@@ -101,7 +101,10 @@ def _words(text: str | None) -> list[str]:
     return _VERSION_NOTE.sub("", text or "").split()
 
 
-def _check_types(node: NodeProto, schema: onnx.defs.OpSchema, edit: Editor) -> None:
+def check_types(node: NodeProto, edit: Editor) -> None:
+    """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
+    schema = schema_in_force("", node.op_type, edit.opset)
+    assert schema is not None
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
         for index, name in enumerate(names):

@@ -30,6 +30,8 @@ class Walk:
 
     Attributes:
         changes: what was done so far.
+        refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
+            are collected where a rewriting asks for that.
     """
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
@@ -50,6 +52,7 @@ class Walk:
         self._label("", model.graph)
         self._held = {tensor.name for tensor in model.graph.initializer}
         self._read = _read(model.graph)
+        self.refused: dict[str, tuple[str, str, str]] = {}
 
     @property
     def owners(self) -> Iterator[GraphProto | FunctionProto]:
@@ -58,7 +61,14 @@ class Walk:
         yield self.model.graph
 
     def rewrite(
-        self, owner: GraphProto | FunctionProto, opset: int, wanted: Wanted, rewrite: Rewrite, where: str
+        self,
+        owner: GraphProto | FunctionProto,
+        opset: int,
+        wanted: Wanted,
+        rewrite: Rewrite,
+        where: str,
+        *,
+        collect: bool = False,
     ) -> None:
         """Rewrite the nodes of ONNX's own domain that are wanted, in subgraphs too.
 
@@ -68,6 +78,7 @@ class Walk:
             wanted: tells which nodes to rewrite.
             rewrite: adds what takes a node's place; raises NoExactForm where nothing can.
             where: what has no form for it then, such as ``opset 6``.
+            collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
 
         Raises:
             UnsupportedError: of NoExactForm, naming file and node.
@@ -76,7 +87,7 @@ class Walk:
         path = _root(owner) if isinstance(owner, FunctionProto) else ""
         before = _read_in(owner) if isinstance(owner, FunctionProto) else set()
         value_info = ValueInfo(self._types[path], self._reader)
-        self._walk(owner, value_info, path, (opset, wanted, rewrite, where))
+        self._walk(owner, value_info, path, (opset, wanted, rewrite, where, collect))
         if isinstance(owner, FunctionProto):
             _drop_constants(owner, before - _read_in(owner))
 
@@ -113,9 +124,9 @@ class Walk:
         owner: GraphProto | FunctionProto,
         value_info: ValueInfo,
         path: str,
-        task: tuple[int, Wanted, Rewrite, str],
+        task: tuple[int, Wanted, Rewrite, str, bool],
     ) -> None:
-        opset, wanted, rewrite, where = task
+        opset, wanted, rewrite, where, collect = task
         if isinstance(owner, GraphProto):
             value_info.add_constants(owner)
         else:
@@ -128,7 +139,8 @@ class Walk:
                 if attribute.type == AttributeProto.GRAPH:
                     inner = inner_path(path, node, attribute)
                     self._walk(attribute.g, value_info.inside(self._types.setdefault(inner, {})), inner, task)
-            if plain_domain(node.domain) or not wanted(node):
+            is_refused = any(output in self.refused for output in node.output)
+            if plain_domain(node.domain) or is_refused or not wanted(node):
                 edit.keep(node)
                 continue
             changed = True
@@ -136,7 +148,14 @@ class Walk:
             made = len(edit.nodes)
             edit.start(node, name, silent=any(output in self._made for output in node.output))
             with self._blaming(name, where):
-                rewrite(node, edit)
+                try:
+                    rewrite(node, edit)
+                except NoExactForm as error:
+                    if not collect:
+                        raise
+                    del edit.nodes[made:]
+                    edit.keep(node)
+                    self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, str(error))))
             for new in edit.nodes[made:]:
                 self._made.update(output for output in new.output if output not in labels)
                 labels.update(dict.fromkeys(new.output, name))

