@@ -446,3 +446,9 @@ def test_external_data_of_a_constant_is_no_way_out(folder) -> None:
     (folder / "net.onnx").write_bytes(helper.make_model(graph, ir_version=8).SerializeToString())
     with pytest.raises(ModelError, match=r"node 'c' \(Constant\): .*outside the model's folder"):
         load(folder / "net.onnx")
+
+
+def test_a_model_without_an_output() -> None:
+    proto = single("Pow", 15, POW)
+    del proto.graph.output[:]
+    refused(proto, "the graph has no output")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -227,7 +228,11 @@ def constants(count: int, kind: str, size: int, step: int) -> str:
     )
     elements = 2 * size if kind in ("i4", "u4", "f4e2m1") else size
     layers = "".join(layer.format(i, kind, elements, i * step, size) for i in range(count))
-    return f'<net name="n" version="11"><layers>{layers}</layers></net>'
+    result = (
+        f'<layer id="{count}" name="r" type="Result" version="opset1"><input><port id="0"/></input></layer>'
+    )
+    edge = f'<edge from-layer="0" from-port="0" to-layer="{count}" to-port="0"/>'
+    return f'<net name="n" version="11"><layers>{layers}{result}</layers><edges>{edge}</edges></net>'
 
 
 def test_constants_that_overlap_take_no_more_memory_than_their_file(tmp_path: Path) -> None:
@@ -342,3 +347,18 @@ def test_mutated_attributes_give_our_errors_or_a_model(changes: list[tuple[int, 
 @given(CHANGES)
 def test_many_mutated_attributes(changes: list[tuple[int, str]]) -> None:
     attempt_with(changes)
+
+
+@pytest.mark.parametrize("version", ["opset0", "opset18", "opset99"])
+def test_an_operator_set_that_does_not_exist(version: str) -> None:
+    text = SMALL.replace('type="Power" version="opset1"', f'type="Power" version="{version}"')
+    assert text != SMALL
+    error = refused(text, f"the operator set '{version}' does not exist")
+    assert "'power' (Power)" in str(error)
+    assert "opset1 to opset17" in str(error)
+
+
+def test_a_file_without_a_result() -> None:
+    text = re.sub(r'<layer id="3" name="result".*?</layer>', "", SMALL, flags=re.DOTALL)
+    text = re.sub(r'<edge [^>]*to-layer="3"[^>]*/>', "", text)
+    refused(text, "has no layer of the type Result")

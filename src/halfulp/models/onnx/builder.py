@@ -61,6 +61,8 @@ class _Builder:
         opsets = self._check.opsets(proto.opset_import, "the model")
         if not opsets and proto.ir_version < 3:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
+        if not proto.graph.output:
+            self._check.fail("the graph has no output: nothing would come out of it")
         return Model(self._file, self._graph(proto.graph, opsets, Scope(), {}, ""))
 
     def _graph(

@@ -18,6 +18,9 @@ from halfulp.specs.tensor import Shape, TensorType, format_shape
 
 Source = tuple[int, int]  # a layer's id and one of its output ports
 
+NEWEST_OPSET = 17
+"""Of OpenVINO 2026.4."""
+
 
 class Note(NamedTuple):
     """What a file says of a value's layer or of a Result beyond what a graph holds."""
@@ -76,6 +79,8 @@ class _Builder:
                     nodes.append(self._node(layer))
         inputs.sort(key=lambda value: self._notes[value.name].position)
         results = [layer for layer in self._net.layers if layer.type == "Result"]
+        if not results:
+            raise ModelError("has no layer of the type Result: nothing would come out of it", file=self._file)
         outputs = tuple(self._output(layer) for layer in results)
         notes = tuple(Note(r.position, r.name, r.output_names, r.rt_info) for r in results)
         origin = Origin(self._notes, notes, tuple(self._net.rest))
@@ -208,6 +213,10 @@ class _Builder:
         numbered = (
             layer.version.startswith("opset") and opset.isascii() and opset.isdigit() and len(opset) < 4
         )
+        if numbered and not 1 <= int(opset) <= NEWEST_OPSET:
+            raise HalfulpError(
+                f"the operator set {layer.version!r} does not exist", expected=f"opset1 to opset{NEWEST_OPSET}"
+            )
         kind = "PReLU" if layer.type == "Prelu" else layer.type
         ours = numbered and kind in OPERATORS
         sources = [self._sources[layer.id, port.id] for port in layer.inputs]
