@@ -13,7 +13,7 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.load import load
 from halfulp.models.run.api import run
@@ -136,6 +136,18 @@ def test_one_that_leaves_nothing_open_says_what_went_wrong() -> None:
     model = model_of("g (float[4] x) => (float[4] y) { f = Constant<value_ints=[3]>()  y = Reshape(x, f) }")
     with pytest.raises(ModelError, match="Reshape"):
         fit(model, partial(run, model))
+
+
+def test_an_operator_that_nothing_evaluates_is_said_at_once() -> None:
+    trials = []
+
+    def refuse(inputs: Mapping[str, Array]) -> Any:
+        trials.append(inputs)
+        raise UnsupportedError("nothing evaluates it")
+
+    with pytest.raises(UnsupportedError, match="nothing evaluates it"):
+        fit(convolution(), refuse)
+    assert len(trials) == 1
 
 
 def test_no_trial_is_too_large() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.graph import Array, Graph, Model
 from halfulp.models.run.inputs import DEFAULT_DIM, dim_names, dtype_named, is_integral, make_inputs, needed
 
@@ -86,6 +86,7 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
 
     Raises:
         ModelError: no inputs do, with what the first trial met; or an input can't be made up at all.
+        UnsupportedError: an operator that nothing evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
 
     Example:
@@ -114,6 +115,7 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
         found = {name: known.get(name, DEFAULT_DIM) for name in names}
         if trials and _elements(model, found) > _MOST_ELEMENTS:
             continue
+        curable = False
         for values in ranges:
             if trials and time.monotonic() > end:
                 break
@@ -122,10 +124,13 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
             try:
                 run(attempt.inputs(model, seed))
             except HalfulpError as error:
+                curable = curable or not isinstance(error, UnsupportedError)
                 if refused is None:  # later sizes are less likely ones
                     refused, met = error, found
             else:
                 return attempt
+        if refused is not None and not curable and trials <= len(ranges):
+            raise refused  # an operator that nothing evaluates: other sizes are no help
     assert refused is not None
     if trials == 1:
         raise refused
