@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -10,6 +11,7 @@ import pytest
 from tests.models.onnx_models import parsed, single
 from typer.testing import CliRunner
 
+import halfulp as hu
 from halfulp.cli import app
 from halfulp.conversion import verify
 from halfulp.conversion.subject import Run, Subject
@@ -99,3 +101,17 @@ def test_bad_input(arguments: list[str], words: str) -> None:
     assert words in text
     assert len(text.splitlines()) <= 4
     assert sorted(os.listdir()) == before
+
+
+def test_what_nothing_evaluates_is_written_and_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unevaluated(*subjects: Subject) -> tuple[str, list[Run]]:
+        return "halfulp", [partial(hu.run, subject.model) for subject in subjects]
+
+    monkeypatch.setattr(verify, "runs", unevaluated)  # as where ONNX Runtime is not installed
+    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N, C, H, W] x, float[R, 5] rois) => (float[R, C, P, Q] y)
+        { z = Pow (x, x)  y = MaxRoiPool <pooled_shape = [1, 1]> (z, rois) }"""
+    onnx.save(parsed(text), "old.onnx")
+    told = invoked("old.onnx", "new.onnx", "--opset", "13", "--verify", status=1)
+    assert "written to new.onnx\nnot verified: " in told
+    assert "MaxRoiPool" in told
+    assert onnx.load("new.onnx").opset_import[0].version == 13

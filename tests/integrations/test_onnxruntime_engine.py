@@ -118,3 +118,19 @@ def test_what_is_fed_is_checked_as_ever() -> None:
     np.save("x.npy", np.zeros((2, 2), np.float32))
     text = invoked("net.onnx", "-i", "x=x.npy", status=2)
     assert "input 'x' contradicts what the model declares" in text
+
+
+def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixture[str]) -> None:
+    saved(
+        "(float[N] x) => (float[P, Q] z) { s = Constant<value_ints=[1009, -1]>()  p = Pow(x, x)  z = Reshape(p, s) }"
+    )
+    text = invoked("net.onnx", "--dim", "N=7", "--engine", "onnxruntime", status=2)
+    assert "requested shape:{1009,-1}" in text  # its last words
+    text = invoked("net.onnx", status=2)
+    assert text.count("\n") == 1
+    assert "runs on none of " in text
+    assert (
+        "(--dim NAME=N), or its inputs (--input NAME=FILE). The first one (N=3): fails in onnxruntime" in text
+    )
+    assert "requested shape:{1009,-1}" in text
+    assert capfd.readouterr() == ("", "")  # the runtime's own log

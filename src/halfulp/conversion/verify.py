@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Value
 from halfulp.models.run.fitting import fit
@@ -108,7 +108,7 @@ def compare(
     if inputs is None:
         try:
             made = fit(source, first, seed=seed, dims=dims)
-        except ModelError as error:
+        except (ModelError, UnsupportedError) as error:
             return Verification(0, 0, (), engine, failure=error.message)
     comparison = _Comparison(before, after, first, second, renamed or {})
     for number in range(1 if made is None else _ROUNDS):

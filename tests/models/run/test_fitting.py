@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.load import load
 from halfulp.models.run.api import run
@@ -46,6 +47,31 @@ def test_an_image_is_larger_than_a_kernel_and_has_its_channels() -> None:
     found = sizes(convolution())
     assert (found["N"], found["C"]) == (1, 3)
     assert min(found["H"], found["W"]) >= 19
+
+
+def test_channels_are_those_of_the_first_weights() -> None:
+    """Among those of many: 80 bands of a spectrum, scaled and padded before the first convolution."""
+    channels = [80, 2, 4, 5, 6, 7, 9, 10, 11, 12, 13]
+    pads = np.array([0, 0, 1, 0, 0, 1])
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "scale"], ["scaled"]),
+        onnx.helper.make_node("Pad", ["scaled", "pads"], ["c0"]),
+    ]
+    constants = {"scale": np.ones(1, np.float32), "pads": pads}
+    for index, (of, to) in enumerate(pairwise(channels)):
+        nodes.append(onnx.helper.make_node("Conv", [f"c{index}", f"w{index}"], [f"c{index + 1}"]))
+        constants[f"w{index}"] = np.ones((to, of, 1), np.float32)
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", "bands", "T"])],
+        [onnx.helper.make_tensor_value_info("c10", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    model: Model = load(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8))  # type: ignore[assignment]
+    found = fit(model, partial(run, model))
+    assert str(found) == "dims made up: N=3, bands=80, T=3; --dim NAME=N changes one"
 
 
 def test_sizes_that_are_given_stay() -> None:
@@ -101,10 +127,27 @@ def test_nothing_fits() -> None:
         fit(model, refuse)
 
 
+def test_the_error_is_that_of_the_likeliest_sizes() -> None:
+    with pytest.raises(ModelError, match=r"The first one \(N=3, C=3, H=2, W=3\): .*Conv"):
+        sizes(convolution(), H=2)
+
+
 def test_one_that_leaves_nothing_open_says_what_went_wrong() -> None:
     model = model_of("g (float[4] x) => (float[4] y) { f = Constant<value_ints=[3]>()  y = Reshape(x, f) }")
     with pytest.raises(ModelError, match="Reshape"):
         fit(model, partial(run, model))
+
+
+def test_an_operator_that_nothing_evaluates_is_said_at_once() -> None:
+    trials = []
+
+    def refuse(inputs: Mapping[str, Array]) -> Any:
+        trials.append(inputs)
+        raise UnsupportedError("nothing evaluates it")
+
+    with pytest.raises(UnsupportedError, match="nothing evaluates it"):
+        fit(convolution(), refuse)
+    assert len(trials) == 1
 
 
 def test_no_trial_is_too_large() -> None:

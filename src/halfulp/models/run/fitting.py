@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.graph import Array, Graph, Model
 from halfulp.models.run.inputs import DEFAULT_DIM, dim_names, dtype_named, is_integral, make_inputs, needed
 
@@ -29,6 +29,23 @@ _MOST_OPEN = 6  # dims that are varied one by one
 _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.IGNORECASE)
 # Where an integer that is compared, or looked up, may pass on its way.
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
+# What has the channels of its first operand.
+_KEEPS_CHANNELS = frozenset(
+    {
+        "Cast",
+        "Identity",
+        "Pad",
+        "Pow",
+        "PRelu",
+        "Relu",
+        "Clip",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "BatchNormalization",
+    }
+)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
 
 Trial = Callable[[Mapping[str, Array]], object]
@@ -68,7 +85,8 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
         dims: sizes that are given: these stay.
 
     Raises:
-        ModelError: no inputs do, with what the last trial met; or an input can't be made up at all.
+        ModelError: no inputs do, with what the first trial met; or an input can't be made up at all.
+        UnsupportedError: an operator that nothing evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
 
     Example:
@@ -85,33 +103,41 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
     make_inputs(model, seed=seed, dims=given)  # what can't be made up at all is said before any trial
     names = [name for value in needed(model) for name in dim_names(value) if name is not None]
     names = list(dict.fromkeys(names))
-    searched = [name for name in names if name not in given]
+    read = _channels(model)
+    searched = [name for name in names if name not in given and name not in read]
     ranges = list(_ranges(model))
     end = time.monotonic() + _SECONDS
     refused: HalfulpError | None = None
+    met: Mapping[str, int] = {}
     trials = 0
     for sizes in islice(_sizes(model, searched), _MOST_TRIALS):
-        found = {name: given.get(name, sizes.get(name, DEFAULT_DIM)) for name in names}
+        known = {**sizes, **read, **given}
+        found = {name: known.get(name, DEFAULT_DIM) for name in names}
         if trials and _elements(model, found) > _MOST_ELEMENTS:
             continue
+        curable = False
         for values in ranges:
             if trials and time.monotonic() > end:
                 break
             trials += 1
-            attempt = Fit(found, values, frozenset(searched))
+            attempt = Fit(found, values, frozenset(names) - given.keys())
             try:
                 run(attempt.inputs(model, seed))
             except HalfulpError as error:
-                # Of the first trial with each: later sizes are less likely ones.
-                refused = error
+                curable = curable or not isinstance(error, UnsupportedError)
+                if refused is None:  # later sizes are less likely ones
+                    refused, met = error, found
             else:
                 return attempt
+        if refused is not None and not curable and trials <= len(ranges):
+            raise refused  # an operator that nothing evaluates: other sizes are no help
     assert refused is not None
     if trials == 1:
         raise refused
+    sizes_met = ", ".join(f"{name}={size}" for name, size in met.items())
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
-        f" inputs (--input NAME=FILE). The last one: {refused.message}",
+        f" inputs (--input NAME=FILE). The first one{f' ({sizes_met})' if sizes_met else ''}: {refused.message}",
         file=model.file,
     )
 
@@ -140,6 +166,25 @@ def _batch(model: Model, names: list[str]) -> set[str]:
     """Return the dims that count examples, as far as their names and places tell."""
     first = {dim_names(value)[0] for value in needed(model) if len(value.shape or ()) > 1}
     return {name for name in names if name in first or _BATCH.fullmatch(name)}
+
+
+def _channels(model: Model) -> dict[str, int]:
+    """Return the dims in the place of channels that the first Conv's weights fix, by name."""
+    carried = {value.name: value for value in needed(model) if len(value.shape or ()) > 2}
+    found: dict[str, int] = {}
+    graph, constants = next(_graphs(model.graph, {}))
+    for node in graph.nodes:
+        value = carried.get(node.inputs[0]) if node.inputs else None
+        if value is None:
+            continue
+        if node.type in _KEEPS_CHANNELS:
+            carried[node.outputs[0]] = value
+        elif node.type == "Conv":
+            weights = constants.get(node.inputs[1])
+            name = dim_names(value)[1]
+            if name is not None and weights is not None and weights.ndim > 2:
+                found.setdefault(name, weights.shape[1] * int(node.attributes.get("group", 1)))
+    return found
 
 
 def _sizes_of_weights(model: Model) -> list[int]:
