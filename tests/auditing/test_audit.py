@@ -166,8 +166,10 @@ BODY = """<net name="outer" version="11"><layers>
     </layers><edges>
       <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
       <edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
-    </edges></body>
-  </layer></layers><edges/></net>"""
+    </edges></body><output><port id="0"/></output>
+  </layer>
+  <layer id="1" name="r" type="Result" version="opset1"><input><port id="0"/></input></layer></layers>
+  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"""
 
 
 def test_openvino_bodies() -> None:

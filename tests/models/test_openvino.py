@@ -340,3 +340,11 @@ def test_openvino_reads_what_we_write(
         same(again[name], value)
     save(load(tmp_path / "theirs.xml"), tmp_path / "back.xml")
     assert (tmp_path / "back.xml").read_bytes() == (tmp_path / "theirs.xml").read_bytes()
+
+
+def test_edges_come_back_in_the_order_of_the_file(tmp_path: Path) -> None:
+    first, second = re.findall(r"<edge [^>]*/>", SMALL)[:2]
+    text = SMALL.replace(first, "SECOND").replace(second, first).replace("SECOND", second)
+    save(load(text.encode(), weights=WEIGHTS), tmp_path / "net.xml")
+    found = re.findall(r'from-layer="(\d+)"', (tmp_path / "net.xml").read_text())
+    assert found == re.findall(r'from-layer="(\d+)"', text) != re.findall(r'from-layer="(\d+)"', SMALL)

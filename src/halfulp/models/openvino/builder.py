@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.graph import Array, Graph, Model, Node, Value, type_name
-from halfulp.models.openvino.layers import ELEMENT_TYPES, Layer, Net, Port
+from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port
 from halfulp.models.openvino.operators import OPERATORS, agree, infer, read_attributes
 from halfulp.models.openvino.weights import Weights, parse_shape
 from halfulp.specs.tensor import Shape, TensorType, format_shape
@@ -34,11 +34,12 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """What a file says beyond its graph, for writing it again: notes by value, and of each output."""
+    """What a file says beyond its graph, for writing it again: notes by value and output, and its edges in order."""
 
     values: Mapping[str, Note]
     results: tuple[Note, ...]
     rest: tuple[Element, ...]
+    edges: tuple[Edge, ...] = ()
 
 
 def build(net: Net, weights: Weights, file: str) -> Model:
@@ -83,7 +84,7 @@ class _Builder:
             raise ModelError("has no layer of the type Result: nothing would come out of it", file=self._file)
         outputs = tuple(self._output(layer) for layer in results)
         notes = tuple(Note(r.position, r.name, r.output_names, r.rt_info) for r in results)
-        origin = Origin(self._notes, notes, tuple(self._net.rest))
+        origin = Origin(self._notes, notes, tuple(self._net.rest), tuple(self._net.edges))
         graph = Graph(
             self._net.name, tuple(inputs), outputs, self._constants, tuple(nodes), self._known, source=origin
         )
@@ -215,7 +216,8 @@ class _Builder:
         )
         if numbered and not 1 <= int(opset) <= NEWEST_OPSET:
             raise HalfulpError(
-                f"the operator set {layer.version!r} does not exist", expected=f"opset1 to opset{NEWEST_OPSET}"
+                f"the operator set {layer.version!r} does not exist",
+                expected=f"opset1 to opset{NEWEST_OPSET}",
             )
         kind = "PReLU" if layer.type == "Prelu" else layer.type
         ours = numbered and kind in OPERATORS

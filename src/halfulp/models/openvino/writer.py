@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import IO, Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
@@ -205,7 +205,11 @@ class _Writer:
                 maker = makers[name]
                 edges.append((maker.id, len(maker.inputs), layer.id, port))
         names = ("from-layer", "from-port", "to-layer", "to-port")
-        return [Element("edge", dict(zip(names, map(str, edge), strict=True))) for edge in sorted(edges)]
+        # OpenVINO writes those that leave a layer in an order that changes from one process to the next.
+        given = {astuple(edge): place for place, edge in enumerate(self._origin.edges)}
+        known = given.keys() == set(edges)
+        edges.sort(key=lambda edge: (given[edge] if known else 0, edge))
+        return [Element("edge", dict(zip(names, map(str, edge), strict=True))) for edge in edges]
 
 
 def _is_ours(node: Node) -> bool:
