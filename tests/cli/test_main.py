@@ -53,7 +53,7 @@ def test_usage(arguments: list[str]) -> None:
 def test_what_a_verb_may_meet(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("halfulp.models.onnx.load", fail)

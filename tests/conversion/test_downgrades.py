@@ -58,6 +58,13 @@ FORMS = {
         ["Pad"],
     ),
     "Split": (18, 13, "y, z = Split <num_outputs = 2, axis = 1> (x)", ["Split"]),
+    "ReduceSum": (
+        13,
+        12,
+        "a = Constant <value_ints = [-1]> ()  y = ReduceSum <noop_with_empty_axes = 1> (x, a)",
+        ["ReduceSum"],
+    ),
+    "ReduceMean": (18, 11, "a = Constant <value_ints = [1]> ()  y = ReduceMean (x, a)", ["ReduceMean"]),
     "Squeeze": (
         11,
         10,
@@ -108,6 +115,7 @@ def test_an_exact_form(what: str) -> None:
             "does not wrap",
         ),
         (18, 17, "y, z = Split <num_outputs = 2, axis = 2> (x)", "the dim's size is not known"),
+        (13, 12, "y = ReduceSum <noop_with_empty_axes = 1> (x)", "it has no axes"),
         (13, 10, "y = Gather (x, i)", "no negative index"),
         (
             13,

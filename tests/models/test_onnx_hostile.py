@@ -13,8 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.models.bounded import few_files
 from tests.models.onnx_models import external, parsed, single, with_initializer
 
+import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.onnx import load
+from halfulp.models.run.api import run
 
 POW = {"x": ("float32", [2]), "y": ("float32", [2])}
 
@@ -212,6 +214,33 @@ def test_declarations() -> None:
     proto = with_initializer(np.ones(2, np.float32))
     proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT16, [2]))
     refused(proto, "initializer 'w' contradicts what the model declares")
+
+
+@pytest.mark.parametrize("dim", [-1, -2])
+def test_a_declared_dim_below_zero_is_an_unknown_one(dim: int) -> None:
+    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[2] x) => (float[2] y) <float[2] z> { z = Pow (x, x)  y = Pow (z, x) }""")
+    for info in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_value = dim
+    graph = load(proto).graph
+    assert [graph.declared[name].shape for name in ("x", "z", "y")] == [(None,)] * 3
+    assert run(proto, {"x": np.float32([2, 3, 1])})["y"].tolist() == [16.0, 19683.0, 1.0]
+    assert hu.audit(proto).json()["summary"]["nodes"] == 2
+    assert hu.convert(proto, opset=21, verify=True).verification.same
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_nodes_of_an_unknown_domain_are_kept_where_nothing_evaluates_them(imported: bool) -> None:
+    proto = parsed("""<ir_version: 8, opset_import: ["": 15, "com.microsoft": 1]>
+        g (float[2] x) => (float[2] y) { z = Pow (x, x)  y = com.microsoft.Gelu (z) }""")
+    if not imported:
+        del proto.opset_import[1]
+    assert hu.audit(proto).json()["summary"]["nodes"] == 1
+    for how in ({"opset": 21}, {"target": "onnxruntime"}):
+        converted = hu.convert(proto, **how).model
+        assert [node.op_type for node in converted.graph.node] == ["Pow", "Gelu"]
+    with pytest.raises(HalfulpError, match=r"node #1 \(Gelu\)"):
+        run(proto, {"x": np.ones(2, np.float32)})
 
 
 def tensor_model(**fields: object) -> onnx.ModelProto:

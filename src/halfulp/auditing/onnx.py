@@ -45,9 +45,9 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
         ('#1 (Pow)', 'onnx.Pow-13', ['float32[N]', 'int64[]'], array(2))
     """
     try:
-        build(proto, file, folder)
+        build(proto, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
-        build(with_stand_ins(proto, file), file, folder)
+        build(with_stand_ins(proto, file), file, folder, keep_unknown=True)
         # The rest of the model is sound: what is wrong with nodes of ours, their clauses say.
         found = list(_Reader(proto, file, folder).all())
         if isinstance(error, ModelError) and not any(map(breaches, found)):

@@ -42,7 +42,7 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
 
 def _net(data: bytes, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
     try:
-        graph = build(parse(data, file), weights, file).graph
+        graph = build(parse(data, file), weights, file, is_body=depth > 0).graph
     except ModelError as error:
         if error.clause is None or error.node is None:
             raise

@@ -80,7 +80,7 @@ def run(
     from halfulp.models.run.fitting import fit
 
     check_writable(output, binary=True)
-    loaded = load(model)
+    loaded = load(model, keep_unknown=True)  # ONNX Runtime may know them
     if output_folder is not None and isinstance(loaded, Model):
         raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
     if dims and (inputs or not isinstance(loaded, Model)):

@@ -152,7 +152,7 @@ def convert(
 
 
 def _subject(proto: ModelProto, work: _Work) -> Subject:
-    return Subject(build(proto, work.file, work.folder), proto, work.folder)
+    return Subject(build(proto, work.file, work.folder, keep_unknown=True), proto, work.folder)
 
 
 class _Work:

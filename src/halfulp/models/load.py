@@ -17,18 +17,20 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 """What a model comes as: a path, a file's bytes, or a parsed ONNX message."""
 
 
-def load(source: Source) -> Model | Program:
+def load(source: Source, *, keep_unknown: bool = False) -> Model | Program:
     """Read a model of any format and check it.
 
     Args:
         source: a path, read by its suffix: .xml is OpenVINO's, .json is DxDispatch's, anything else
             is ONNX; or bytes, read by their first character; or a ``ModelProto``.
+        keep_unknown: as for :func:`halfulp.models.onnx.load`.
 
     Raises:
         ModelError, UnsupportedError: as the front ends'.
 
     Example:
-        >>> load(b'<net name="n" version="11"><layers/><edges/></net>').graph.name
+        >>> from onnx import parser
+        >>> load(parser.parse_model('<ir_version: 8> n (float x) => (float x) {}')).graph.name
         'n'
     """
     if isinstance(source, bytes):
@@ -52,4 +54,4 @@ def load(source: Source) -> Model | Program:
         return dxdispatch.load(source)
     from halfulp.models import onnx
 
-    return onnx.load(source)
+    return onnx.load(source, keep_unknown=keep_unknown)

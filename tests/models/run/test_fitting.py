@@ -170,14 +170,3 @@ def test_running_without_inputs() -> None:
     assert hu.run(model)["y"].shape == (2, 8)
     with pytest.raises(ModelError, match="needs a value for its input 'x'"):
         hu.run(model, {})
-
-
-@pytest.mark.parametrize("dim", [-1, -7])
-def test_a_negative_dim_is_one_that_is_not_known(dim: int) -> None:
-    proto = parser.parse_model(
-        '<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }'
-    )
-    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = dim
-    model: Model = load(proto)  # type: ignore[assignment]
-    assert model.inputs[0].shape == (None,)
-    assert run(model, {"x": np.zeros(5, np.float32)})["y"].shape == (5,)

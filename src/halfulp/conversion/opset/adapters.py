@@ -250,23 +250,6 @@ def _constant_9_8(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-def _drop_defaults(**defaults: int) -> Step:
-    """A step down that loses attributes: exact where they have their defaults."""
-
-    def step(node: NodeProto, edit: Editor) -> None:
-        new = NodeProto()
-        new.CopyFrom(node)
-        del new.attribute[:]
-        for attribute in node.attribute:
-            if attribute.name not in defaults:
-                new.attribute.append(attribute)
-            elif attribute.i != defaults[attribute.name]:
-                raise NoExactForm(f"its attribute {attribute.name} came with a later opset")
-        edit.keep(new)
-
-    return step
-
-
 # --- what they share ------------------------------------------------------------------------------
 
 
@@ -309,6 +292,5 @@ STEPS: Mapping[tuple[str, int, int], Step] = {
     ("Cast", 6, 5): _cast_6_5,
     ("Constant", 12, 11): _constant_12_11,
     ("Constant", 9, 8): _constant_9_8,
-    ("Reshape", 14, 13): _drop_defaults(allowzero=0),
 }
 """By operator, the opset that the node is of, and the one that it goes to."""

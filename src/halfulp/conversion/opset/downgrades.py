@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from onnx import NodeProto, helper
 
+from halfulp.conversion.opset import fallback
 from halfulp.conversion.opset.adapters import Step
 from halfulp.conversion.opset.fallback import check_types
 from halfulp.conversion.rewrite.editor import Editor, NoExactForm
 from halfulp.models.graph import Array, Value
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
 
 def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) -> NodeProto:
@@ -175,6 +178,15 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
     _axis_11_10(new, edit)
 
 
+def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
+    """A shape without a 0 is the same whatever a 0 would mean."""
+    if _attribute(node, "allowzero", 0):
+        shape = edit.value_info.array(node.input[1])
+        if shape is None or (shape == 0).any():
+            raise NoExactForm("its attribute allowzero came with opset 14, and its shape may hold a 0")
+    edit.keep(_remade(node, 2, {"allowzero"}))
+
+
 def _slice_11_10(node: NodeProto, edit: Editor) -> None:
     """Axes count from the first dim, steps go forward."""
     starts = _constant(node, 1, edit)
@@ -216,6 +228,13 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> None:
     edit.keep(_typed(_remade(node, 1, set(), min=least, max=greatest), edit))
 
 
+def _reduce(node: NodeProto, edit: Editor) -> None:
+    """Without noop_with_empty_axes, where that is 0 or there are axes."""
+    if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
+        raise NoExactForm(f"its noop_with_empty_axes came with opset {edit.opset + 1}, and it has no axes")
+    fallback.step(_remade(node, len(node.input), {"noop_with_empty_axes"}), edit.opset + 1, edit)
+
+
 def _drop(**defaults: object) -> Step:
     """A step that loses attributes: exact where they have their defaults, a list of which is all the same."""
 
@@ -231,11 +250,15 @@ def _drop(**defaults: object) -> Step:
 
 def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("Shape", 15, 14), _shape_15_14
+    yield ("Reshape", 14, 13), _reshape_14_13
     yield ("Pad", 19, 18), _pad_19_18
     yield ("Pad", 18, 17), _pad_18_17
     yield ("Pad", 13, 12), _same
     yield ("Pad", 11, 10), _pad_11_10
     yield ("Split", 18, 17), _split_18_17
+    yield ("ReduceSum", 13, 12), _reduce
+    for name in _REDUCTIONS:
+        yield (f"Reduce{name}", 18, 17), _reduce
     for name in ("Squeeze", "Unsqueeze"):
         yield (name, 11, 10), _squeeze_11_10
     for name in ("Concat", "Flatten", "Split"):

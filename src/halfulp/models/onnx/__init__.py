@@ -26,12 +26,13 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
 _LARGEST_FILE = (1 << 31) - 1  # a protobuf message ends there
 
 
-def load(source: Source, *, file: str | None = None) -> Model:
+def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:
     """Read an ONNX model and check it.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto`` (which is left as it is).
         file: the model's name in messages; the path, or what stands for it, where not given.
+        keep_unknown: whether nodes of domains that nobody here knows are read, for who need not evaluate them.
 
     Raises:
         ModelError: for a file that is broken or unsafe: truncated, cyclic, with names that are
@@ -46,7 +47,7 @@ def load(source: Source, *, file: str | None = None) -> Model:
         >>> load(parser.parse_model(text)).graph.nodes[0].operator
         'onnx.Pow-15'
     """
-    return build(*parse(source, file=file))
+    return build(*parse(source, file=file), keep_unknown=keep_unknown)
 
 
 def parse(source: Source, *, file: str | None = None) -> tuple[ModelProto, str, Path | None]:

@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.models.graph import Graph, Model, Node, Value, describe, printable, type_name
-from halfulp.models.onnx.checks import Checks, Scope, label
+from halfulp.models.onnx.checks import Checks, Scope, is_known, label
 from halfulp.models.onnx.nodes import (
     SUPPORTED_OPS,
     attribute_value,
@@ -22,25 +22,27 @@ from halfulp.models.onnx.nodes import (
 from halfulp.models.onnx.tensors import TensorReader, declared
 
 
-def build(proto: ModelProto, file: str, folder: Path | None) -> Model:
+def build(proto: ModelProto, file: str, folder: Path | None, *, keep_unknown: bool = False) -> Model:
     """Return the graph of a parsed model.
 
     Args:
         proto: left as it is.
         file: the model's name in messages.
         folder: where its external data lies; None for a model that came without a file.
+        keep_unknown: whether nodes of domains that nobody here knows are read, for who need not evaluate them.
 
     Raises:
         ModelError, UnsupportedError: as :func:`halfulp.models.onnx.load`.
     """
-    return _Builder(proto, file, folder).model()
+    return _Builder(proto, file, folder, keep_unknown).model()
 
 
 class _Builder:
-    """InterleavedRuns one ModelProto into a Model."""
+    """Turns one ModelProto into a Model."""
 
-    def __init__(self, proto: ModelProto, file: str, folder: Path | None) -> None:
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None, keep_unknown: bool) -> None:
         self._proto = proto
+        self._keep_unknown = keep_unknown
         self._file = file
         self._check = Checks(file)
         self._tensors = TensorReader(file, folder)
@@ -150,7 +152,9 @@ class _Builder:
         domain = plain_domain(proto.domain)
         bound = self._bound(proto, binding, node)
         function = self._functions.get((domain, proto.op_type, proto.overload))
-        opset = opsets.get(domain, 1 if function is not None else None)
+        kept = function is None and self._keep_unknown and not is_known(domain)
+        # ONNX Runtime takes nodes of its own domains without an import.
+        opset = opsets.get(domain, 1 if function is not None or kept else None)
         if opset is None:
             self._check.fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node=node)
         attributes: dict[str, Any] = {}
@@ -169,6 +173,8 @@ class _Builder:
         if function is not None:
             version = str(opset)
             body = self._call(function, proto, bound, node)
+        elif kept:
+            version = str(opset)
         else:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import onnx
@@ -28,6 +29,17 @@ class Scope:
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self._outer is not None and name in self._outer)
+
+
+@lru_cache(maxsize=1024)
+def is_known(domain: str) -> bool:
+    """Return whether the onnx package has operators of a domain.
+
+    Example:
+        >>> is_known(""), is_known("com.microsoft")
+        (True, False)
+    """
+    return any(schema.domain == domain for schema in onnx.defs.get_all_schemas())
 
 
 def label(proto: NodeProto, index: int, where: str) -> str:
@@ -70,10 +82,10 @@ class Checks:
             if opsets.setdefault(domain, version) != version:
                 self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
             newest = onnx.defs.onnx_opset_version() if domain == "" else version
-            if not 1 <= version <= newest:
+            if not (1 if domain == "" else 0) <= version <= newest:
                 self.fail(
                     f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}",
-                    expected=f"1 to {newest}" if domain == "" else "1 or more",
+                    expected=f"1 to {newest}" if domain == "" else "0 or more",
                     got=version,
                 )
         return opsets
@@ -118,7 +130,7 @@ class Checks:
 
     def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
         """Say of an operator that it does not exist; UnsupportedError where nobody here knows its domain."""
-        if domain in {schema.domain for schema in onnx.defs.get_all_schemas()}:
+        if is_known(domain):
             where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
             self.fail(f"no operator {op_type!r} in {where}", node=node)
         raise UnsupportedError(

@@ -59,7 +59,11 @@ def dtype_of(onnx_enum: int) -> np.dtype[Any]:
 
 
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
-    """Return what a ValueInfoProto declares; raises ModelError on an unknown type or a bad dim."""
+    """Return what a ValueInfoProto declares; a dim below 0 is an unknown one.
+
+    Raises:
+        ModelError: for an unknown element type, or a dim whose name can't be printed.
+    """
     kind = info.type.WhichOneof("value")
     if kind is None:
         return Value(info.name, kind="undeclared")
@@ -82,7 +86,7 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
     if dim.HasField("dim_value"):
-        # Exporters write -1 for a size that is not known, and runtimes take it so.
+        # Exporters write -1 where they know no dim, and runtimes take it so.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     symbol: object = dim.dim_param
     # protobuf makes bytes of a text that is not UTF-8

@@ -42,17 +42,19 @@ class Origin:
     edges: tuple[Edge, ...] = ()
 
 
-def build(net: Net, weights: Weights, file: str) -> Model:
-    """Return the graph of a parsed file.
+def build(net: Net, weights: Weights, file: str, *, is_body: bool = False) -> Model:
+    """Return the graph of a parsed file, or of a layer's body, which may be without a Result.
 
     Raises:
         ModelError, UnsupportedError: as :func:`halfulp.models.openvino.load`.
     """
+    if not is_body and not any(layer.type == "Result" for layer in net.layers):
+        raise ModelError("has no layer of the type Result: nothing would come out of it", file=file)
     return _Builder(net, weights, file).model()
 
 
 class _Builder:
-    """InterleavedRuns one Net into a Model."""
+    """Turns one Net into a Model."""
 
     def __init__(self, net: Net, weights: Weights, file: str) -> None:
         self._net = net
@@ -80,8 +82,6 @@ class _Builder:
                     nodes.append(self._node(layer))
         inputs.sort(key=lambda value: self._notes[value.name].position)
         results = [layer for layer in self._net.layers if layer.type == "Result"]
-        if not results:
-            raise ModelError("has no layer of the type Result: nothing would come out of it", file=self._file)
         outputs = tuple(self._output(layer) for layer in results)
         notes = tuple(Note(r.position, r.name, r.output_names, r.rt_info) for r in results)
         origin = Origin(self._notes, notes, tuple(self._net.rest), tuple(self._net.edges))

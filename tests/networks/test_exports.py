@@ -1,0 +1,107 @@
+"""Networks as PyTorch exports them today, by both of its exporters: each verb on each."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+
+torch: Any = pytest.importorskip("torch")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+nn = torch.nn
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    """A block of a vision transformer: patches, attention, and a GELU by tanh, which has a Pow in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 32, 8, stride=8)
+        self.norm = nn.LayerNorm(32)
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+        self.wide, self.narrow = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, image: Any) -> Any:
+        tokens = self.patches(image).flatten(2).transpose(1, 2)
+        x = self.norm(tokens)
+        x = tokens + self.attention(x, x, x, need_weights=False)[0]
+        h = self.wide(x)
+        h = 0.5 * h * (1 + torch.tanh(0.7978845608 * (h + 0.044715 * torch.pow(h, 3.0))))
+        return x + self.narrow(h)
+
+
+class Recurrent(nn.Module):  # type: ignore[misc]
+    """An LSTM with the energy of its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(16, 32, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        states, _ = self.lstm(x)
+        return torch.pow(states, 2).mean(dim=2).pow(0.5)
+
+
+def _super_resolution() -> Any:
+    return nn.Sequential(
+        *(nn.Conv2d(1, 16, 5, padding=2), nn.PReLU(16), nn.Conv2d(16, 16, 3, padding=1), nn.PReLU()),
+        *(nn.Conv2d(16, 4, 3, padding=1), nn.PixelShuffle(2)),
+    )
+
+
+MODELS = {
+    "vision transformer": (Block, (1, 3, 32, 32)),
+    "LSTM": (Recurrent, (1, 12, 16)),
+    "super resolution": (_super_resolution, (1, 1, 20, 20)),
+}
+
+
+@pytest.fixture(
+    scope="module", params=[(name, dynamo) for name in MODELS for dynamo in (False, True)], ids=str
+)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that PyTorch has exported."""
+    name, dynamo = request.param
+    make, shape = MODELS[name]
+    torch.manual_seed(1)
+    path: Path = tmp_path_factory.mktemp("exports") / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        axes = {} if dynamo else {"dynamic_axes": {"x": {0: "batch"}}}
+        torch.onnx.export(
+            make().eval(),
+            (torch.randn(shape),),
+            str(path),
+            dynamo=dynamo,
+            input_names=["x"],
+            verbose=False,
+            **axes,
+        )
+    return path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "{}"],
+        ["audit", "{}"],
+        ["convert", "{}", "new.onnx", "--opset", "21", "--verify"],
+        ["convert", "{}", "old.onnx", "--opset", "17", "--verify"],
+        ["convert", "{}", "target.onnx", "--target", "tensorrt", "--verify"],
+        ["convert", "{}", "net.xml", "--verify"],
+    ],
+    ids=lambda words: " ".join(words[2:4]) or words[0],
+)
+def test_a_verb(words: list[str], exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "net.xml" in words:
+        pytest.importorskip("openvino")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [word.replace("{}", str(exported)) for word in words])
+    assert result.exit_code in ((0, 1) if words[0] == "audit" else (0,)), result.output
+    assert "not verified" not in result.output

@@ -1,0 +1,88 @@
+"""Each verb on networks that packages of the index ship, and what they give beside plain ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+from halfulp.models.load import load
+from halfulp.models.run.fitting import fit
+
+ort: Any = pytest.importorskip("onnxruntime")
+plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
+engine: Any = pytest.importorskip("halfulp.integrations.onnxruntime.engine")
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+tool = importlib.import_module("try_networks")
+sys.path.pop(0)
+
+RANK = "rank has to be known"
+EXPECTED = {
+    ("silero_vad", "to OpenVINO's IR"): (2, RANK),
+    ("silero_vad_16k_op15", "to OpenVINO's IR"): (2, RANK),
+    ("silero_vad_half", "to OpenVINO's IR"): (2, RANK),
+    # ONNX Runtime sums otherwise in opset 19 and later.
+    ("open-nsfw", "opset 21"): (1, "the two models part at node 'pool/AvgPool' (AveragePool)"),
+}
+"""What does not succeed: the exit status and words of the output."""
+
+
+def path_of(network: Any) -> Path:
+    path: Path | None = network.path
+    if path is None:
+        pytest.skip(f"{network.package} is not installed")
+    return path
+
+
+NETWORKS = [pytest.param(network, id=network.name) for network in tool.NETWORKS]
+
+
+@pytest.mark.parametrize("verb", tool.VERBS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_verb(network: Any, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if verb == "to OpenVINO's IR":
+        pytest.importorskip("openvino")
+    monkeypatch.chdir(tmp_path)
+    words = [word.replace("{}", str(path_of(network))) for word in tool.VERBS[verb]]
+    result = CliRunner().invoke(app, words)
+    status, told = EXPECTED.get((network.name, verb), (0, ""))
+    findings = (1,) if verb == "audit" else ()
+    assert result.exit_code in (status, *findings), result.output
+    assert told in result.output
+    assert "Traceback" not in result.output
+    if words[0] == "convert" and status < 2:
+        assert (tmp_path / words[2]).is_file()
+        assert "not verified" not in result.output
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_in_onnx_runtime(network: Any) -> None:
+    """Our kernels change an output by no more than other roundings of a few nodes do."""
+    path = path_of(network)
+    model: Any = load(path)
+    inputs = fit(model, engine.runner(path, model)).inputs(model, 0)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    expected = ort.InferenceSession(path, options).run(None, inputs)
+    for keep_fusions in (False, True):
+        got = plugin.session(path, keep_fusions=keep_fusions).run(None, inputs)
+        for ours, theirs in zip(got, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * np.abs(theirs).max())
+
+
+def test_the_page_has_all_networks_and_verbs() -> None:
+    text = tool.PAGE.read_text()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
+    assert set(rows) >= {network.name for network in tool.NETWORKS} | set(tool.VERBS)
+    for network in tool.NETWORKS:
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| {network.name} |"))
+        cells = [cell.strip() for cell in row.strip("| ").split("|")[1:]]
+        failing = {verb for verb, cell in zip(tool.VERBS, cells, strict=True) if cell.startswith("[")}
+        assert failing == {verb for name, verb in EXPECTED if name == network.name}
