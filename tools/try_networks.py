@@ -136,9 +136,9 @@ def page(outcomes: dict[str, dict[str, Outcome]], versions: Sequence[str]) -> st
     lines = [
         "# Networks that people have",
         "",
-        "What each verb does with networks that packages on the index ship, without a further argument, and the seconds",
-        "that the command takes from start to end. A cell that is a link did not succeed: the list says",
-        "what it did.",
+        "What each verb does with networks that packages on the index ship, without a further argument, and the",
+        "seconds that the command takes from start to end. What did not succeed is a link to the list of outcomes,",
+        "which says what the command did instead.",
         "",
         "Made by `python tools/try_networks.py`, with",
         f"{', '.join(versions)}, Python {platform.python_version()}.",

@@ -112,22 +112,26 @@ class _Operator(ov.Op):
         held = tensor.element_type.get_type_name()
         if self._is_carried(str(index)):
             self._check_held(held, "i32")
-            pairs = array_of(tensor)
+            pairs = _values(tensor, ROWS[held])
             return pairs.view(ROWS[declared].dtype).reshape(pairs.shape[:-1])
+        values = _values(tensor, ROWS[held])
+        if held == declared:
+            return values
         self._check_held(held, declared)
-        return array_of(tensor) if held == declared else _cast(array_of(tensor), declared)
+        return _cast(values, declared)
 
     def _write(self, tensor: Any, values: Array) -> None:
         if self._is_carried("out"):
             values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(np.int32)
-        declared = str(TYPES[values.dtype.name].openvino)
-        held = tensor.element_type.get_type_name()
-        self._check_held(held, declared)
-        shape = ov.Shape(values.shape)
-        if tensor.shape != shape:
-            tensor.shape = shape
-        stored = storage(values if held == declared else _cast(values, held), ROWS[held])
+        row = ROWS[tensor.element_type.get_type_name()]
+        if row.dtype != values.dtype:
+            self._check_held(str(row.openvino), str(TYPES[values.dtype.name].openvino))
+            values = _cast(values, str(row.openvino))
         target = tensor.data
+        if target.shape != values.shape or _is_packed(row):
+            tensor.shape = ov.Shape(values.shape)
+            target = tensor.data
+        stored = storage(values, row)
         target.view(stored.dtype)[...] = stored.reshape(target.shape)
 
     def _check_held(self, held: str, declared: str) -> None:
@@ -191,11 +195,13 @@ def openvino_type(row: ElementType) -> Any:
 
 def array_of(tensor: Any) -> Array:
     """Return the values of an ``openvino.Tensor``, or of a Constant, where they lie if their type allows it."""
-    row = ROWS[tensor.get_element_type().get_type_name()]
-    data = np.asarray(tensor.data)
-    if row.bits == 8 * row.dtype.itemsize:
-        return data.view(row.dtype)
-    packed = data.view(np.uint8).reshape(-1)
+    return _values(tensor, ROWS[tensor.get_element_type().get_type_name()])
+
+
+def _values(tensor: Any, row: ElementType) -> Array:
+    if not _is_packed(row):
+        return np.asarray(tensor.data).view(row.dtype)
+    packed = np.asarray(tensor.data).view(np.uint8).reshape(-1)
     nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)
     shape = tuple(tensor.get_shape())
     return nibbles[: int(np.prod(shape, dtype=np.int64))].reshape(shape).view(row.dtype)
@@ -203,13 +209,17 @@ def array_of(tensor: Any) -> Array:
 
 def storage(values: Array, row: ElementType) -> Array:
     """Return values as OpenVINO stores them: of a type that NumPy has, two to a byte for those of four bits."""
-    if row.bits == 8 * row.dtype.itemsize:
-        return np.ascontiguousarray(values).reshape(values.shape).view(f"u{row.dtype.itemsize}")
+    if not _is_packed(row):
+        return values.view(f"u{row.dtype.itemsize}")
     nibbles = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
     if nibbles.size % 2:
         nibbles = np.append(nibbles, np.uint8(0))
     packed: Array = nibbles[::2] | nibbles[1::2] << 4
     return packed
+
+
+def _is_packed(row: ElementType) -> bool:
+    return row.bits != 8 * row.dtype.itemsize
 
 
 def tensor_of(values: Array) -> Any:
