@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
 COMMAND = [sys.executable, "-m", "halfulp", "bench"]
 
@@ -27,9 +31,67 @@ def test_a_table_of_times_and_exactness() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--threads", "0"], ["--threads", "many"], ["--seconds", "-1"], ["more"]]
+    "arguments", [["--threads", "0"], ["--threads", "many"], ["--seconds", "-1"], ["one", "more"]]
 )
 def test_usage(arguments: list[str]) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
     assert done.returncode == 2
     assert "Usage: halfulp bench" in done.stderr
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    text = """<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x, float[N] y) => (float[N] z) { power = Pow(x, y)  z = Exp(power) }"""
+    onnx.save(parser.parse_model(text), path)
+    return path
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_a_network_with_its_own_kernels_and_with_ours(network: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    done = run(network, "--seconds", "0", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    assert "dims made up: N=" in done.stdout
+    assert "1 of 1 nodes" in done.stdout
+    assert "with halfulp" in done.stdout
+    assert " of the time; outputs " in done.stdout
+
+
+def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    np.savez(tmp_path / "in.npz", x=np.float32([2, 3]), y=np.float32([0.5, 2]))
+    done = run(network, "--seconds", "0", "--threads", "1", "-i", tmp_path / "in.npz", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    found = {row["runtime"]: row for row in document["runtimes"]}["onnxruntime"]
+    assert found["halfulp"]["results"] == {"misrounded": 0, "total": 2, "farthest": 0, "nodes": 1}
+    assert found["own"]["seconds"]["median"] > 0
+    assert found["ratio"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--dim", "N=3"], "are for a network"),
+        (["net.onnx", "--dim", "K=3"], "no dim of the model's inputs is called 'K'"),
+        (["net.onnx", "--dim", "N=3", "-i", "in.npz"], "--dim is for inputs that are made up"),
+        (["gone.onnx"], "gone.onnx: can't be read"),
+        (["broken.onnx"], "broken.onnx: truncated, or not an ONNX model"),
+        (["exp.onnx"], "exp.onnx: has no Pow and no PRelu"),
+        (["net.onnx", "--json", "no/such/folder"], "there is no folder"),
+    ],
+)
+def test_refused_in_a_line(network: Path, arguments: list[str], told: str) -> None:
+    folder = network.parent
+    (folder / "broken.onnx").write_bytes(network.read_bytes()[:60])
+    text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }"""
+    onnx.save(parser.parse_model(text), folder / "exp.onnx")
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 2
+    assert told in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
-    "benchmark": BASE | {"operators"},
+    "benchmark": BASE | {"operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},

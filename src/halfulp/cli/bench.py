@@ -1,42 +1,86 @@
-"""``halfulp bench``: time and exactness beside NumPy and what else is installed."""
+"""``halfulp bench``: time and exactness beside NumPy and what else is installed; or of a network in its runtimes."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
     from halfulp.benchmark.case import Case
 
 _SIZE = 1 << 18  # the operands lie in a cache, and the threads are worth waking
+_SECONDS = 0.5  # a row of arrays
+_NETWORK_SECONDS = 5.0
 
 
 def bench(
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A network, an ONNX or OpenVINO (.xml) file: measured in the runtimes that are installed,"
+            " with their own Pow and PRelu and with halfulp's. Without it, arrays are.",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, max=256, help="For every library; all processors if not given.")
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0, max=60, help="How long to measure each row, beside preparing it.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            min=0, max=600, help="How long to measure each row, or a network in all, beside preparing it."
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", metavar="NAME=FILE", help="An input of the network, as for run; else made up."
+        ),
+    ] = None,
+    dims: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=N", help="The size of a symbolic dim in what is made up."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what was measured of a network. - is standard output."),
+    ] = None,
 ) -> None:
-    """Measure halfulp beside NumPy, and beside torch, ONNX Runtime and others where they are installed.
+    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
 
-    Example: halfulp bench --threads 1
+    Example: halfulp bench net.onnx --dim N=16
     """
-    # Here, so that the other verbs need not wait for it.
-    from rich.console import Console
-    from rich.progress import track
-
+    if model is None and (inputs or dims or seed or json):
+        raise HalfulpError(
+            "--input, --dim, --seed and --json are for a network", expected="halfulp bench MODEL"
+        )
     from halfulp.benchmark.environment import environment
-    from halfulp.benchmark.peers import PEERS, versions
 
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.update(environment(threads))  # before the libraries are loaded
+    if model is None:
+        _arrays(threads, _SECONDS if seconds is None else seconds)
+    else:
+        from halfulp.cli.bench_network import bench_network
+
+        length = _NETWORK_SECONDS if seconds is None else seconds
+        bench_network(model, threads, length, inputs or [], dims or [], seed, json)
+
+
+def _arrays(threads: int, seconds: float) -> None:
+    # Here, so that the other verbs need not wait for it.
+    from rich.console import Console
+    from rich.progress import track
 
     from halfulp.benchmark.comparison import Comparison
+    from halfulp.benchmark.peers import PEERS, versions
     from halfulp.benchmark.show import cell, table
     from halfulp.benchmark.timing import summary
     from halfulp.cli.table import console

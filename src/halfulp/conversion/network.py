@@ -27,7 +27,7 @@ from halfulp.conversion.save import save_onnx
 from halfulp.conversion.targets import for_target
 from halfulp.errors import UnsupportedError
 from halfulp.models.files import replacing
-from halfulp.models.graph import Array, Value, listed, printable
+from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 
@@ -141,6 +141,8 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
 
 def _read(proto: ModelProto, file: str, folder: Path | None) -> Any:
     core = openvino().Core()
+    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
+
     try:
         if folder is None:
             return core.read_model(proto.SerializeToString())
@@ -152,17 +154,6 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Any:
             return core.read_model(path)
     except (RuntimeError, ValueError) as error:  # of no class of its own
         raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
-
-
-def sentence(error: Exception) -> str:
-    """Return what OpenVINO says, without the places in its own source."""
-    lines = (line.strip() for line in str(error).splitlines())
-    told = [
-        line
-        for line in lines
-        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
-    ]
-    return printable(" ".join(told), most=1000)
 
 
 def _outputs(model: Any) -> Iterator[Any]:

@@ -65,9 +65,10 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
     if len(onnx_models) == len(subjects) and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
         from halfulp.integrations.onnxruntime import engine
 
+        as_written = engine.Settings(optimized=False)
         try:
             return "onnxruntime", [
-                engine.runner(subject.proto, subject.model, folder=subject.folder, optimized=False)
+                engine.runner(subject.proto, subject.model, as_written, folder=subject.folder)
                 for subject in onnx_models
                 if subject.proto is not None and isinstance(subject.model, Model)
             ]

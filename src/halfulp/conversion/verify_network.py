@@ -6,13 +6,12 @@ outputs are apart, with our operators in OpenVINO and with its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from halfulp.conversion.network import Network, openvino, sentence
+from halfulp.conversion.network import Network, openvino
 from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.verify import Verification
 from halfulp.errors import ModelError, UnsupportedError
@@ -77,38 +76,16 @@ def _runner(network: Network, *, exact: bool) -> Callable[[Mapping[str, Any]], d
         UnsupportedError: our operators can't be put into it.
     """
     from halfulp.integrations.openvino import replace
-    from halfulp.integrations.openvino.operators import array_of, tensor_of
+    from halfulp.integrations.openvino.engine import Compiled
 
-    ov = openvino()
-    model = replace(network.model.clone()) if exact else network.model
-    with _blaming(network.file):
-        compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    compiled = Compiled(replace(network.model.clone()) if exact else network.model, network.file)
 
     def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
-        with _blaming(network.file):
-            request = compiled.create_infer_request()
-            for end in compiled.inputs:
-                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
-                request.set_tensor(end, ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array))
-            request.infer()
-        found: dict[str, Array] = {}
-        for end in compiled.outputs:
-            tensor = request.get_tensor(end)
-            is_bool = end.get_element_type().get_type_name() == "boolean"
-            array = np.array(tensor.data, bool) if is_bool else array_of(tensor).copy()
-            found |= dict.fromkeys(end.get_names(), array)
-        return found
+        compiled.bind(inputs)
+        compiled.infer()
+        return compiled.named_outputs()
 
     return run
-
-
-@contextmanager
-def _blaming(file: str) -> Iterator[None]:
-    """Turn what OpenVINO raises into an error that names the file."""
-    try:
-        yield
-    except RuntimeError as error:  # of no class of its own
-        raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None
 
 
 def _apart(right: Any, found: Any) -> tuple[bool, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,30 @@ from halfulp.types import TYPES
 
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
 _TIMED = "_kernel_time"
+_WITH_SUBGRAPHS = ("If", "Loop", "Scan")
 _KIND = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")  # stands before what it says
 
 
 class Refused(UnsupportedError):
     """ONNX Runtime is not there, is too old, or does not take the model."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a session runs a model.
+
+    Attributes:
+        ours: whether Pow and PRelu run on our kernels, not on ONNX Runtime's own.
+        optimized: whether ONNX Runtime may put other nodes in the place of the model's.
+        threads: how many the session uses; 0 is as many as ONNX Runtime chooses.
+    """
+
+    ours: bool = True
+    optimized: bool = True
+    threads: int = 0
+
+
+_OURS = Settings()
 
 
 def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
@@ -43,62 +63,89 @@ def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tupl
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
     bind(model, inputs)
+    outputs, (report,) = profiled(path, model, inputs)
+    return outputs, report
+
+
+def profiled(
+    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
+) -> tuple[dict[str, Any], list[Report]]:
+    """Return the outputs of a model, and a report of each of several runs.
+
+    Raises:
+        ModelError, Refused: as for :func:`run_with_report`.
+    """
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
-        session, operators = _session(path, str(Path(folder) / "profile"))
-        outputs = _run(session, model, inputs)
+        session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
+        for _ in range(runs):
+            outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
-    return outputs, _report(events, operators)
+    return outputs, [_report(of_run, operators) for of_run in _by_run(events)]
 
 
 def runner(
-    source: Path | ModelProto, model: Model, *, folder: Path | None = None, optimized: bool = True
+    source: Path | ModelProto, model: Model, settings: Settings = _OURS, *, folder: Path | None = None
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return a function that runs a model as :func:`run_with_report` does, as often as it is called.
 
     Args:
         source: the ONNX file, or the model.
         model: the same, as it was read and checked.
+        settings: of its session.
         folder: where the external data of a model that is no file lies.
-        optimized: whether ONNX Runtime may put other nodes in the place of the model's.
 
     Raises:
         Refused: onnxruntime is missing, too old, or refuses the model. What it returns raises ModelError.
     """
-    session, _ = _session(source, None, folder, optimized=optimized)
+    session, _ = open_session(source, settings, folder=folder)
 
     def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
         bind(model, inputs)
-        return _run(session, model, inputs)
+        return run_in(session, model, inputs)
 
     return run
 
 
-def _run(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return plugin.run(session, inputs)
     except Exception as error:  # of a class of onnxruntime's own, for want of a public one
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
-def _session(
-    source: Path | ModelProto, profile: str | None, folder: Path | None = None, *, optimized: bool = True
+def open_session(
+    source: Path | ModelProto, settings: Settings = _OURS, *, folder: Path | None = None, profile: str = ""
 ) -> tuple[Any, dict[str, str]]:
-    """Return a session, with a profile if asked, and the id of our operator version by node and custom operator."""
+    """Return a session, and the id of our operator version by node and custom operator.
+
+    Args:
+        source, settings, folder: as for :func:`runner`.
+        profile: how the name of the file of its profile begins; without one it makes none.
+
+    Raises:
+        ModelError: a node breaks a clause, or its types can't be inferred.
+        Refused: as for :func:`runner`.
+    """
     proto, file, own_folder = parse(source)
     folder = own_folder or folder
+    operators: dict[str, str] = {}
     try:
         ort = plugin.installed()
         options = ort.SessionOptions()
-        if profile is not None:
+        options.log_severity_level = 4  # what it logs stands in the error, too
+        options.intra_op_num_threads = settings.threads
+        # Threads that wait for work would slow what else is being timed.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0" if settings.threads else "1")
+        if profile:
             options.enable_profiling = True
             options.profile_file_prefix = profile
-        if not optimized:
+        if not settings.optimized:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4  # what it logs stands in the error, too
         if folder is not None:
             plugin.find_external_data(options, proto, file, folder)
+        if not settings.ours:
+            return ort.InferenceSession(proto.SerializeToString(), options), operators
         proto = patched(proto, file)
-        operators: dict[str, str] = {}
         _name_ours(proto.graph, operators)
         return plugin.session(proto, options), operators
     except ModelError:
@@ -122,11 +169,19 @@ def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
                 _name_ours(subgraph, operators)
 
 
+def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the events of each run: that of the whole run comes last."""
+    begin = 0
+    for index, event in enumerate(events):
+        if event["name"] == "model_run":
+            yield events[begin:index]
+            begin = index + 1
+
+
 def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> Report:
     rows: dict[str, NodeRun] = {}
-    for event in events:
-        if event.get("cat") != "Node" or not event["name"].endswith(_TIMED):
-            continue
+    timed = [event for event in events if event.get("cat") == "Node" and event["name"].endswith(_TIMED)]
+    for event, own in zip(timed, _own_times(timed), strict=True):
         name, told = event["name"].removesuffix(_TIMED), event["args"]
         version = operators.get(f"{name} {told['op_name']}")
         operator = told["op_name"] if version is None else version
@@ -137,9 +192,24 @@ def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> Repor
         )
         row.inputs = tuple(_shown(told.get("input_type_shape", [])))
         row.outputs = tuple(_shown(told.get("output_type_shape", [])))
-        row.seconds += event["dur"] / 1e6
+        row.seconds += own / 1e6
         row.calls += 1
     return Report(list(rows.values()))
+
+
+def _own_times(events: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the microseconds of each node without those of the nodes in its subgraphs, which lie within its own."""
+    own = [event["dur"] for event in events]
+    around: list[int] = []
+    for index in sorted(range(len(events)), key=lambda i: (events[i]["ts"], -events[i]["dur"])):
+        start = events[index]["ts"]
+        while around and start >= events[around[-1]]["ts"] + events[around[-1]]["dur"]:
+            around.pop()
+        if around:
+            own[around[-1]] -= events[index]["dur"]
+        if events[index]["args"]["op_name"] in _WITH_SUBGRAPHS:
+            around.append(index)
+    return [max(time, 0) for time in own]
 
 
 def _shown(values: list[dict[str, list[int]]]) -> list[str]:

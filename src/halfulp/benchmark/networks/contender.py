@@ -1,0 +1,108 @@
+"""A network in a runtime, with the runtime's own Pow and PRelu or with ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from halfulp.benchmark.exactness import Exactness, exactness
+from halfulp.benchmark.timing import Call
+from halfulp.models.graph import Array, Model
+
+PROFILED_RUNS = 20
+
+
+class Network(NamedTuple):
+    """What runs, and on what.
+
+    Attributes:
+        path: the file.
+        model: the same, as it was read and checked.
+        inputs: arrays by name.
+        threads: how many a runtime uses.
+    """
+
+    path: Path
+    model: Model
+    inputs: Mapping[str, Array]
+    threads: int
+
+
+class NodeTimes(NamedTuple):
+    """What the runtime's own profile says of the Pow and PRelu nodes.
+
+    Attributes:
+        executed: how many of them ran as such; the others are merged into other layers, or folded.
+        seconds: their time in a run.
+        share: that of the time of all nodes, 0 to 1.
+    """
+
+    executed: int
+    seconds: float
+    share: float
+
+    @classmethod
+    def of(cls, executed: int, runs: Sequence[tuple[float, float]]) -> NodeTimes:
+        """Return the medians over several runs.
+
+        Args:
+            executed: as above.
+            runs: the seconds of these nodes, and of all nodes.
+
+        Example:
+            >>> NodeTimes.of(2, [(0.1, 0.4), (0.3, 0.6), (0.2, 0.5)])
+            NodeTimes(executed=2, seconds=0.2, share=0.4)
+        """
+        seconds = statistics.median(part for part, _ in runs)
+        return cls(
+            executed, seconds, statistics.median(part / whole if whole else 0.0 for part, whole in runs)
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A network in a runtime, ready to be timed.
+
+    Attributes:
+        call: runs it once.
+        outputs: what came out, by name: tensors only.
+        nodes: the time of its Pow and PRelu nodes.
+        results: how exact the results of these nodes are, given the operands that the runtime itself computed; of those
+            that no subgraph holds, together.
+        compared: how many nodes that is.
+    """
+
+    call: Call
+    outputs: Mapping[str, Array]
+    nodes: NodeTimes
+    results: Exactness
+    compared: int
+
+
+def together(found: Iterable[Exactness]) -> Exactness:
+    """Return what several comparisons found as one.
+
+    Example:
+        >>> together([Exactness(1, 10, 2), Exactness(0, 5, 0)])
+        Exactness(misrounded=1, total=15, farthest=2)
+    """
+    misrounded = total = farthest = 0
+    for one in found:
+        misrounded, total = misrounded + one.misrounded, total + one.total
+        farthest = max(farthest, one.farthest)
+    return Exactness(misrounded, total, farthest)
+
+
+def difference(found: Mapping[str, Any], other: Mapping[str, Any]) -> Exactness:
+    """Return how far the outputs of two runs are apart: those that both have, of the same type and shape.
+
+    Example:
+        >>> import numpy as np
+        >>> difference({"x": np.float32([1, 2])}, {"x": np.float32([1, 2.0000002])})
+        Exactness(misrounded=1, total=2, farthest=1)
+    """
+    pairs = [(found[name], other[name]) for name in found if name in other]
+    return together(exactness(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape)
