@@ -23,10 +23,10 @@ from onnx import ModelProto, NodeProto
 from halfulp.conversion.opset import opset_of
 from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.walk import Walk
-from halfulp.conversion.save import save_onnx
+from halfulp.conversion.save import external_data
 from halfulp.conversion.targets import for_target
 from halfulp.errors import UnsupportedError
-from halfulp.models.files import replacing
+from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
@@ -41,10 +41,12 @@ class Network:
     Attributes:
         file: its name in messages.
         model: the ``openvino.Model``.
+        weights: the folder of its external data, which OpenVINO reads as late as it can; it goes with this object.
     """
 
     file: str
     model: Any = field(repr=False)
+    weights: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def save(self, path: Path) -> None:
         """Write the .xml and the .bin beside it, both or none.
@@ -102,15 +104,15 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
         changes.append(Change(file, "its functions are inlined"))
     changes += for_target(proto, "openvino", file, folder)
     nodes = _ours(proto, file, folder)
-    model = _read(proto, file, folder)
-    by_name = {name: output for output in _outputs(model) for name in output.get_names()}
+    network = _read(proto, file, folder)
+    by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
     for node in nodes:
         why = _difference(node, by_name.get(node.output))
         if why:
             raise UnsupportedError(
                 f"{file}, node {node.label}: OpenVINO's reader does not keep what it means: {why}"
             )
-    return Network(file, model), changes
+    return network, changes
 
 
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
@@ -139,21 +141,30 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
     return found
 
 
-def _read(proto: ModelProto, file: str, folder: Path | None) -> Any:
-    core = openvino().Core()
+def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
 
+    core = openvino().Core()
     try:
         if folder is None:
-            return core.read_model(proto.SerializeToString())
-        with tempfile.TemporaryDirectory(prefix="halfulp-") as temporary:
-            path = Path(temporary) / "model.onnx"
-            save_onnx(proto, folder, path)
-            # Its weights stay mapped from these files otherwise.
-            core.set_property({"ENABLE_MMAP": False})
-            return core.read_model(path)
+            return Network(file, core.read_model(proto.SerializeToString()))
+        weights = tempfile.TemporaryDirectory(prefix="halfulp-", ignore_cleanup_errors=True)
+        path = Path(weights.name) / "model.onnx"
+        for location in set(external_data(proto)):
+            _link(inside(folder, location, "external data").resolve(), path.parent / location)
+        path.write_bytes(proto.SerializeToString())
+        return Network(file, core.read_model(path), weights)
     except (RuntimeError, ValueError) as error:  # of no class of its own
         raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make a file appear elsewhere: a link as hard as OpenVINO wants it, or a copy in another file system."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _outputs(model: Any) -> Iterator[Any]:

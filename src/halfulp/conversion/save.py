@@ -27,7 +27,7 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
         HalfulpError: a file can't be written, or the data would replace another file.
     """
     with ExitStack() as files:
-        for location in sorted(set(_locations(model))):
+        for location in sorted(set(external_data(model))):
             source = inside(folder, location, "external data")
             target = path.parent / location
             if target.exists() and target.samefile(source):
@@ -39,7 +39,8 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
         files.enter_context(replacing(path)).write_bytes(model.SerializeToString())
 
 
-def _locations(model: ModelProto) -> Iterator[str]:
+def external_data(model: ModelProto) -> Iterator[str]:
+    """Yield the places of a model's external data, as it spells them."""
     bodies = [GraphProto(node=function.node) for function in model.functions]
     for graph in (model.graph, *bodies):
         for _, each in graphs(graph, ""):
