@@ -12,6 +12,7 @@ import pytest
 from onnx import parser
 from typer.testing import CliRunner
 
+import halfulp as hu
 import halfulp.cli.engine
 from halfulp.cli import app
 from halfulp.models.onnx import load
@@ -100,7 +101,7 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_files_are_not_for_onnxruntime() -> None:
-    Path("net.xml").write_text('<net name="n" version="11"><layers/><edges/></net>')
+    hu.convert(saved("(float[2] x) => (float[2] z) { z = Pow(x, x) }"), "net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml")
     assert "onnxruntime runs ONNX files only" in invoked("net.xml", "--engine", "onnxruntime", status=2)
 

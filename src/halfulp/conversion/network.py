@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.conversion.save import external_data
 from halfulp.conversion.targets import for_target
-from halfulp.errors import UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.checks import label
@@ -41,12 +42,10 @@ class Network:
     Attributes:
         file: its name in messages.
         model: the ``openvino.Model``.
-        weights: the folder of its external data, which OpenVINO reads as late as it can; it goes with this object.
     """
 
     file: str
     model: Any = field(repr=False)
-    weights: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def save(self, path: Path) -> None:
         """Write the .xml and the .bin beside it, both or none.
@@ -56,7 +55,10 @@ class Network:
         """
         with tempfile.TemporaryDirectory(prefix="halfulp-") as folder, ExitStack() as files:
             made = Path(folder) / "model.xml"
-            openvino().save_model(self.model, made, compress_to_fp16=False)
+            try:
+                openvino().save_model(self.model, made, compress_to_fp16=False)
+            except RuntimeError as error:  # of no class of its own
+                raise HalfulpError(f"{path}: OpenVINO does not write it: {error}") from None
             for suffix in (".bin", ".xml"):
                 target = files.enter_context(replacing(path.with_suffix(suffix)))
                 shutil.copyfile(made.with_suffix(suffix), target)
@@ -145,15 +147,22 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
     from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
 
     core = openvino().Core()
+    locations = set(external_data(proto))
     try:
-        if folder is None:
+        if not locations:
             return Network(file, core.read_model(proto.SerializeToString()))
-        weights = tempfile.TemporaryDirectory(prefix="halfulp-", ignore_cleanup_errors=True)
-        path = Path(weights.name) / "model.onnx"
-        for location in set(external_data(proto)):
-            _link(inside(folder, location, "external data").resolve(), path.parent / location)
-        path.write_bytes(proto.SerializeToString())
-        return Network(file, core.read_model(path), weights)
+        weights = Path(tempfile.mkdtemp(prefix="halfulp-"))
+        with ExitStack() as on_failure:
+            on_failure.callback(shutil.rmtree, weights)
+            for location in locations:
+                _link(inside(folder, location, "external data").resolve(), weights / location)
+            path = weights / "model.onnx"
+            path.write_bytes(proto.SerializeToString())
+            network = Network(file, core.read_model(path))
+            on_failure.pop_all()
+        # OpenVINO reads them as late as it can.
+        weakref.finalize(network, shutil.rmtree, weights, ignore_errors=True)
+        return network
     except (RuntimeError, ValueError) as error:  # of no class of its own
         raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
 

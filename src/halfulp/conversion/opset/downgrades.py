@@ -228,6 +228,15 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> None:
     edit.keep(_typed(_remade(node, 1, set(), min=least, max=greatest), edit))
 
 
+def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
+    """One scale for all: a scale along an axis came with opset 13."""
+    if edit.value_info.value(node.input[1]).shape != ():
+        raise NoExactForm(
+            f"before opset 13 {node.op_type} has one scale for all, and its own may be along an axis"
+        )
+    edit.keep(_typed(_remade(node, len(node.input), {"axis"}), edit))
+
+
 def _reduce(node: NodeProto, edit: Editor) -> None:
     """Without noop_with_empty_axes, where that is 0 or there are axes."""
     if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
@@ -267,6 +276,12 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("Slice", 11, 10), _slice_11_10
     yield ("Slice", 10, 9), _slice_10_9
     yield ("Clip", 11, 10), _clip_11_10
+    for opset in (16, 13):
+        yield ("Loop", opset, opset - 1), _same
+    for name in ("QuantizeLinear", "DequantizeLinear"):
+        yield (name, 21, 20), _drop(block_size=0, output_dtype=0)
+        yield (name, 19, 18), _drop(saturate=1)
+        yield (name, 13, 12), _quantize_13_12
     yield ("MaxPool", 10, 9), _drop(dilations=1, ceil_mode=0)
     yield ("AveragePool", 10, 9), _drop(ceil_mode=0)
 

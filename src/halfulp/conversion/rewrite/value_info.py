@@ -126,10 +126,9 @@ def infer_types(model: ModelProto, file: str) -> dict[str, Types]:
     A graph's path is empty for the model's own, otherwise that of the graph around it and of the
     attribute that it is (:func:`inner_path`).
     """
-    light = _light(model)
-    with contextlib.suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        # Where this fails, only what the model declares is known.
-        light = onnx.shape_inference.infer_shapes(light, data_prop=True)
+    light = _inferred(_light(model))
+    if _declare_foreign(light):
+        light = _inferred(light)
     found: dict[str, Types] = {}
     for path, graph in graphs(light.graph, ""):
         types: Types = {}
@@ -141,6 +140,38 @@ def infer_types(model: ModelProto, file: str) -> dict[str, Types]:
             types[value.name] = _more(types.get(value.name), value)
         found[path] = types
     return found
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    with contextlib.suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    return model  # only what it declares is known
+
+
+def _declare_foreign(model: ModelProto) -> bool:
+    """Declare what ONNX Runtime infers of operators of other domains, its own among them; tell whether it does any."""
+    graph = model.graph
+    known = {info.name for info in (*graph.value_info, *graph.output)}
+    foreign = [node for node in graph.node if plain_domain(node.domain)]
+    if all(name in known for node in foreign for name in node.output):
+        return False
+    from halfulp.integrations.onnxruntime.rewrite import types_of_onnxruntime
+
+    probe = ModelProto()
+    probe.CopyFrom(model)
+    for _, each in graphs(probe.graph, ""):
+        for node in each.node:
+            if node.op_type == "Pow" and not plain_domain(node.domain):
+                _make_identity(node)  # it may refuse this one
+    found = [info for info in types_of_onnxruntime(probe) if info.name not in known]
+    graph.value_info.extend(found)
+    return bool(found)
+
+
+def _make_identity(node: NodeProto) -> None:
+    """Replace a node by one whose output has the type of its first operand, too."""
+    node.op_type = "Identity"
+    del node.input[1:], node.attribute[:]
 
 
 def _more(a: Value | None, b: Value) -> Value:
@@ -181,6 +212,9 @@ def _light(model: ModelProto) -> ModelProto:
             graph.initializer.append(tensor)
         elif tensor.name not in inputs:
             graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    for sparse in model.graph.sparse_initializer:
+        tensor = sparse.values
+        graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
     light = ModelProto(
         ir_version=max(model.ir_version, 4),
         opset_import=model.opset_import,
@@ -193,8 +227,7 @@ def _light(model: ModelProto) -> ModelProto:
     for _, each in graphs(light.graph, ""):
         for node in each.node:
             if not plain_domain(node.domain) and _keeps_first(node, opset):
-                node.op_type = "Identity"
-                del node.input[1:], node.attribute[:]
+                _make_identity(node)
     return light
 
 

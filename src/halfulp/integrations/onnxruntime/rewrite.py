@@ -158,6 +158,12 @@ def _inferred(model: ModelProto, file: str) -> GraphProto:
             node.domain, node.op_type = "", row.name
         else:
             _make_identity(node)
+    for sparse in scratch.graph.sparse_initializer:
+        tensor = sparse.values
+        scratch.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, sparse.dims))
+    del scratch.graph.sparse_initializer[
+        :
+    ]  # they would count as of another kind, which the runtime makes dense
     try:
         return onnx.shape_inference.infer_shapes(scratch).graph
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
@@ -167,30 +173,40 @@ def _inferred(model: ModelProto, file: str) -> GraphProto:
 
 def _add_types_of_onnxruntime(model: ModelProto) -> None:
     """Declare what ONNX Runtime infers of the values of a resolved model's graph; nothing where it can't."""
-    try:
-        ort: Any = import_module("onnxruntime")
-    except ImportError:
-        return
     probe = ModelProto()
     probe.CopyFrom(model)
     for node in filter(_is_ours, all_nodes(probe.graph.node)):
         _make_identity(node)  # it may refuse Pow and PRelu
-    del probe.graph.output[:]
-    names = [name for node in probe.graph.node for name in node.output if name]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    stated = {info.name for info in (*model.graph.value_info, *model.graph.output)}
+    model.graph.value_info.extend(info for info in types_of_onnxruntime(probe) if info.name not in stated)
+
+
+def types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
+    """Return the element types that ONNX Runtime infers of what the nodes of a graph make; nothing where it can't.
+
+    Args:
+        model: with Identity in the place of Pow and PRelu, which ONNX Runtime may refuse; its outputs are changed.
+
+    Returns:
+        Types without shapes, for those would be the first operand's.
+    """
+    try:
+        ort: Any = import_module("onnxruntime")
+    except ImportError:
+        return []
+    del model.graph.output[:]
+    names = [name for node in model.graph.node for name in node.output if name]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # whatever it refuses: the caller says which type is missing
-        return
+        return []
     names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
-    stated = {info.name for info in (*model.graph.value_info, *model.graph.output)}
-    for output in session.get_outputs():
-        if output.type in names_of and output.name not in stated:
-            # No shape: where Pow was replaced it may be another.
-            model.graph.value_info.append(_info(output.name, TensorType(names_of[output.type], None)))
+    typed = ((output.name, names_of.get(output.type)) for output in session.get_outputs())
+    return [_info(name, TensorType(kind, None)) for name, kind in typed if kind is not None]
 
 
 def _make_identity(node: NodeProto) -> None:
