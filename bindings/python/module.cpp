@@ -217,10 +217,9 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     {
         InterpreterReleased released;
         double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
-        constexpr double worthwhile = 60000;  // nanoseconds; waking a thread takes several thousand
         auto last_asked = std::chrono::steady_clock::now();
         finished = parallel_for(
-            loop.share_count(), work < worthwhile ? 1 : thread_count(),
+            loop.share_count(), work < worth_calling_others() ? 1 : thread_count(),
             [&] {
                 if (!has_memory) return false;
                 auto now = std::chrono::steady_clock::now();
@@ -268,5 +267,9 @@ NB_MODULE(_core, m) {
         .def("__exit__", [](DefaultEnvironment& self, nb::args) { self.exit(); });
     m.def("instruction_set", [] { return std::string(chosen_kernels().name); });
     m.def("thread_count", &thread_count);
+    m.def("share_threads_of", [](uintptr_t parallel, uintptr_t max_threads) {
+        share_threads_of({reinterpret_cast<decltype(OpenMp::parallel)>(parallel),
+                          reinterpret_cast<decltype(OpenMp::max_threads)>(max_threads)});
+    });
     m.def("undecided", [] { return chosen_kernels().undecided(); });
 }

@@ -15,6 +15,9 @@ namespace halfulp {
 
 namespace {
 
+std::atomic<bool> shares_threads{false};
+OpenMp shared_runtime{};
+
 class Pool {
 public:
     // Set by the one caller that the pool serves. No mutex: that caller may come here again, from keep_going, and a
@@ -23,29 +26,56 @@ public:
 
     bool run(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
              const std::function<void(ptrdiff_t)>& work) {
-        grow(threads - 1);
-        const int others = std::min(threads - 1, workers_);
-        {
-            std::lock_guard lock(mutex_);
-            work_ = &work;
-            count_ = count;
-            next_.store(0, std::memory_order_relaxed);
-            stopped_.store(false, std::memory_order_relaxed);
-            wanted_ = others;
-            ++round_;
+        work_ = &work;
+        count_ = count;
+        next_.store(0, std::memory_order_relaxed);
+        stopped_.store(false, std::memory_order_relaxed);
+        const auto take_all = [&] {
+            while (take_share()) {
+                if (!keep_going()) stopped_.store(true, std::memory_order_relaxed);
+            }
+        };
+        if (shares_threads) {
+            run_shared(threads, take_all);
+        } else {
+            run_own(threads, take_all);
         }
-        if (others > 0) wake_.notify_all();
-        while (take_share()) {
-            if (!keep_going()) stopped_.store(true, std::memory_order_relaxed);
-        }
-        std::unique_lock lock(mutex_);
-        wanted_ = 0;  // who has not come yet need not
-        idle_.wait(lock, [&] { return busy_ == 0; });
         work_ = nullptr;
         return !stopped_.load(std::memory_order_relaxed);
     }
 
 private:
+    template <typename TakeAll>
+    void run_shared(int threads, const TakeAll& take_all) {
+        struct Team {
+            Pool* pool;
+            const TakeAll* of_caller;
+            std::thread::id caller;
+        } team{this, &take_all, std::this_thread::get_id()};
+        const auto body = [](void* data) {
+            const Team& team = *static_cast<Team*>(data);
+            if (std::this_thread::get_id() == team.caller) return (*team.of_caller)();
+            while (team.pool->take_share()) {}
+        };
+        shared_runtime.parallel(body, &team, static_cast<unsigned>(threads), 0);
+    }
+
+    template <typename TakeAll>
+    void run_own(int threads, const TakeAll& take_all) {
+        grow(threads - 1);
+        const int others = std::min(threads - 1, workers_);
+        {
+            std::lock_guard lock(mutex_);
+            wanted_ = others;
+            ++round_;
+        }
+        if (others > 0) wake_.notify_all();
+        take_all();
+        std::unique_lock lock(mutex_);
+        wanted_ = 0;  // who has not come yet need not
+        idle_.wait(lock, [&] { return busy_ == 0; });
+    }
+
     bool take_share() {
         if (stopped_.load(std::memory_order_relaxed)) return false;
         ptrdiff_t share = next_.fetch_add(1, std::memory_order_relaxed);
@@ -96,7 +126,12 @@ std::atomic<Pool*> the_pool{nullptr};
 // its own.
 Pool& pool() {
     static std::once_flag registered;
-    std::call_once(registered, [] { pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); }); });
+    std::call_once(registered, [] {
+        pthread_atfork(nullptr, nullptr, [] {
+            the_pool.store(nullptr);
+            shares_threads = false;
+        });
+    });
     Pool* current = the_pool.load();
     if (current == nullptr) {
         Pool* made = new Pool;
@@ -118,8 +153,19 @@ int thread_count() {
     return count;
 }
 
+double worth_calling_others() {
+    return shares_threads ? 10'000 : 60'000;
+}
+
+void share_threads_of(OpenMp runtime) {
+    pool();  // registers what a fork does
+    shared_runtime = runtime;
+    shares_threads = true;
+}
+
 bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
                   const std::function<void(ptrdiff_t)>& work) {
+    if (shares_threads) threads = std::min(threads, shared_runtime.max_threads());
     if (threads > 1) {
         Pool& shared = pool();
         if (!shared.in_use.test_and_set(std::memory_order_acquire)) {

@@ -34,6 +34,9 @@ class DefaultEnvironment:
 def instruction_set() -> str:
     """Return the name of the kernels in use: scalar, avx2 or avx512."""
 
+def share_threads_of(parallel: int, max_threads: int) -> None:
+    """Compute on the threads of an OpenMP runtime: the addresses of its GOMP_parallel and omp_get_max_threads."""
+
 def thread_count() -> int:
     """Return how many threads a long call uses."""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -532,3 +535,71 @@ class TestOnnx:
         feeds = {value.name: t.numpy() for value, t in zip(model.graph.input, operands, strict=True)}
         for result, expected in zip(hu.run(model, feeds).values(), Functions()(*operands), strict=True):
             assert_same(expected, result)
+
+
+class TestThreads:
+    def test_as_many_as_torch_takes(self) -> None:
+        """And the same bits, whoever's they are."""
+        x, y = values(torch.float64, 1 << 18), values(torch.float64, 1 << 18, seed=1)
+        before, results = torch.get_num_threads(), []
+        try:
+            for count in (1, 2, 5):
+                torch.set_num_threads(count)
+                results.append(raw(htorch.pow(x, y)))
+        finally:
+            torch.set_num_threads(before)
+        assert len(set(results)) == 1
+        assert results[0] == hu.pow(array(x), array(y)).tobytes()
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_a_forked_child_has_its_own(self) -> None:
+        """OpenMP's would hang there."""
+        program = """
+import os, numpy as np, torch, halfulp as hu, halfulp.integrations.torch
+x = np.linspace(0.1, 9, 1 << 20)
+before = hu.pow(x, x)
+torch.pow(torch.from_numpy(x), 2.5)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(hu.pow(x, x), before) else 1)
+print(os.waitpid(child, 0)[1])
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert done.stdout == "0\n", done.stderr
+
+
+class TestTraining:
+    """What costs less than the dispatcher gives torch's own derivatives."""
+
+    def test_prelu_has_the_bits_of_torchs_derivatives(self) -> None:
+        for dtype in FLOATS:
+            x = torch.tensor([[-2.5, -0.0, 0.0], [3.1, -1e-3, 7.0]], dtype=dtype).reshape(1, 2, 3)
+            gradients = []
+            for module in (nn.PReLU(2, dtype=dtype), htorch.replace(nn.PReLU(2, dtype=dtype))):
+                leaf = x.clone().requires_grad_()
+                (module(leaf) * torch.arange(1, 7).reshape(1, 2, 3).to(dtype)).sum().backward()
+                gradients.append((raw(leaf.grad), raw(module.weight.grad)))
+            assert gradients[0] == gradients[1]
+
+    @pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, 0.5, 2.5, 0.0, 1 << 60])
+    def test_powers_by_numbers_to_the_second_derivative(self, exponent: float) -> None:
+        x = torch.tensor([0.5, 1.0, 1.25], dtype=torch.float64)
+        found = []
+        for function in (torch.pow, htorch.pow):
+            leaf = x.clone().requires_grad_()
+            (first,) = torch.autograd.grad(function(leaf, exponent).sum(), leaf, create_graph=True)
+            second = torch.autograd.grad(first.sum(), leaf)[0] if first.requires_grad else torch.zeros_like(x)
+            found.append((first.detach(), second))
+        for theirs, ours in zip(*found, strict=True):
+            torch.testing.assert_close(ours.expand_as(x), theirs.expand_as(x), rtol=1e-12, atol=0)
+
+    def test_a_frozen_slope_or_input(self) -> None:
+        x, slope = values(torch.float32, 4) - 1.5, torch.tensor(0.25)
+        for needs_x, needs_slope in ((True, False), (False, True)):
+            a, b = x.clone().requires_grad_(needs_x), slope.clone().requires_grad_(needs_slope)
+            htorch.prelu(a, b).sum().backward()
+            expected = torch.where(x > 0, 1, slope), (x * (x <= 0)).sum()
+            if needs_x:
+                assert torch.equal(a.grad, expected[0])
+            else:
+                torch.testing.assert_close(b.grad, expected[1])

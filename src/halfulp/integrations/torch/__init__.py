@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-import halfulp as hu
-from halfulp._args import Number, exponent_array
+from halfulp._args import Number
 from halfulp.errors import HalfulpError
-from halfulp.integrations.torch.operators import DTYPES, direct, leaky, power
+from halfulp.integrations.torch.eager import Replacing, module_prelu_or_none, pow_or_none, prelu_or_none
+from halfulp.integrations.torch.operators import DTYPES, exponent_tensor, leaky, power
 from halfulp.operators import number_array
 
 
@@ -42,14 +41,14 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         >>> x.grad
         tensor([   4.,   80., 1458.])
     """
-    if (result := direct(hu.pow, x, y)) is not None:
+    if (result := pow_or_none(x, y)) is not None:
         return result
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
         x = _number(_scalar(x), y.dtype, y.device)
     if not isinstance(y, Tensor):
-        y = _exponent(_scalar(y), x.device)
+        y = exponent_tensor(_scalar(y), x.device)
     return power(x, y)
 
 
@@ -72,7 +71,7 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
         >>> prelu(torch.tensor([[-2.0, 3.0]]), torch.tensor([0.25, 0.5]))
         tensor([[-0.5000,  3.0000]])
     """
-    if (result := direct(hu.prelu, x, slope)) is not None:
+    if (result := prelu_or_none(x, slope)) is not None:
         return result
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
@@ -148,15 +147,6 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
     return odd.view(torch.float32).to(dtype)
 
 
-def _exponent(number: Number, device: torch.device) -> Tensor:
-    """Return a number as a tensor without a loss."""
-    if isinstance(number, int) and not -(2**63) <= number < 2**63:
-        return torch.from_numpy(exponent_array(number)).to(device)
-    return torch.tensor(
-        number, dtype=torch.float64 if isinstance(number, float) else torch.int64, device=device
-    )
-
-
 # Modules: torch's functions with torch's rules for types and shapes, computed by ours.
 
 
@@ -185,7 +175,7 @@ _OURS = {
 }
 
 
-class _Ours(TorchFunctionMode):
+class _Ours(Replacing):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _OURS.get(func.__name__, func)(*args, **(kwargs or {}))
 
@@ -194,7 +184,8 @@ class PReLU(nn.PReLU):
     """``nn.PReLU`` on our kernel."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return _torch_prelu(input, self.weight)
+        result = module_prelu_or_none(input, self.weight)
+        return _torch_prelu(input, self.weight) if result is None else result
 
 
 @cache

@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.nn import Parameter
 
 import halfulp as hu
-from halfulp._args import Number
+from halfulp._args import Number, exponent_array
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 
@@ -21,33 +20,27 @@ DTYPES = {
 }
 
 
-def direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    """Return what ``hu.pow`` or ``hu.prelu`` makes of the operands where the values are all that is asked for.
-
-    It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. None where more is
-    going on, a derivative, a transform, a mode or a trace, and for tensors that the dispatcher has to look at.
-    """
-    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
-        return None
-    tensor = x if isinstance(x, Tensor) else y
-    if not isinstance(tensor, Tensor):
-        return None
-    arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
-    return as_tensor(function(*arrays), tensor.dtype)
-
-
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y: the operator in the form that suits what is going on around the call."""
     if torch.compiler.is_compiling():
         return _onnx_node("Pow", x, y) if torch.onnx.is_in_onnx_export() else _pow(x, y)
-    return _Pow.apply(x, y) if _is_transformed() else _pow(x, y)
+    return _Pow.apply(x, y) if is_transformed() else _pow(x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return prelu of x, as power does."""
     if torch.compiler.is_compiling():
         return _onnx_node("PRelu", x, slope) if torch.onnx.is_in_onnx_export() else _prelu(x, slope)
-    return _Prelu.apply(x, slope) if _is_transformed() else _prelu(x, slope)
+    return _Prelu.apply(x, slope) if is_transformed() else _prelu(x, slope)
+
+
+def exponent_tensor(number: Number, device: torch.device) -> Tensor:
+    """Return a number as a tensor without a loss."""
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        return torch.from_numpy(exponent_array(number)).to(device)
+    return torch.tensor(
+        number, dtype=torch.float64 if isinstance(number, float) else torch.int64, device=device
+    )
 
 
 # Memory: a tensor's as an ndarray and back.
@@ -75,6 +68,8 @@ _WORDS = {1: torch.int8, 2: torch.int16}
 
 def _empty(x: Tensor, y: Tensor) -> Tensor:
     """Return a result's memory: laid out as the operand that has its shape. The compiler relies on it."""
+    if y.dim() == 0 or x.shape == y.shape:  # as broadcast_shapes finds out slowly
+        return torch.empty_like(x)
     shape = torch.broadcast_shapes(x.shape, y.shape)
     if x.shape == shape:
         return torch.empty_like(x)
@@ -83,15 +78,13 @@ def _empty(x: Tensor, y: Tensor) -> Tensor:
     return x.new_empty(shape)
 
 
-def _compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    arrays = as_array(x), as_array(y)
-    if x.is_contiguous() and y.is_contiguous():
-        return as_tensor(function(*arrays), x.dtype)
+def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Return what ``hu.pow`` or ``hu.prelu`` makes of tensors in the processor's memory."""
     try:
-        out = _empty(x, y)
+        out = torch.empty_like(x) if function is hu.prelu else _empty(x, y)
     except RuntimeError:
-        return function(*arrays)  # refuses the shapes in our words
-    function(*arrays, out=as_array(out))
+        return function(as_array(x), as_array(y))  # refuses the shapes in our words
+    function(as_array(x), as_array(y), out=as_array(out))
     return out
 
 
@@ -100,8 +93,8 @@ def _compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
 _LIBRARY = torch.library.Library("halfulp", "DEF")
 for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
     _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-_LIBRARY.impl("pow", lambda x, y: _compute(hu.pow, x, y), "CPU")
-_LIBRARY.impl("prelu", lambda x, slope: _compute(hu.prelu, x, slope), "CPU")
+_LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
+_LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 
@@ -156,7 +149,7 @@ def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
     return power(base, y) * base.log()
 
 
-def _pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, y = ctx.saved_tensors
     by_x = by_y = None
     if ctx.needs_input_grad[0]:
@@ -166,13 +159,13 @@ def _pow_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | 
     return by_x, by_y
 
 
-def _prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def prelu_gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
     x, slope = ctx.saved_tensors
     by_x = by_slope = None
     if ctx.needs_input_grad[0]:
-        by_x = torch.where(x < 0, slope * gradient, gradient)
+        by_x = torch.where(x > 0, gradient, slope * gradient)  # at 0 as torch has it
     if ctx.needs_input_grad[1]:
-        by_slope = torch.where(x < 0, x * gradient, 0).sum_to_size(slope.shape)
+        by_slope = torch.where(x > 0, 0, x * gradient).sum_to_size(slope.shape)
     return by_x, by_slope
 
 
@@ -185,11 +178,9 @@ def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) 
     ctx.save_for_backward(*inputs)
 
 
+torch.library.register_autograd("halfulp::pow", pow_gradients, setup_context=_save_for_backward, lib=_LIBRARY)
 torch.library.register_autograd(
-    "halfulp::pow", _pow_gradients, setup_context=_save_for_backward, lib=_LIBRARY
-)
-torch.library.register_autograd(
-    "halfulp::prelu", _prelu_gradients, setup_context=_save_for_backward, lib=_LIBRARY
+    "halfulp::prelu", prelu_gradients, setup_context=_save_for_backward, lib=_LIBRARY
 )
 
 
@@ -210,7 +201,7 @@ class _Pow(torch.autograd.Function):
     generate_vmap_rule = True
     forward = staticmethod(_pow)
     setup_context = staticmethod(_save)
-    backward = staticmethod(_pow_gradients)
+    backward = staticmethod(pow_gradients)
 
     @staticmethod
     def jvp(ctx: Any, x_tangent: Tensor | None, y_tangent: Tensor | None) -> Tensor | None:
@@ -230,7 +221,7 @@ class _Prelu(torch.autograd.Function):
     generate_vmap_rule = True
     forward = staticmethod(_prelu)
     setup_context = staticmethod(_save)
-    backward = staticmethod(_prelu_gradients)
+    backward = staticmethod(prelu_gradients)
 
     @staticmethod
     def jvp(ctx: Any, x_tangent: Tensor | None, slope_tangent: Tensor | None) -> Tensor:
@@ -240,37 +231,10 @@ class _Prelu(torch.autograd.Function):
             negative = slope * x_tangent
             if slope_tangent is not None:
                 negative = negative + slope_tangent * x
-            return torch.where(x < 0, negative, x_tangent)
+            return torch.where(x > 0, x_tangent, negative)
 
 
-def _is_plain(operand: Any) -> bool:
-    """Whether it is a number, or a tensor of torch's own in the processor's memory, in order, without a gradient."""
-    kind = type(operand)
-    if kind is not Tensor and kind is not Parameter:
-        return kind is int or kind is float
-    return bool(
-        operand.is_cpu
-        and operand.layout is torch.strided
-        and operand.is_contiguous()
-        and not (operand.requires_grad and torch.is_grad_enabled())
-    )
-
-
-def _is_watched() -> bool:
-    """Whether anything would see a call of the operator, or it can't be told."""
-    try:
-        return (
-            _is_transformed()
-            or torch._C._len_torch_dispatch_stack() > 0
-            or torch._C._len_torch_function_stack() > 0
-            or torch._C._get_tracing_state() is not None
-            or torch._C._autograd._profiler_enabled()
-        )
-    except AttributeError:  # private names of torch
-        return True
-
-
-def _is_transformed() -> bool:
+def is_transformed() -> bool:
     """Whether forward-mode differentiation or a torch.func transform is in progress, or it can't be told."""
     try:
         return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
