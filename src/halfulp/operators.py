@@ -134,6 +134,15 @@ def instruction_set() -> str:
     return _core.instruction_set()
 
 
+def share_threads_of(parallel: int, max_threads: int) -> None:
+    """Compute on the threads of an OpenMP runtime from now on: of a library whose own calls stand between ours.
+
+    Args:
+        parallel, max_threads: the addresses of its functions GOMP_parallel and omp_get_max_threads.
+    """
+    _core.share_threads_of(parallel, max_threads)
+
+
 def _operator(row: OpVersion, **changes: Any) -> Operator:
     return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
 

@@ -94,10 +94,10 @@ def altered(change: Callable[[dict[str, Any]], None]) -> Callable[[ModelProto, s
     real = network._read
 
     def read(proto: ModelProto, file: str, folder: Path | None) -> Any:
-        model = real(proto, file, folder)
-        change({node.get_friendly_name(): node for node in model.get_ordered_ops()})
-        model.validate_nodes_and_infer_types()
-        return model
+        made = real(proto, file, folder)
+        change({node.get_friendly_name(): node for node in made.model.get_ordered_ops()})
+        made.model.validate_nodes_and_infer_types()
+        return made
 
     return read
 

@@ -16,7 +16,6 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 import halfulp as hu
-from halfulp import _core
 from halfulp._args import Number
 from halfulp.integrations.torch.operators import (
     as_array,
@@ -27,6 +26,7 @@ from halfulp.integrations.torch.operators import (
     power,
     prelu_gradients,
 )
+from halfulp.operators import share_threads_of
 
 # The operator that torch's own backward is; it takes no other types.
 _both_gradients: Any = getattr(torch.ops.aten, "_prelu_kernel_backward", None)
@@ -189,7 +189,7 @@ def _share_threads() -> None:
             ]
         except (OSError, AttributeError):
             continue
-        _core.share_threads_of(*(address for address in addresses if address is not None))
+        share_threads_of(*(address for address in addresses if address is not None))
 
 
 _share_threads()
