@@ -153,9 +153,7 @@ int thread_count() {
     return count;
 }
 
-double worth_calling_others() {
-    return shares_threads ? 10'000 : 60'000;
-}
+double worth_calling_others() { return shares_threads ? 10'000 : 60'000; }
 
 void share_threads_of(OpenMp runtime) {
     pool();  // registers what a fork does
