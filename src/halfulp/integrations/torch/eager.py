@@ -169,8 +169,11 @@ def _is_watched() -> bool:
 
 
 def _has_other_modes() -> bool:
-    modes = range(torch._C._len_torch_function_stack())
-    return any(not isinstance(torch._C._get_function_stack_at(mode), Replacing) for mode in modes)
+    try:
+        modes = [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+    except AttributeError:  # as above
+        return True
+    return not all(isinstance(mode, Replacing) for mode in modes)
 
 
 # Threads: torch's, whose own wait for work in a loop, so that others would hardly get a processor.
@@ -180,9 +183,8 @@ def _share_threads() -> None:
     """Compute on the threads of torch's OpenMP runtime, if it has one with GCC's interface."""
     for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
         try:
-            runtime = ctypes.CDLL(
-                str(library)
-            )  # loaded already; what it was linked with is looked through, too
+            # Loaded already; what it was linked with is looked through, too.
+            runtime = ctypes.CDLL(str(library))
             addresses = [
                 ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
                 for name in ("GOMP_parallel", "omp_get_max_threads")
