@@ -34,7 +34,7 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
-            told = "outputs equal"
+            told = "outputs equal" if apart.total else "no outputs to compare"
             if apart.misrounded:
                 share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
