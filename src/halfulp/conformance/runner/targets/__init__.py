@@ -191,7 +191,7 @@ def find_command(text: str) -> TargetSpec:
         HalfulpError: a placeholder is missing, or the program is.
 
     Example:
-        >>> find_command("ours=python -m ours {model} {inputs} {outputs}").name
+        >>> find_command("ours=sh run.sh {model} {inputs} {outputs}").name
         'ours'
     """
     named = _NAMED.fullmatch(text.strip())
