@@ -1,0 +1,54 @@
+"""Runs the proofs, a line for each step; exits with 1 where one fails."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from proofs.step import CORE, Step, Unproved
+
+PARTS = ["fast", "integers", "prelu", "special_values", "exact_cases", "exact_phase"]
+
+
+def steps_of(part: str, core: Path) -> list[Step]:
+    found: list[Step] = importlib.import_module(f"proofs.{part}").steps(core)
+    return found
+
+
+def outcome(step: Step) -> tuple[bool, str]:
+    """Whether the step is proved, and its line."""
+    begin = time.monotonic()
+    try:
+        found, proved = step.prove(), True
+    except Unproved as error:
+        found, proved = str(error), False
+    return proved, f"{'proved ' if proved else 'FAILED '} {time.monotonic() - begin:6.1f} s  {step.statement}: {found}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m proofs", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; else all")
+    parser.add_argument("--core", type=Path, default=CORE, help="a copy of core/ to prove instead")
+    parser.add_argument("--quick", action="store_true", help="leave out the steps that take minutes")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    if unknown := [part for part in options.parts if part not in PARTS]:
+        parser.error(f"no part {unknown[0]}; there are {', '.join(PARTS)}")
+    failed = 0
+    with ThreadPoolExecutor(options.workers) as pool:
+        for part in options.parts or PARTS:
+            print(part, flush=True)
+            steps = [step for step in steps_of(part, options.core.resolve()) if step.quick or not options.quick]
+            for proved, line in pool.map(outcome, steps):
+                print(f"  {line}", flush=True)
+                failed += not proved
+    print("all proved" if not failed else f"{failed} steps failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""What the proofs of the phases have in common: a bound that Gappa has proved, and arithmetic with relative errors."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from proofs import gappa
+from proofs.errors import RoundingErrors
+from proofs.interval import Polynomial, rounded_up
+from proofs.step import Unproved
+
+LN2 = Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B57, 1 << 127), Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B58, 1 << 127)
+
+
+def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial) -> Fraction:
+    """How far a result may be from a polynomial in the inputs, as Gappa has proved."""
+    bound = rounded_up(errors.bound(result - ideal) * Fraction(513, 512), 12)
+    if bound:
+        gappa.check(gappa.script(errors, result, expression, ideal, bound))
+    return bound
+
+
+def together(*relative: Fraction) -> Fraction:
+    """The relative error of a product of factors with these."""
+    product = Fraction(1)
+    for error in relative:
+        product *= 1 + error
+    return product - 1
+
+
+def demand(holds: bool, why: str) -> None:
+    if not holds:
+        raise Unproved(why)

@@ -1,0 +1,45 @@
+"""C++ programs that take the core's own headers in, compiled as the core is."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tempfile
+from pathlib import Path
+
+from proofs.step import Unproved
+
+FOLDER = Path(__file__).parent / "programs"
+OPTIONS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
+
+# The options of each instruction set; of AVX-512 the model in plain C++, so that every machine with AVX2 has it.
+SETS = {
+    "scalar": ["-march=x86-64", "-DHALFULP_ISA=scalar"],
+    "avx2": ["-march=x86-64-v3", "-DHALFULP_ISA=avx2"],
+    "avx512": [
+        "-march=x86-64-v3",
+        "-Wno-psabi",
+        "-include",
+        str(FOLDER.parents[1] / "tests" / "avx512_model" / "avx512.h"),
+        "-DHALFULP_ISA=avx512",
+    ],
+}
+
+
+@functools.cache
+def program(source: str, core: Path, instruction_set: str = "avx2", *options: str) -> Path:
+    """The path of proofs/programs/<source>, compiled with this copy of core/."""
+    target = Path(tempfile.mkdtemp(prefix="halfulp-proofs-")) / Path(source).stem
+    command = ["g++", *OPTIONS, *SETS[instruction_set], *options, f"-I{core}", str(FOLDER / source)]
+    done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unproved(f"{source} does not compile: {done.stderr.strip().splitlines()[0]}")
+    return target
+
+
+def output(command: Path, *arguments: str, stdin: str = "") -> str:
+    """What a program prints."""
+    done = subprocess.run([command, *arguments], input=stdin, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unproved((done.stderr or done.stdout).strip().splitlines()[-1])
+    return done.stdout

@@ -1,0 +1,172 @@
+"""The fast phase (core/numerics/pow_fast.h, core/kernels/log2_table.h): how far its values may be from the exact power.
+
+Theorem. Let x be a positive finite normal double, y finite, t = y log2 x and |t| <= 1020. Then the value v of
+exp2_fast(y log2_fast(quotient_fast(x))) is within fast_error_of_exp2 + |t| fast_error_of_t of x^y (1 - fast_error),
+relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the product rounded. The same of log2_table.h.
+
+    x = m 2^e    m in [sqrt(1/2), sqrt 2], e an integer: integers split the bits (special_values proves it)
+    s            S = (m - 1)/(m + 1), m - 1 exact: the relative error by Gappa
+    log2         e + s P(s^2): rounding by Gappa, relatively where e = 0, and else absolutely, for each binade of e,
+                 where |log2 x| >= |e| - 1/2. P by Sollya. s enters with s G'(s)/G(s), G(s) = s P(s^2)
+    t            rounded once
+    2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0); Q(r) by Sollya, rounding by Gappa. Scaling by
+                 2^k is exact: the value is a normal double
+    table        f = m r - 1, e and r's logarithm from tables: the same for each part of a binade, with its f
+"""
+
+from __future__ import annotations
+
+import functools
+from fractions import Fraction
+from pathlib import Path
+
+from proofs import gappa
+from proofs.bounds import LN2, demand, proved_bound, together
+from proofs.errors import Input, RoundingErrors, find
+from proofs.interval import Interval, Polynomial, log2_text
+from proofs.sollya import relative_error
+from proofs.step import Step, Unproved
+from proofs.trace import Function, Operand, Trace, trace
+
+LEAST_EXPONENT, GREATEST_EXPONENT = -1074, 1023
+ROOT = Fraction(14142135623730951, 10**16)  # a little more than sqrt 2
+GREATEST_S = Fraction(17157287525381, 10**14)  # a little more than (sqrt 2 - 1)/(sqrt 2 + 1)
+GREATEST_T, DECIDING_T = 1020, 150
+ULP = Fraction(1, 1 << 53)
+HALF = Fraction(1, 2)
+
+
+def steps(core: Path) -> list[Step]:
+    found = []
+    for name, instruction_set in (("fused", "avx2"), ("not fused", "scalar")):
+        phase = Phase(core, instruction_set)
+        found += [
+            Step(f"s = (m - 1)/(m + 1), {name}", lambda p=phase: log2_text(p.quotient())),
+            Step(f"log2 x by quotients, {name}", lambda p=phase: log2_text(p.log2())),
+            Step(f"2^t (1 - fast_error), {name}", lambda p=phase: log2_text(p.exp2())),
+            Step(f"fast_error, {name}", lambda p=phase: p.claims(p.log2())),
+        ]
+    return found
+
+
+def binades_of_exponents() -> list[Interval]:
+    """Integers from least to greatest exponent but 0, which have 1, 2, 4 .. in common."""
+    ends = [(1 << i, min((2 << i) - 1, GREATEST_EXPONENT)) for i in range(10)]
+    return [Interval.of(*end) for end in ends] + [Interval.of(-b, -a) for a, b in ends] + [Interval.of(-1074, -1024)]
+
+
+def node(operand: Operand) -> int:
+    """An operand that is no constant."""
+    assert isinstance(operand, int)
+    return operand
+
+
+def without_errors(value: Polynomial, *inputs: str) -> Polynomial:
+    """The terms in inputs alone."""
+    return Polynomial({m: c for m, c in value.terms.items() if all(symbol in inputs for symbol, _ in m)})
+
+
+def condition_of(odd_polynomial: Polynomial, greatest: Fraction) -> Fraction:
+    """The greatest |s G'(s)/G(s)|, |s| <= greatest, for an odd G with coefficients above zero."""
+    terms = {sum(power for _, power in m): c for m, c in odd_polynomial.terms.items()}
+    demand(min(terms.values()) > 0 and all(power % 2 for power in terms), "the series has other coefficients")
+    return sum(power * c * greatest ** (power - 1) for power, c in terms.items()) / terms[1]
+
+
+def last_operand_of_two(function: Function, shifted: int) -> int:
+    """The node t - (shifted - magic)."""
+    for i, found in enumerate(function.nodes):
+        inner = find(function.nodes, found.operands[1], "sub") if found.operation == "sub" else None
+        if inner and inner[0] == shifted:
+            return i
+    raise Unproved(f"{function.name} has no t - (shifted - magic)")
+
+
+class Phase:
+    """The fast phase as it is compiled for an instruction set. Its errors are relative."""
+
+    def __init__(self, core: Path, instruction_set: str):
+        self.trace: Trace = trace("phases.cpp", core, instruction_set)
+
+    @functools.cache  # noqa: B019 (a phase lives as long as the proofs)
+    def quotient(self) -> Fraction:
+        """s, of (m - 1)/(m + 1). Where m = 1 both are zero."""
+        function = self.function("quotient_fast")
+        greatest = Fraction(0)
+        for n in (Interval.of(ULP, ROOT - 1), Interval.of(1 / ROOT - 1, -ULP)):
+            m = Input(n + Interval.of(1, 1), -53, Polynomial.symbol("n") + Polynomial.constant(1))
+            biased = Input(Interval.of(1 << 52, (1 << 52) + 4096), 0)
+            s = node(function.outputs["s"])
+            errors = RoundingErrors(function, {"x": m}, [biased, m], until=s, others={"n": n})
+            greatest = max(greatest, gappa.proved_relative(errors, s))
+        return greatest
+
+    def _log2(self, s: Interval, e: Input) -> tuple[RoundingErrors, Polynomial]:
+        errors = RoundingErrors(self.function("log2_fast"), {"s": Input(s), "e": e})
+        return errors, errors.value(self.function("log2_fast").outputs["log2"])
+
+    @functools.cache  # noqa: B019
+    def log2(self) -> Fraction:
+        """e + s P(s^2), of log2 x."""
+        result = self.function("log2_fast").outputs["log2"]
+        both_signs = Interval.of(ULP / 3, GREATEST_S), Interval.of(-GREATEST_S, -ULP / 3)
+        series = without_errors(self._log2(both_signs[0], Input.constant(0))[1], "s")
+        of_series = relative_error(series, "s", "log2((1+x)/(1-x))", Interval.within(GREATEST_S))
+        condition = condition_of(series, GREATEST_S)
+        of_s = self.quotient() * condition * (1 + ULP)
+        demand(of_s < Fraction(1, 1 << 40), "s is too far from (m - 1)/(m + 1)")
+        of_log2_m = together(of_series, of_s)
+        greatest = Fraction(0)
+        for s in both_signs:
+            errors, _ = self._log2(s, Input.constant(0))
+            greatest = max(greatest, together(of_log2_m, gappa.proved_relative(errors, node(result))))
+        for e in binades_of_exponents():
+            errors, value = self._log2(Interval.within(GREATEST_S), Input(e, 0))
+            rounding = proved_bound(errors, value, f"n{result}", series + Polynomial.symbol("e"))
+            least = e.mignitude - HALF  # of |log2 x|, where |log2 m| <= 1/2
+            greatest = max(greatest, (rounding + HALF * of_log2_m) / least)
+        return greatest
+
+    @functools.cache  # noqa: B019
+    def exp2(self) -> Fraction:
+        """The value, of 2^t (1 - fast_error). Where |t| < 1/2, t + round_magic rounds to round_magic, and r is t."""
+        function = self.function("exp2_fast")
+        total, shifted = function.looked_at[:2]
+        r = last_operand_of_two(function, shifted)
+        for t in (Interval.of(HALF, GREATEST_T), Interval.of(-GREATEST_T, -HALF)):
+            reduction = RoundingErrors(function, {"t": Input(t)}, until=r)
+            demand(r in reduction.exact, "t - k is not exact")
+            demand(reduction.values[r].range(reduction.symbols).magnitude <= HALF, "|t - k| > 1/2")
+        errors = RoundingErrors(function, {"t": Input(t)}, cuts={r: ("r", Input(Interval.within(HALF)))}, until=total)
+        polynomial = without_errors(errors.value(total), "r")
+        of_polynomial = relative_error(
+            polynomial, "r", f"2^x*(1-({self.claim('fast_error')}))", Interval.within(HALF)
+        )
+        rounding = proved_bound(errors, errors.value(total), f"n{total}", polynomial)
+        least = 1 / ROOT * (1 - self.claim("fast_error")) * (1 - of_polynomial)
+        return together(of_polynomial, rounding / least)
+
+    def claims(self, log2: Fraction) -> str:
+        """That the code's constants bound the errors, for the logarithm's error given."""
+        fast_error, fixed, of_t = map(self.claim, ("fast_error", "fast_error_of_exp2", "fast_error_of_t"))
+        of_log2 = together(log2, ULP)  # t is rounded, too
+
+        def error(t: int) -> Fraction:
+            exponent = of_log2 * t * LN2[1]  # 2^(t d) - 1 <= d t ln 2 (1 + d t ln 2), where d t < 1/2
+            return together(self.exp2(), exponent * (1 + exponent))
+
+        for t in (0, GREATEST_T):  # convex, and so below the line
+            demand(error(t) <= (fixed + t * of_t) * (1 - Fraction(1, 1 << 20)), f"the error at |t| = {t} is {log2_text(error(t))}")
+        deciding = fixed + DECIDING_T * of_t
+        lower = (1 - fast_error) * (1 + deciding)
+        upper = (1 - fast_error) * (1 - deciding) * (1 + 2 * fast_error) * (1 - ULP)
+        demand(lower <= 1 <= upper, "x^y may lie outside [v, v (1 + 2 fast_error)]")
+        return (
+            f"{log2_text(self.exp2())} + |t| {log2_text(of_log2 * LN2[1])}, claimed {log2_text(fixed)} + |t| {log2_text(of_t)}"
+        )
+
+    def function(self, name: str) -> Function:
+        return self.trace.functions[name]
+
+    def claim(self, name: str) -> Fraction:
+        return self.trace.constants[name]

@@ -1,0 +1,32 @@
+"""How far polynomials are from functions: Sollya's supnorm, which certifies its bounds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from fractions import Fraction
+
+from proofs.interval import Interval, Polynomial
+from proofs.step import Unproved
+
+
+def relative_error(polynomial: Polynomial, variable: str, function: str, range_: Interval) -> Fraction:
+    """The greatest |polynomial / function - 1| in a range, rounded up. `function` is a formula in x; where it is zero,
+    so must the polynomial be."""
+    terms = [
+        f"({coefficient.numerator})/({coefficient.denominator})" + "".join(f"*x^{power}" for _, power in monomial)
+        for monomial, coefficient in polynomial.terms.items()
+    ]
+    assert all(symbol == variable for monomial in polynomial.terms for symbol, _ in monomial)
+    least, greatest = range_.least, range_.greatest
+    commands = f"""
+        prec = 400!; display = dyadic!;
+        p = {" + ".join(terms)}; f = {function};
+        r = supnorm(p, f, [{least.numerator}/{least.denominator}; {greatest.numerator}/{greatest.denominator}], relative, 2^-12);
+        sup(r);
+    """
+    done = subprocess.run(["sollya"], input=commands, capture_output=True, text=True)
+    found = re.search(r"^(\d+)(?:b(-?\d+))?$", done.stdout.strip().splitlines()[-1] if done.stdout else "")
+    if not found:
+        raise Unproved(f"Sollya: {done.stdout.strip() or done.stderr.strip()}")
+    return int(found[1]) * Fraction(2) ** int(found[2] or 0)

@@ -1,0 +1,79 @@
+"""The operations of the core's own functions, as programs/traced.h prints them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from proofs.compiled import output, program
+
+Operand = int | Fraction  # a node, by its number, or a constant
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: add, sub, mul, div, fma, neg, abs, sqrt; an input; or a number made from bits or an integer.
+    `single`: rounded to float."""
+
+    operation: str
+    operands: tuple[Operand, ...] = ()
+    name: str = ""
+    single: bool = False
+
+
+@dataclass
+class Function:
+    """What one call of a function did."""
+
+    name: str
+    nodes: list[Node] = field(default_factory=list)
+    outputs: dict[str, Operand] = field(default_factory=dict)
+    looked_at: list[int] = field(default_factory=list)  # nodes whose bits integers saw, in order
+
+    def made(self) -> list[int]:
+        """The nodes that integers have made, in order."""
+        return [i for i, node in enumerate(self.nodes) if node.operation in ("from_bits", "from_integer")]
+
+
+@dataclass
+class Trace:
+    """What a program tells of the core: functions and constants, by name."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    constants: dict[str, Fraction] = field(default_factory=dict)
+
+
+@functools.cache
+def trace(source: str, core: Path, instruction_set: str) -> Trace:
+    """Run proofs/programs/<source>, compiled with a copy of core/."""
+    found = Trace()
+    for line in output(program(source, core, instruction_set, "-O0")).splitlines():
+        words = line.split()
+        if words[0] == "constant":
+            found.constants[words[1]] = Fraction(float.fromhex(words[2]))
+        elif words[0] == "function":
+            function = found.functions.setdefault(words[1], Function(words[1]))
+        elif words[0] == "output":
+            function.outputs[words[1]] = operand(words[2])
+        elif words[0] == "bits":
+            function.looked_at.append(int(words[1][1:]))
+        else:
+            assert words[0] == f"n{len(function.nodes)}", line
+            function.nodes.append(node(words[2], words[3:]))
+    return found
+
+
+def operand(word: str) -> Operand:
+    return int(word[1:]) if word.startswith("n") else Fraction(float.fromhex(word))
+
+
+def node(operation: str, words: list[str]) -> Node:
+    single = operation.endswith("_float")
+    if operation == "to_float":
+        return Node("round", (operand(words[0]),), single=True)
+    operation = operation.removesuffix("_float")
+    if operation == "input":
+        return Node("input", name=words[0], single=single)
+    return Node(operation, tuple(map(operand, words)), single=single)
