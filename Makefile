@@ -1,6 +1,7 @@
 # make run          the examples: a real exported model, then two small networks
 # make test         every quick test, doctests and the docs' examples included
 # make exhaustive   the proofs by exhaustion: minutes to hours
+# make proofs       error bounds, by Gappa and Sollya (docs/proofs.md): two minutes; ARGS=--quick seconds
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
@@ -20,12 +21,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
-TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp)
+TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp) $(wildcard proofs/programs/*)
 FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 
-.PHONY: run test exhaustive bench integrations wheel docs lint clean FORCE
+.PHONY: run test exhaustive proofs bench integrations wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -41,6 +42,9 @@ test: $(VENV)/test
 exhaustive: $(VENV)/test
 	$(if $(ARGS),,HALFULP_SEED=fresh $(BIN)/python -m pytest --numprocesses auto tests/core tests/oracle)
 	HALFULP_SEED=fresh $(BIN)/python -m pytest -m exhaustive -s $(ARGS)
+
+proofs: $(VENV)/build-tools
+	$(BIN)/python -m proofs $(ARGS)
 
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from proofs.step import CORE, Step, Unproved
 
-PARTS = ["fast", "integers", "prelu", "special_values", "exact_cases", "exact_phase"]
+PARTS = ["fast", "double_double"]
 
 
 def steps_of(part: str, core: Path) -> list[Step]:
@@ -26,7 +26,10 @@ def outcome(step: Step) -> tuple[bool, str]:
         found, proved = step.prove(), True
     except Unproved as error:
         found, proved = str(error), False
-    return proved, f"{'proved ' if proved else 'FAILED '} {time.monotonic() - begin:6.1f} s  {step.statement}: {found}"
+    return (
+        proved,
+        f"{'proved ' if proved else 'FAILED '} {time.monotonic() - begin:6.1f} s  {step.statement}: {found}",
+    )
 
 
 def main() -> int:
@@ -42,7 +45,9 @@ def main() -> int:
     with ThreadPoolExecutor(options.workers) as pool:
         for part in options.parts or PARTS:
             print(part, flush=True)
-            steps = [step for step in steps_of(part, options.core.resolve()) if step.quick or not options.quick]
+            steps = [
+                step for step in steps_of(part, options.core.resolve()) if step.quick or not options.quick
+            ]
             for proved, line in pool.map(outcome, steps):
                 print(f"  {line}", flush=True)
                 failed += not proved

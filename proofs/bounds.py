@@ -9,12 +9,15 @@ from proofs.errors import RoundingErrors
 from proofs.interval import Polynomial, rounded_up
 from proofs.step import Unproved
 
-LN2 = Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B57, 1 << 127), Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B58, 1 << 127)
+LN2 = (
+    Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B57, 1 << 127),
+    Fraction(0x58B90BFBE8E7BCD5E4F1D9CC01F97B58, 1 << 127),
+)
 
 
 def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial) -> Fraction:
     """How far a result may be from a polynomial in the inputs, as Gappa has proved."""
-    bound = rounded_up(errors.bound(result - ideal) * Fraction(513, 512), 12)
+    bound = rounded_up(errors.bound(result - ideal) * Fraction(65, 64), 12)
     if bound:
         gappa.check(gappa.script(errors, result, expression, ideal, bound))
     return bound

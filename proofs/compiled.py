@@ -33,7 +33,8 @@ def program(source: str, core: Path, instruction_set: str = "avx2", *options: st
     command = ["g++", *OPTIONS, *SETS[instruction_set], *options, f"-I{core}", str(FOLDER / source)]
     done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
     if done.returncode != 0:
-        raise Unproved(f"{source} does not compile: {done.stderr.strip().splitlines()[0]}")
+        told = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
+        raise Unproved(f"{source} does not compile: {told}")
     return target
 
 

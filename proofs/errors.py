@@ -70,22 +70,27 @@ class RoundingErrors:
         made: Sequence[Input] = (),
         cuts: Mapping[Operand, tuple[str, Input]] | None = None,
         until: Operand | None = None,
-        others: Mapping[str, Interval] | None = None,
+        others: Mapping[str, Input] | None = None,
+        rules: Sequence[Rule] = (),
     ):
         """`made`: what integers have made, in order. `cuts`: nodes that count as inputs, with a name. `others`: symbols
         in the values of inputs."""
         self.function = function
         self.given: dict[int, str] = {}  # the nodes that are inputs, and their names
-        self.symbols: dict[str, Interval] = dict(others or {})
-        self.rules: list[Rule] = []
+        self.symbols: dict[str, Interval] = {}
+        self.rules = rules
         self.errors: dict[str, Error] = {}  # of operations
         self.gathered: dict[str, Polynomial] = {}  # products of errors
         self.plain: dict[str, int] = {}  # whole errors of numbers, which nothing is subtracted from
         self.exact: dict[int, str] = {}  # operations that are, and why
+        self.residuals: dict[int, tuple[Operand, Operand, Operand]] = {}  # by lemma: a, b and what is left of
         self._subtracted = subtracted(function.nodes)
         self.values: list[Polynomial] = []
         self.ranges: list[Interval] = []
         self.granularities: list[int | None] = []
+        self.others = others or {}
+        for name, other in self.others.items():
+            self.symbols[name] = other.range
         self._inputs = inputs
         self._made = iter(made)
         self._cuts = cuts or {}
@@ -120,7 +125,9 @@ class RoundingErrors:
                     powers = {s: p - pattern.get(s, 0) for s, p in monomial}
                     rest = tuple((s, p) for s, p in sorted(powers.items()) if p)
                     term = Polynomial({monomial: polynomial.terms[monomial]})
-                    polynomial = polynomial - term + Polynomial({rest: polynomial.terms[monomial]}) * rule.value
+                    polynomial = (
+                        polynomial - term + Polynomial({rest: polynomial.terms[monomial]}) * rule.value
+                    )
         return polynomial
 
     # One operation.
@@ -129,7 +136,10 @@ class RoundingErrors:
         self.values.append(Polynomial({}))
         self.ranges.append(Interval.within(0))
         self.granularities.append(None)
-        if i in self._cuts:
+        first = self.function.first[i]
+        if first != i:
+            self._set(i, self.values[first], self.ranges[first], self.granularities[first])
+        elif i in self._cuts:
             self._add_input(i, *self._cuts[i])
         elif node.operation == "input":
             self._add_input(i, node.name, self._inputs[node.name])
@@ -189,22 +199,40 @@ class RoundingErrors:
         assert node.operation == "fma", node.operation
         c = node.operands[2]
         of_c = self.granularity(c)
-        if granularity is not None and (of_c is not None or c != 0):
+        if granularity is not None and not is_zero(c):
             granularity = None if of_c is None else min(granularity, of_c)
         return product[0] + self.value(c), product[1] + self.range(c), granularity
 
+    def expression_of_residual(self, i: int) -> tuple[Polynomial, Interval, int | None]:
+        """a b - p, or a + b - s."""
+        a, b, result = self.residuals[i]
+        is_product = find(self.function.nodes, result, "mul") is not None
+        whole = Node("mul" if is_product else "add", (a, b))
+        value, range_, granularity = self.expression(whole)
+        return value - self.value(result), range_ - self.range(result), granularity
+
     def _add_rounded(self, i: int, node: Node) -> None:
-        value, range_, granularity = self.expression(node)
+        lemma = residual_by_lemma(self.function.nodes, node)
+        if lemma:
+            reason, self.residuals[i] = lemma
+            value, range_, granularity = self.expression_of_residual(i)
+        else:
+            value, range_, granularity = self.expression(node)
         value = self._without_products_of_errors(i, self.reduced(value))
         range_ = range_.meet(value.range(self.symbols))
-        reason = self._why_exact(i, node, value, range_, granularity)
+        if not lemma:
+            reason = self._why_exact(i, node, value, range_, granularity) or ""
         if reason:
             self.exact[i] = reason
-            if reason == "the residual of a product" and (granularity is None or granularity < LEAST_SUBNORMAL):
+            if reason == "the residual of a product" and (
+                granularity is None or granularity < LEAST_SUBNORMAL
+            ):
                 value = value + self._error(i, Fraction(2) ** (LEAST_SUBNORMAL - 1))
             self._set(i, value, rounded_outward(range_, node.single), granularity)
         else:
-            value = self._without_cancelling(i, value + self._error(i, rounding_bound(range_.magnitude, node.single)))
+            value = self._without_cancelling(
+                i, value + self._error(i, rounding_bound(range_.magnitude, node.single))
+            )
             outward = rounded_outward(range_, node.single)
             if outward.mignitude:
                 least = floor_log2(outward.mignitude) - (23 if node.single else 52)
@@ -223,7 +251,9 @@ class RoundingErrors:
         nodes = {self.errors[symbol].node for symbol in symbols if symbol in self.errors}
         if nodes & self._subtracted or any(is_numbered(symbol, "gqr") for symbol in symbols):
             return value
-        ideal = Polynomial({m: c for m, c in value.terms.items() if not any(is_numbered(s, "de") for s, _ in m)})
+        ideal = Polynomial(
+            {m: c for m, c in value.terms.items() if not any(is_numbered(s, "de") for s, _ in m)}
+        )
         name = f"e{i}"
         self.plain[name] = i
         self.symbols[name] = (value - ideal).range(self.symbols)
@@ -247,17 +277,19 @@ class RoundingErrors:
     def _why_exact(
         self, i: int, node: Node, value: Polynomial, range_: Interval, granularity: int | None
     ) -> str | None:
-        if not value.terms or any(value == known for known in self.values[:i] if len(known.terms) == len(value.terms)):
-            return "a double that was there before"
+        for known in self.values[:i]:
+            if len(known.terms) == len(value.terms) and value in (known, -known):
+                return "a double that was there before"
+        if not value.terms:
+            return "a constant"
+        if set(value.terms) == {()} and Fraction(float(value.terms[()])) == value.terms[()]:
+            return "a constant"
         bits = 24 if node.single else 53
-        if granularity is not None and granularity >= LEAST_SUBNORMAL:
-            if range_.magnitude <= Fraction(2) ** (granularity + bits):
-                return "granularity"
+        # Of a product Gappa does not see it.
+        has_unit = granularity is not None and granularity >= LEAST_SUBNORMAL and node.operation != "mul"
+        if has_unit and range_.magnitude <= Fraction(2) ** ((granularity or 0) + bits):
+            return "granularity"
         nodes = self.function.nodes
-        if is_product_residual(nodes, node):
-            return "the residual of a product"
-        if is_sum_residual(nodes, node):
-            return "the residual of a sum"
         terms = fast_sum_residual(nodes, node)
         if terms:
             a, b = (self.range(term) for term in terms)
@@ -287,10 +319,14 @@ def divides(pattern: Mapping[str, int], monomial: Monomial) -> bool:
     return all(powers.get(symbol, 0) >= power for symbol, power in pattern.items())
 
 
+def is_zero(operand: Operand) -> bool:
+    return isinstance(operand, Fraction) and operand == 0
+
+
 def coarsest(errors: RoundingErrors, operands: Sequence[Operand]) -> int | None:
     """g, where all are multiples of 2^g; zero is one of any."""
-    found = [errors.granularity(operand) for operand in operands if operand != 0]
-    return None if None in found else min(g for g in found if g is not None)
+    found = [errors.granularity(operand) for operand in operands if not is_zero(operand)]
+    return None if None in found else min((g for g in found if g is not None), default=None)
 
 
 def granularity_of(value: Fraction) -> int:
@@ -318,7 +354,11 @@ def rounded_outward(range_: Interval, single: bool) -> Interval:
 
     least, greatest = range_.least, range_.greatest
     low = -outward(-least) if least < 0 else -(-least // unit_of(least, single)) * unit_of(least, single)
-    high = outward(greatest) if greatest > 0 else greatest // unit_of(greatest, single) * unit_of(greatest, single)
+    high = (
+        outward(greatest)
+        if greatest > 0
+        else greatest // unit_of(greatest, single) * unit_of(greatest, single)
+    )
     # Toward zero the nearest double may be the one inside, or the one outside: take the one outside.
     if least > 0:
         low = least // unit_of(least, single) * unit_of(least, single)
@@ -343,28 +383,42 @@ def find(nodes: Sequence[Node], operand: Operand, operation: str) -> tuple[Opera
     return nodes[operand].operands
 
 
-def is_product_residual(nodes: Sequence[Node], node: Node) -> bool:
+Residual = tuple[Operand, Operand, Operand]
+
+
+def residual_by_lemma(nodes: Sequence[Node], node: Node) -> tuple[str, Residual] | None:
+    """The lemma by which an operation yields a b - p or a + b - s, and a, b and the p or s."""
+    if found := product_residual(nodes, node):
+        return "the residual of a product", found
+    if found := sum_residual(nodes, node):
+        return "the residual of a sum", found
+    return None
+
+
+def product_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
     if node.operation == "fma":  # fma(a, b, -(a * b))
         a, b, c = node.operands
         negated = find(nodes, c, "neg")
-        return negated is not None and find(nodes, negated[0], "mul") in ((a, b), (b, a))
+        is_residual = negated is not None and find(nodes, negated[0], "mul") in ((a, b), (b, a))
+        return (a, b, negated[0]) if negated and is_residual else None
     # ((ah bh - p) + ah bl + al bh) + al bl
     if node.operation != "add":
-        return False
+        return None
     outer = find(nodes, node.operands[0], "add"), find(nodes, node.operands[1], "mul")
     middle = outer[0] and find(nodes, outer[0][0], "add")
     inner = middle and find(nodes, middle[0], "sub")
     if not (outer[0] and outer[1] and middle and inner):
-        return False
+        return None
     products = [find(nodes, o, "mul") for o in (inner[0], middle[1], outer[0][1])]
     product = find(nodes, inner[1], "mul")
     if None in products or product is None:
-        return False
+        return None
     highs, high_low, low_high = (p for p in products if p)
     low_low = outer[1]
     if highs != (high_low[0], low_high[1]) or low_low != (low_high[0], high_low[1]):
-        return False
-    return all(is_split(nodes, part, high, low) for part, high, low in zip(product, highs, low_low, strict=True))
+        return None
+    parts = zip(product, highs, low_low, strict=True)
+    return (product[0], product[1], inner[1]) if all(is_split(nodes, *part) for part in parts) else None
 
 
 def is_split(nodes: Sequence[Node], value: Operand, high: Operand, low: Operand) -> bool:
@@ -381,22 +435,22 @@ def is_split(nodes: Sequence[Node], value: Operand, high: Operand, low: Operand)
     return inner == (difference[0], value) and find(nodes, difference[0], "mul") == (splitter, value)
 
 
-def is_sum_residual(nodes: Sequence[Node], node: Node) -> bool:
+def sum_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
     """(a - (s - b')) + (b - b') with b' = s - a, the differences with b' fused or not."""
     if node.operation != "add":
-        return False
+        return None
     of_a, of_b = (node_at(nodes, operand) for operand in node.operands)
     if of_a is None or of_b is None or of_a.operation != "sub":
-        return False
+        return None
     b_and_part = difference(of_b)
     inner = find(nodes, of_a.operands[1], "sub")
     if b_and_part is None or inner is None:
-        return False
+        return None
     (b, part), a, (total, same_part) = b_and_part, of_a.operands[0], inner
     part_node = node_at(nodes, part)
     if part != same_part or part_node is None or difference(part_node) != (total, a):
-        return False
-    return find(nodes, total, "add") == (a, b)
+        return None
+    return (a, b, total) if find(nodes, total, "add") == (a, b) else None
 
 
 def node_at(nodes: Sequence[Node], operand: Operand) -> Node | None:

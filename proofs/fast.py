@@ -1,17 +1,16 @@
-"""The fast phase (core/numerics/pow_fast.h, core/kernels/log2_table.h): how far its values may be from the exact power.
+"""The fast phase (core/numerics/pow_fast.h): how far its values may be from the exact power.
 
 Theorem. Let x be a positive finite normal double, y finite, t = y log2 x and |t| <= 1020. Then the value v of
 exp2_fast(y log2_fast(quotient_fast(x))) is within fast_error_of_exp2 + |t| fast_error_of_t of x^y (1 - fast_error),
-relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the product rounded. The same of log2_table.h.
+relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the product rounded.
 
-    x = m 2^e    m in [sqrt(1/2), sqrt 2], e an integer: integers split the bits (special_values proves it)
+    x = m 2^e    m in [sqrt(1/2), sqrt 2], e an integer: integers split the bits (a lemma: docs/proofs.md)
     s            S = (m - 1)/(m + 1), m - 1 exact: the relative error by Gappa
     log2         e + s P(s^2): rounding by Gappa, relatively where e = 0, and else absolutely, for each binade of e,
                  where |log2 x| >= |e| - 1/2. P by Sollya. s enters with s G'(s)/G(s), G(s) = s P(s^2)
     t            rounded once
     2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0); Q(r) by Sollya, rounding by Gappa. Scaling by
                  2^k is exact: the value is a normal double
-    table        f = m r - 1, e and r's logarithm from tables: the same for each part of a binade, with its f
 """
 
 from __future__ import annotations
@@ -39,31 +38,33 @@ HALF = Fraction(1, 2)
 def steps(core: Path) -> list[Step]:
     found = []
     for name, instruction_set in (("fused", "avx2"), ("not fused", "scalar")):
-        phase = Phase(core, instruction_set)
-        found += [
-            Step(f"s = (m - 1)/(m + 1), {name}", lambda p=phase: log2_text(p.quotient())),
-            Step(f"log2 x by quotients, {name}", lambda p=phase: log2_text(p.log2())),
-            Step(f"2^t (1 - fast_error), {name}", lambda p=phase: log2_text(p.exp2())),
-            Step(f"fast_error, {name}", lambda p=phase: p.claims(p.log2())),
-        ]
+        found += steps_of(Phase(core, instruction_set), name)
     return found
+
+
+def steps_of(phase: Phase, name: str) -> list[Step]:
+    return [
+        Step(f"s = (m - 1)/(m + 1), {name}", lambda: log2_text(phase.quotient())),
+        Step(f"log2 x by quotients, {name}", lambda: log2_text(phase.log2())),
+        Step(f"2^t (1 - fast_error), {name}", lambda: log2_text(phase.exp2())),
+        Step(f"fast_error, {name}", lambda: phase.claims(phase.log2())),
+    ]
 
 
 def binades_of_exponents() -> list[Interval]:
     """Integers from least to greatest exponent but 0, which have 1, 2, 4 .. in common."""
     ends = [(1 << i, min((2 << i) - 1, GREATEST_EXPONENT)) for i in range(10)]
-    return [Interval.of(*end) for end in ends] + [Interval.of(-b, -a) for a, b in ends] + [Interval.of(-1074, -1024)]
+    return (
+        [Interval.of(*end) for end in ends]
+        + [Interval.of(-b, -a) for a, b in ends]
+        + [Interval.of(-1074, -1024)]
+    )
 
 
 def node(operand: Operand) -> int:
     """An operand that is no constant."""
     assert isinstance(operand, int)
     return operand
-
-
-def without_errors(value: Polynomial, *inputs: str) -> Polynomial:
-    """The terms in inputs alone."""
-    return Polynomial({m: c for m, c in value.terms.items() if all(symbol in inputs for symbol, _ in m)})
 
 
 def condition_of(odd_polynomial: Polynomial, greatest: Fraction) -> Fraction:
@@ -93,11 +94,14 @@ class Phase:
         """s, of (m - 1)/(m + 1). Where m = 1 both are zero."""
         function = self.function("quotient_fast")
         greatest = Fraction(0)
+        m_plus_one = Polynomial.symbol("n") + Polynomial.constant(2)
         for n in (Interval.of(ULP, ROOT - 1), Interval.of(1 / ROOT - 1, -ULP)):
             m = Input(n + Interval.of(1, 1), -53, Polynomial.symbol("n") + Polynomial.constant(1))
             biased = Input(Interval.of(1 << 52, (1 << 52) + 4096), 0)
             s = node(function.outputs["s"])
-            errors = RoundingErrors(function, {"x": m}, [biased, m], until=s, others={"n": n})
+            errors = RoundingErrors(function, {"x": m}, [biased, m], until=s, others={"n": Input(n, -53)})
+            parts = [errors.value(part).only("n") for part in find(function.nodes, s, "div") or ()]
+            demand(parts == [Polynomial.symbol("n"), m_plus_one], "s is not (m - 1)/(m + 1)")
             greatest = max(greatest, gappa.proved_relative(errors, s))
         return greatest
 
@@ -110,7 +114,7 @@ class Phase:
         """e + s P(s^2), of log2 x."""
         result = self.function("log2_fast").outputs["log2"]
         both_signs = Interval.of(ULP / 3, GREATEST_S), Interval.of(-GREATEST_S, -ULP / 3)
-        series = without_errors(self._log2(both_signs[0], Input.constant(0))[1], "s")
+        series = self._log2(both_signs[0], Input.constant(0))[1].only("s")
         of_series = relative_error(series, "s", "log2((1+x)/(1-x))", Interval.within(GREATEST_S))
         condition = condition_of(series, GREATEST_S)
         of_s = self.quotient() * condition * (1 + ULP)
@@ -137,8 +141,10 @@ class Phase:
             reduction = RoundingErrors(function, {"t": Input(t)}, until=r)
             demand(r in reduction.exact, "t - k is not exact")
             demand(reduction.values[r].range(reduction.symbols).magnitude <= HALF, "|t - k| > 1/2")
-        errors = RoundingErrors(function, {"t": Input(t)}, cuts={r: ("r", Input(Interval.within(HALF)))}, until=total)
-        polynomial = without_errors(errors.value(total), "r")
+        errors = RoundingErrors(
+            function, {"t": Input(t)}, cuts={r: ("r", Input(Interval.within(HALF)))}, until=total
+        )
+        polynomial = errors.value(total).only("r")
         of_polynomial = relative_error(
             polynomial, "r", f"2^x*(1-({self.claim('fast_error')}))", Interval.within(HALF)
         )
@@ -156,14 +162,16 @@ class Phase:
             return together(self.exp2(), exponent * (1 + exponent))
 
         for t in (0, GREATEST_T):  # convex, and so below the line
-            demand(error(t) <= (fixed + t * of_t) * (1 - Fraction(1, 1 << 20)), f"the error at |t| = {t} is {log2_text(error(t))}")
+            demand(
+                error(t) <= (fixed + t * of_t) * (1 - Fraction(1, 1 << 20)),
+                f"the error at |t| = {t} is {log2_text(error(t))}",
+            )
         deciding = fixed + DECIDING_T * of_t
         lower = (1 - fast_error) * (1 + deciding)
         upper = (1 - fast_error) * (1 - deciding) * (1 + 2 * fast_error) * (1 - ULP)
         demand(lower <= 1 <= upper, "x^y may lie outside [v, v (1 + 2 fast_error)]")
-        return (
-            f"{log2_text(self.exp2())} + |t| {log2_text(of_log2 * LN2[1])}, claimed {log2_text(fixed)} + |t| {log2_text(of_t)}"
-        )
+        proved = f"{log2_text(self.exp2())} + |t| {log2_text(of_log2 * LN2[1])}"
+        return f"{proved}, claimed {log2_text(fixed)} + |t| {log2_text(of_t)}"
 
     def function(self, name: str) -> Function:
         return self.trace.functions[name]

@@ -1,9 +1,9 @@
 """Bounds of rounding errors, checked by Gappa.
 
-A script holds the operations of a traced function as they are, each with its rounding; the ranges of the inputs; and the
-claim. What Gappa is told beside is algebra, which it checks itself: the identity of errors.py, and for each operation in
-which errors cancel the same for its result. Operations that errors.py knows to be exact by a lemma are written without
-a rounding (a product's residual as a multiple of 2^-1074), and an exact result by granularity is left to Gappa.
+A script holds the operations of a traced function as they are, each with its rounding; the ranges of the inputs; and
+the claim. What Gappa is told beside is algebra, which it checks itself: the identity of errors.py, and for each
+operation in which errors cancel the same for its result. Operations that are exact are written without a rounding: by a
+lemma (a product's residual as a multiple of 2^-1074), or by granularity, which Gappa has to prove, too.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ HEADER = f"""\
 @single = float<ieee_32, ne>;
 @residual = fixed<{LEAST_SUBNORMAL}, ne>;
 """
+SECONDS = 60
 BY_LEMMA = ("the residual of a product", "the residual of a sum", "the residual of a sum of numbers in order")
 
 
 def check(script: str) -> str:
     """What Gappa prints of a script that it proves; Unproved where it does not."""
-    done = subprocess.run(["gappa"], input=script, capture_output=True, text=True)
-    if done.returncode != 0:
-        told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise Unproved(f"Gappa: {told[0] if told else 'nothing proved'}")
-    return done.stdout + done.stderr
+    try:
+        done = subprocess.run(["gappa"], input=script, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Unproved(f"Gappa: nothing proved in {SECONDS} seconds") from None
+    told = done.stdout + done.stderr
+    # An identity that it can't check it would use all the same.
+    if done.returncode != 0 or "not trivially equal" in told:
+        lines = [line for line in told.splitlines() if "equal" in line or "rror" in line] or told.splitlines()
+        raise Unproved(f"Gappa: {lines[0] if lines else 'nothing proved'}")
+    return told
 
 
 def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
     """How far a number may be, relatively, from what it would be without any rounding, as Gappa finds and proves it."""
-    writer = _Writer(errors, all_ideal=True)
+    writer = _Writer(errors, [result], all_ideal=True)
     lines = [HEADER, *writer.definitions()]
     lines.append(f"{{ {writer.hypotheses()} -> n{result} -/ N{result} in ? }}")
     told = check("\n".join(lines) + "\n")
@@ -48,13 +54,16 @@ def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
     return max(map(abs, ends))
 
 
-def script(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial, claim: Fraction) -> str:
+def script(
+    errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial, claim: Fraction
+) -> str:
     """That `expression`, whose value is `result`, is within `claim` of a polynomial in the inputs."""
-    writer = _Writer(errors)
+    writer = _Writer(errors, [int(number) for number in re.findall(r"\bn(\d+)", expression)])
     difference = errors.reduced(result - ideal)
     lines = [HEADER, *writer.definitions(), ""]
+    goals = [f"|{expression} - ({writer.text(ideal)})| <= {number(claim)}", *writer.exact_goals()]
     lines.append(f"{{ {writer.hypotheses()} ->")
-    lines.append(f"  |{expression} - ({writer.text(ideal)})| <= {number(claim)} }}")
+    lines.append("  " + " /\\ ".join(goals) + " }")
     lines.append("")
     lines += writer.hints()
     lines.append(f"{expression} - ({writer.text(ideal)}) -> {writer.text(difference)};")
@@ -70,10 +79,23 @@ def number(value: Fraction) -> str:
 
 
 class _Writer:
-    def __init__(self, errors: RoundingErrors, all_ideal: bool = False):
+    def __init__(self, errors: RoundingErrors, results: Sequence[int], all_ideal: bool = False):
         self.errors = errors
         self.nodes = errors.function.nodes[: len(errors.values)]
+        self.operations = self._needed(results)
         self.ideal = {i for i in range(len(self.nodes)) if all_ideal or f"e{i}" in errors.plain}
+
+    def _needed(self, results: Sequence[int]) -> list[int]:
+        """The operations that lead to the results: not those that a lemma makes one of."""
+        needed: set[int] = set()
+        left = list(results)
+        while left:
+            i = left.pop()
+            if i not in needed and i not in self.errors.given:
+                needed.add(i)
+                operands = self.errors.residuals.get(i, self.nodes[i].operands)
+                left += [operand for operand in operands if isinstance(operand, int)]
+        return sorted(needed)
 
     def operand(self, operand: Operand, ideal: bool = False) -> str:
         if isinstance(operand, Fraction):
@@ -81,6 +103,14 @@ class _Writer:
         if operand in self.errors.given:
             return f"({self.text(self.errors.values[operand])})"
         return f"{'N' if ideal and operand in self.ideal else 'n'}{operand}"
+
+    def expression_of(self, i: int) -> str:
+        """What an operation rounds, or by a lemma yields."""
+        if i not in self.errors.residuals:
+            return self.expression(self.nodes[i])
+        a, b, result = self.errors.residuals[i]
+        sign = "*" if self.errors.exact[i] == BY_LEMMA[0] else "+"
+        return f"{self.operand(a)} {sign} {self.operand(b)} - {self.operand(result)}"
 
     def expression(self, node: Node, ideal: bool = False) -> str:
         """What an operation rounds; or what it would, had none before it rounded."""
@@ -91,27 +121,35 @@ class _Writer:
             return f"0 - {a}"
         if node.operation == "fma":
             return f"{a} * {rest[0]} + {rest[1]}"
-        return f"{a} {dict(add='+', sub='-', mul='*', div='/')[node.operation]} {rest[0]}"
+        sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[node.operation]
+        return f"{a} {sign} {rest[0]}"
 
     def definitions(self) -> list[str]:
         lines = [
-            f"{name} = {'single' if single else 'double'}({name}_);"
-            for name, single in self._input_names()
+            f"{name} = {'single' if single else 'double'}({name}_);" for name, single in self._input_names()
         ]
-        for i, node in enumerate(self.nodes):
-            if i in self.errors.given:
-                continue
-            expression = self.expression(node)
+        for i in self.operations:
+            node = self.nodes[i]
+            expression = self.expression_of(i)
             reason = self.errors.exact.get(i, "")
-            if node.operation == "neg" or reason in BY_LEMMA[1:]:
+            if node.operation == "neg" or (reason and f"d{i}" not in self.errors.errors):
                 lines.append(f"n{i} = {expression};")
-            elif reason == BY_LEMMA[0]:
+            elif reason:
                 lines.append(f"n{i} = residual({expression});")
             else:
                 lines.append(f"n{i} = {'single' if node.single else 'double'}({expression});")
             if i in self.ideal:
                 lines.append(f"N{i} = {self.expression(node, ideal=True)};")
         return lines
+
+    def exact_goals(self) -> list[str]:
+        """That the operations are exact which errors.py takes for such by granularity."""
+        found = []
+        for i, reason in self.errors.exact.items():
+            if reason == "granularity" and i in self.operations:
+                rounding = "single" if self.nodes[i].single else "double"
+                found.append(f"{rounding}(n{i}) - n{i} in [0, 0]")
+        return found
 
     def _input_names(self) -> list[tuple[str, bool]]:
         """The symbols that stand for inputs, and whether they are floats."""
@@ -123,27 +161,35 @@ class _Writer:
         for name, range_ in self.errors.symbols.items():
             if is_numbered(name, "degqr"):
                 continue
-            found.append(f"{name} in [{number(-rounded_up(-range_.least, 60))}, {number(rounded_up(range_.greatest, 60))}]")
-        for i, name in self.errors.given.items():
-            if name in self.errors.symbols and self.errors.granularities[i] is not None:
-                found.append(f"@FIX({name}, {self.errors.granularities[i]})")
+            found.append(
+                f"{name} in [{number(-rounded_up(-range_.least, 60))}, {number(rounded_up(range_.greatest, 60))}]"
+            )
+        granularities = {name: other.granularity for name, other in self.errors.others.items()}
+        granularities |= {name: self.errors.granularities[i] for i, name in self.errors.given.items()}
+        for name, granularity in granularities.items():
+            if name in self.errors.symbols and granularity is not None:
+                found.append(f"@FIX({name}, {granularity})")
         return " /\\ ".join(found)
 
     def hints(self) -> list[str]:
         """For each operation whose range is known better by its polynomial than by its operands, that."""
         lines = []
-        for i, node in enumerate(self.nodes):
-            if i in self.errors.given or node.operation == "neg":
+        for i in self.operations:
+            node = self.nodes[i]
+            if node.operation == "neg":
                 continue
             if node.operation == "div":
                 a, b = map(self.operand, node.operands)
                 lines.append(f"n{i} * {b} - {a} -> (n{i} - {a} / {b}) * {b} {{ {b} <> 0 }};")
                 continue
-            value, naive, _ = self.errors.expression(node)
+            of_residual = i in self.errors.residuals
+            value, naive, _ = (
+                self.errors.expression_of_residual(i) if of_residual else self.errors.expression(node)
+            )
             value = self.errors.reduced(value)
             better = value.range(self.errors.symbols)
             if better.greatest - better.least < naive.greatest - naive.least:
-                lines.append(f"{self.expression(node)} -> {self.text(value)};")
+                lines.append(f"{self.expression_of(i)} -> {self.text(value)};")
         return lines
 
     def text(self, polynomial: Polynomial) -> str:
@@ -159,7 +205,7 @@ class _Writer:
         errors = self.errors
         if symbol in errors.errors:
             error: Error = errors.errors[symbol]
-            return f"(n{error.node} - ({self.expression(self.nodes[error.node])}))"
+            return f"(n{error.node} - ({self.expression_of(error.node)}))"
         if symbol in errors.gathered:
             return f"({self.text(errors.gathered[symbol])})"
         if symbol in errors.plain:

@@ -38,7 +38,9 @@ class Interval:
         return self + other.times(-1)
 
     def __mul__(self, other: Interval) -> Interval:
-        return Interval.hull(a * b for a in (self.least, self.greatest) for b in (other.least, other.greatest))
+        return Interval.hull(
+            a * b for a in (self.least, self.greatest) for b in (other.least, other.greatest)
+        )
 
     def times(self, factor: Number) -> Interval:
         return Interval.hull(Fraction(factor) * end for end in (self.least, self.greatest))
@@ -131,6 +133,21 @@ class Polynomial:
                 monomial = product(a, b)
                 terms[monomial] = terms.get(monomial, Fraction(0)) + a_coefficient * b_coefficient
         return Polynomial({monomial: coefficient for monomial, coefficient in terms.items() if coefficient})
+
+    def only(self, *symbols: str) -> Polynomial:
+        """The terms in these symbols alone."""
+        return Polynomial({m: c for m, c in self.terms.items() if all(symbol in symbols for symbol, _ in m)})
+
+    def with_value(self, symbol: str, value: Polynomial) -> Polynomial:
+        """With a polynomial in place of a symbol."""
+        result = Polynomial({})
+        for monomial, coefficient in self.terms.items():
+            powers = dict(monomial)
+            term = Polynomial({(): coefficient})
+            for _ in range(powers.pop(symbol, 0)):
+                term = term * value
+            result = result + term * Polynomial({tuple(sorted(powers.items())): Fraction(1)})
+        return result
 
     def range(self, symbols: Mapping[str, Interval]) -> Interval:
         least = greatest = Fraction(0)

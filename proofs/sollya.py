@@ -14,15 +14,16 @@ def relative_error(polynomial: Polynomial, variable: str, function: str, range_:
     """The greatest |polynomial / function - 1| in a range, rounded up. `function` is a formula in x; where it is zero,
     so must the polynomial be."""
     terms = [
-        f"({coefficient.numerator})/({coefficient.denominator})" + "".join(f"*x^{power}" for _, power in monomial)
+        f"({coefficient.numerator})/({coefficient.denominator})"
+        + "".join(f"*x^{power}" for _, power in monomial)
         for monomial, coefficient in polynomial.terms.items()
     ]
     assert all(symbol == variable for monomial in polynomial.terms for symbol, _ in monomial)
-    least, greatest = range_.least, range_.greatest
+    ends = "; ".join(f"{end.numerator}/{end.denominator}" for end in (range_.least, range_.greatest))
     commands = f"""
         prec = 400!; display = dyadic!;
         p = {" + ".join(terms)}; f = {function};
-        r = supnorm(p, f, [{least.numerator}/{least.denominator}; {greatest.numerator}/{greatest.denominator}], relative, 2^-12);
+        r = supnorm(p, f, [{ends}], relative, 2^-12);
         sup(r);
     """
     done = subprocess.run(["sollya"], input=commands, capture_output=True, text=True)

@@ -31,6 +31,17 @@ class Function:
     nodes: list[Node] = field(default_factory=list)
     outputs: dict[str, Operand] = field(default_factory=dict)
     looked_at: list[int] = field(default_factory=list)  # nodes whose bits integers saw, in order
+    first: list[int] = field(default_factory=list)  # of each node: the first that is the same operation
+
+    def add(self, node: Node) -> None:
+        """A node whose operands are the first of their kinds."""
+        made = node.operation in ("input", "from_bits", "from_integer")
+        known = None if made or node not in self.nodes else self.nodes.index(node)
+        self.first.append(len(self.nodes) if known is None else known)
+        self.nodes.append(node)
+
+    def operand(self, word: str) -> Operand:
+        return self.first[int(word[1:])] if word.startswith("n") else Fraction(float.fromhex(word))
 
     def made(self) -> list[int]:
         """The nodes that integers have made, in order."""
@@ -56,24 +67,20 @@ def trace(source: str, core: Path, instruction_set: str) -> Trace:
         elif words[0] == "function":
             function = found.functions.setdefault(words[1], Function(words[1]))
         elif words[0] == "output":
-            function.outputs[words[1]] = operand(words[2])
+            function.outputs[words[1]] = function.operand(words[2])
         elif words[0] == "bits":
-            function.looked_at.append(int(words[1][1:]))
+            function.looked_at.append(function.first[int(words[1][1:])])
         else:
             assert words[0] == f"n{len(function.nodes)}", line
-            function.nodes.append(node(words[2], words[3:]))
+            function.add(node(words[2], words[3:], function))
     return found
 
 
-def operand(word: str) -> Operand:
-    return int(word[1:]) if word.startswith("n") else Fraction(float.fromhex(word))
-
-
-def node(operation: str, words: list[str]) -> Node:
+def node(operation: str, words: list[str], function: Function) -> Node:
     single = operation.endswith("_float")
     if operation == "to_float":
-        return Node("round", (operand(words[0]),), single=True)
+        return Node("round", (function.operand(words[0]),), single=True)
     operation = operation.removesuffix("_float")
     if operation == "input":
         return Node("input", name=words[0], single=single)
-    return Node(operation, tuple(map(operand, words)), single=single)
+    return Node(operation, tuple(map(function.operand, words)), single=single)

@@ -109,7 +109,8 @@ struct PowersWithin {
     DoubleDoubleLogarithms t;
     t.fill<false>(undecided.x, undecided.exponents(), undecided.count, [] {});
     for (int j = 0; j < undecided.count; ++j) {  // vector loop
-        t.low[j] = clamp(multiply_add(undecided.y[j] * reciprocal_ln2, undecided.x_residual[j], t.low[j]), 0x1p-40);
+        t.low[j] =
+            clamp(multiply_add(undecided.y[j] * reciprocal_ln2, undecided.x_residual[j], t.low[j]), greatest_t_low);
         t.high[j] = clamp(t.high[j], 1000);
     }
     const auto finish = [&](int j, const DoubleDoublePower& power) {

@@ -82,7 +82,7 @@ static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* list
 HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
     for (int i = 0; i < n; ++i) {  // vector loop
         t.high[i] = clamp(t.high[i], target.most_t);
-        t.low[i] = clamp(t.low[i], 0x1p-40);
+        t.low[i] = clamp(t.low[i], greatest_t_low);
     }
     const auto finish = [=](int i, const DoubleDoublePower& power) {
         Rounding rounding = round_to(target, power);

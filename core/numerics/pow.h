@@ -95,7 +95,7 @@ template <Element type>
 static Attempt try_double_double(double x, const Exponent& y) {
     constexpr Target target = Target::of(row(type));
     DoubleDouble t = log2_dd(quotient_dd<true>(x), y.high, y.low);
-    t = {clamp(t.high, target.most_t), clamp(t.low, 0x1p-40)};
+    t = {clamp(t.high, target.most_t), clamp(t.low, greatest_t_low)};
     return attempt<type>(round_to(target, exp2_dd(t, exp2_dd_start(t.high))));
 }
 

@@ -18,6 +18,9 @@ struct PhaseError {
 };
 static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
 
+// Where |t| is at most 1080, the low part of t is less. The kernels clamp those of lanes without meaning.
+static constexpr double greatest_t_low = 0x1p-37;
+
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
 
@@ -32,7 +35,7 @@ HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> inne
 
 // 2^(t - k) for an integer k, and how far it may be from the exact value.
 struct DoubleDoublePower {
-    DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-40
+    DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-37
     double error;
     uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
 };
@@ -105,7 +108,7 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
 //               that round by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <=
 //               2^-5.08: 2^-75.8. z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 =
 //               2^-75.1 of that sum: 2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
-//   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below 2^-40
+//   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below greatest_t_low
 //   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13,
 //               ends in two operations that round by 2^-66 each, and those before them, and products, 2^-5 of that:
 //               2^-64.9 r^6 <= 2^-70.9. Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together:
@@ -130,25 +133,40 @@ HALFULP_INLINE DoubleDoubleQuotient quotient_dd(double x) {
     return {{s, residual * reciprocal}, subnormal ? parts.e - 54 : parts.e};
 }
 
-// y * log2(x).
-HALFULP_INLINE DoubleDouble log2_dd(const DoubleDoubleQuotient& x, double y_high, double y_low) {
-#ifndef HALFULP_FUSED
-    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
-#endif
+// z = s^2.
+HALFULP_INLINE DoubleDouble squared(DoubleDouble s) {
+    const DoubleDouble z = two_product(s.high, s.high);
+    return {z.high, multiply_add(s.high + s.high, s.low, z.low)};
+}
+
+// P(z).
+HALFULP_INLINE DoubleDouble log2_series(DoubleDouble z) {
     const auto& c = constants::log2_dd_pairs;
     const auto& plain = constants::log2_dd;
-    DoubleDouble s = x.s, z = two_product(s.high, s.high);
-    z.low = multiply_add(s.high + s.high, s.low, z.low);
     DoubleDouble sum = horner<0, 4>(c, DoubleDouble{polynomial(plain, z.high), 0}, z.high);
     double slope = multiply_add(
         z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
-    sum.low = multiply_add(z.low, slope, sum.low);
+    return {sum.high, multiply_add(z.low, slope, sum.low)};
+}
 
-    DoubleDouble whole = multiply_add_pair(s.high, sum.high, x.e);  // e = 0 or |e| >= 2 |log2 m|
-    whole.low += multiply_add(s.high, sum.low, s.low * sum.high);
+// e + s P(z).
+HALFULP_INLINE DoubleDouble log2_sum(const DoubleDoubleQuotient& x, DoubleDouble series) {
+    DoubleDouble whole = multiply_add_pair(x.s.high, series.high, x.e);  // e = 0 or |e| >= 2 |log2 m|
+    whole.low += multiply_add(x.s.high, series.low, x.s.low * series.high);
+    return whole;
+}
 
-    DoubleDouble t = two_product(y_high, whole.high);
-    return {t.high, t.low + multiply_add(y_high, whole.low, y_low * whole.high)};
+HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low) {
+#ifndef HALFULP_FUSED
+    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
+    const DoubleDouble t = two_product(y_high, log2.high);
+    return {t.high, t.low + multiply_add(y_high, log2.low, y_low * log2.high)};
+}
+
+// y * log2(x).
+HALFULP_INLINE DoubleDouble log2_dd(const DoubleDoubleQuotient& x, double y_high, double y_low) {
+    return times(log2_sum(x, log2_series(squared(x.s))), y_high, y_low);
 }
 
 // The inner part of 2^(t - k).
@@ -160,7 +178,7 @@ HALFULP_INLINE DoubleDouble exp2_dd_start(double t) {
 HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
     double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
     DoubleDouble sum = horner<0, 4>(constants::exp2_dd_pairs, start, r);
-    // times 2^t.low = 1 + t.low ln 2: |t.low| is below 2^-40.
+    // times 2^t.low = 1 + t.low ln 2: |t.low| is at most greatest_t_low.
     sum.low = multiply_add(t.low * constants::exp2_dd_pairs[1].high, sum.high, sum.low);
     return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
 }
@@ -218,21 +236,30 @@ HALFULP_INLINE TableLogarithm begin_logarithm_by_table(double x) {
             polynomial(constants::log2_dd_by_table, point.f)};
 }
 
-// y * log2(x).
-template <bool has_y_low>
-HALFULP_INLINE DoubleDouble log2_dd_by_table(const TableLogarithm& x, double y_high, double y_low) {
-#ifndef HALFULP_FUSED
-    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
-#endif
+// log2(x).
+HALFULP_INLINE DoubleDouble log2_sum_by_table(const TableLogarithm& x) {
     DoubleDouble sum = horner<0, 3>(constants::log2_dd_by_table_pairs, DoubleDouble{x.tail, 0}, x.f);
     // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
-    log2 = fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
+    return fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
+}
+
+template <bool has_y_low>
+HALFULP_INLINE DoubleDouble times_by_table(DoubleDouble log2, double y_high, double y_low) {
+#ifndef HALFULP_FUSED
+    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+#endif
     DoubleDouble t = two_product(y_high, log2.high);
     t.low = multiply_add(y_high, log2.low, t.low);
     if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);
     return t;
+}
+
+// y * log2(x).
+template <bool has_y_low>
+HALFULP_INLINE DoubleDouble log2_dd_by_table(const TableLogarithm& x, double y_high, double y_low) {
+    return times_by_table<has_y_low>(log2_sum_by_table(x), y_high, y_low);
 }
 
 // What begins a power: Q(s), 2^(i/16), and its correction: what that lost, as a part of it.

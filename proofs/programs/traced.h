@@ -86,23 +86,24 @@ constexpr Number<Real>::Number(const Number<Other>& other) : value(static_cast<R
 
 // What both operands of an operation are, a float and a double together being doubles.
 template <typename A, typename B>
-using Common = std::conditional_t<std::is_same_v<A, Double> || std::is_same_v<B, Double>, Double,
-                                  std::conditional_t<std::is_same_v<A, Float> || std::is_same_v<B, Float>, Float, void>>;
+using Common =
+    std::conditional_t<std::is_same_v<A, Double> || std::is_same_v<B, Double>, Double,
+                       std::conditional_t<std::is_same_v<A, Float> || std::is_same_v<B, Float>, Float, void>>;
 template <typename A, typename B>
-concept HasNumber = std::is_same_v<A, Double> || std::is_same_v<A, Float> || std::is_same_v<B, Double> ||
-                    std::is_same_v<B, Float>;
+concept HasNumber =
+    std::is_same_v<A, Double> || std::is_same_v<A, Float> || std::is_same_v<B, Double> || std::is_same_v<B, Float>;
 
-#define TRACED_OPERATION(sign, operation)                                 \
-    template <typename A, typename B>                                     \
-        requires HasNumber<A, B>                                          \
-    constexpr Common<A, B> operator sign(const A& a, const B& b) {        \
-        const Common<A, B> x(a), y(b);                                    \
+#define TRACED_OPERATION(sign, operation)                                          \
+    template <typename A, typename B>                                              \
+        requires HasNumber<A, B>                                                   \
+    constexpr Common<A, B> operator sign(const A& a, const B& b) {                 \
+        const Common<A, B> x(a), y(b);                                             \
         return record(operation, decltype(x.value)(x.value sign y.value), {x, y}); \
     }
-#define TRACED_COMPARISON(sign)                                 \
-    template <typename A, typename B>                           \
-        requires HasNumber<A, B>                                \
-    constexpr bool operator sign(const A& a, const B& b) {      \
+#define TRACED_COMPARISON(sign)                                  \
+    template <typename A, typename B>                            \
+        requires HasNumber<A, B>                                 \
+    constexpr bool operator sign(const A& a, const B& b) {       \
         return Common<A, B>(a).value sign Common<A, B>(b).value; \
     }
 TRACED_OPERATION(+, "add")
