@@ -26,7 +26,7 @@ from proofs.fast import HALF, ROOT, ULP, binades_of_exponents, condition_of, las
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.sollya import relative_error
 from proofs.step import Step
-from proofs.trace import Function, trace
+from proofs.trace import Constant, Function, trace
 
 GREATEST_T = 1080
 GREATEST_S = Fraction(17157287525381, 10**14)
@@ -254,10 +254,10 @@ class Quotients(Phase):
     def factor_of_low(self, function: Function, low: int) -> Fraction:
         """The constant that t.low is multiplied by."""
         found = [
-            operand
+            operand.value
             for n in function.nodes[: low + 1]
             for operand in n.operands
-            if isinstance(operand, Fraction)
+            if isinstance(operand, Constant)
             and function.outputs
             and n.operation in ("mul", "fma")
             and any(isinstance(o, int) and function.nodes[o].name == "t_low" for o in n.operands[:2])

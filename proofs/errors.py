@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from proofs.interval import Interval, Monomial, Polynomial, ceil_log2, floor_log2
-from proofs.trace import Function, Node, Operand
+from proofs.trace import Constant, Function, Node, Operand
 
 LEAST_SUBNORMAL = -1074
 
@@ -101,15 +101,17 @@ class RoundingErrors:
     # What is known of an operand.
 
     def value(self, operand: Operand) -> Polynomial:
-        return Polynomial.constant(operand) if isinstance(operand, Fraction) else self.values[operand]
+        return Polynomial.constant(operand.value) if isinstance(operand, Constant) else self.values[operand]
 
     def range(self, operand: Operand) -> Interval:
-        return Interval(operand, operand) if isinstance(operand, Fraction) else self.ranges[operand]
+        return (
+            Interval(operand.value, operand.value) if isinstance(operand, Constant) else self.ranges[operand]
+        )
 
     def granularity(self, operand: Operand) -> int | None:
         """g, where it is a multiple of 2^g."""
-        if isinstance(operand, Fraction):
-            return None if operand == 0 else granularity_of(operand)
+        if isinstance(operand, Constant):
+            return None if operand.value == 0 else granularity_of(operand.value)
         return self.granularities[operand]
 
     def bound(self, polynomial: Polynomial) -> Fraction:
@@ -181,7 +183,7 @@ class RoundingErrors:
 
     def expression(self, node: Node) -> tuple[Polynomial, Interval, int | None]:
         """What an operation rounds: its value, range and granularity."""
-        a, b = node.operands[0], node.operands[1] if len(node.operands) > 1 else Fraction(0)
+        a, b = node.operands[0], node.operands[-1] if len(node.operands) < 3 else node.operands[1]
         if node.operation == "round":
             return self.value(a), self.range(a), self.granularity(a)
         if node.operation in ("add", "sub"):
@@ -309,7 +311,7 @@ def subtracted(nodes: Sequence[Node]) -> set[int]:
     for node in nodes:
         if node.operation in ("sub", "neg"):
             found.update(node.operands)
-        elif node.operation == "fma" and node.operands[1] == -1:
+        elif node.operation == "fma" and node.operands[1] == Constant(Fraction(-1)):
             found.update((node.operands[0], node.operands[2]))
     return {operand for operand in found if isinstance(operand, int)}
 
@@ -320,7 +322,7 @@ def divides(pattern: Mapping[str, int], monomial: Monomial) -> bool:
 
 
 def is_zero(operand: Operand) -> bool:
-    return isinstance(operand, Fraction) and operand == 0
+    return operand == Constant(Fraction(0))
 
 
 def coarsest(errors: RoundingErrors, operands: Sequence[Operand]) -> int | None:
@@ -378,7 +380,7 @@ def unit_of(value: Fraction, single: bool) -> Fraction:
 
 def find(nodes: Sequence[Node], operand: Operand, operation: str) -> tuple[Operand, ...] | None:
     """The operands of a node, if it is of this operation."""
-    if isinstance(operand, Fraction) or nodes[operand].operation != operation:
+    if isinstance(operand, Constant) or nodes[operand].operation != operation:
         return None
     return nodes[operand].operands
 
@@ -424,15 +426,19 @@ def product_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
 def is_split(nodes: Sequence[Node], value: Operand, high: Operand, low: Operand) -> bool:
     """Veltkamp's: high = c value - (c value - value), low = value - high, c = 2^27 + 1."""
     splitter = Fraction(2**27 + 1)
-    if isinstance(value, Fraction):
-        scaled = Fraction(float(splitter) * float(value))
-        expected = Fraction(float(scaled) - float(Fraction(float(scaled) - float(value))))
-        return high == expected and low == value - expected
+    if isinstance(value, Constant):
+        number = float(value.value)
+        scaled = float(splitter) * number
+        expected = Fraction(scaled - (scaled - number))
+        return high == Constant(expected) and low == Constant(value.value - expected)
     difference = find(nodes, high, "sub")
     inner = difference and find(nodes, difference[1], "sub")
     if not (difference and inner) or find(nodes, low, "sub") != (value, high):
         return False
-    return inner == (difference[0], value) and find(nodes, difference[0], "mul") == (splitter, value)
+    return inner == (difference[0], value) and find(nodes, difference[0], "mul") == (
+        Constant(splitter),
+        value,
+    )
 
 
 def sum_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
@@ -454,14 +460,14 @@ def sum_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
 
 
 def node_at(nodes: Sequence[Node], operand: Operand) -> Node | None:
-    return None if isinstance(operand, Fraction) else nodes[operand]
+    return None if isinstance(operand, Constant) else nodes[operand]
 
 
 def difference(node: Node) -> tuple[Operand, Operand] | None:
     """x, y of x - y, or of fma(y, -1, x)."""
     if node.operation == "sub":
         return node.operands[0], node.operands[1]
-    if node.operation == "fma" and node.operands[1] == -1:
+    if node.operation == "fma" and node.operands[1] == Constant(Fraction(-1)):
         return node.operands[2], node.operands[0]
     return None
 

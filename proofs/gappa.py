@@ -16,7 +16,7 @@ from fractions import Fraction
 from proofs.errors import LEAST_SUBNORMAL, Error, RoundingErrors, is_numbered
 from proofs.interval import Monomial, Polynomial, rounded_up
 from proofs.step import Unproved
-from proofs.trace import Node, Operand
+from proofs.trace import Constant, Node, Operand
 
 HEADER = f"""\
 @double = float<ieee_64, ne>;
@@ -98,8 +98,8 @@ class _Writer:
         return sorted(needed)
 
     def operand(self, operand: Operand, ideal: bool = False) -> str:
-        if isinstance(operand, Fraction):
-            return f"({number(operand)})"
+        if isinstance(operand, Constant):
+            return f"({number(operand.value)})"
         if operand in self.errors.given:
             return f"({self.text(self.errors.values[operand])})"
         return f"{'N' if ideal and operand in self.ideal else 'n'}{operand}"

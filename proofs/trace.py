@@ -9,7 +9,15 @@ from pathlib import Path
 
 from proofs.compiled import output, program
 
-Operand = int | Fraction  # a node, by its number, or a constant
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that the compiler knows. (Not just a Fraction: one is equal to the number of a node.)"""
+
+    value: Fraction
+
+
+Operand = int | Constant  # a node, by its number, or a constant
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Function:
         self.nodes.append(node)
 
     def operand(self, word: str) -> Operand:
-        return self.first[int(word[1:])] if word.startswith("n") else Fraction(float.fromhex(word))
+        return self.first[int(word[1:])] if word.startswith("n") else Constant(Fraction(float.fromhex(word)))
 
     def made(self) -> list[int]:
         """The nodes that integers have made, in order."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from proofs.errors import Input, RoundingErrors
+from proofs.interval import Interval
+from proofs.trace import Constant, Function, Node
 from tests.house.builds import ROOT, tool
 
 NUMERICS = Path("numerics")
@@ -79,3 +83,15 @@ def test_a_fault_is_found(fault: str, tmp_path: Path) -> None:
     done = proofs("--core", tmp_path / "core", part)
     assert done.returncode == 1, done.stdout
     assert "FAILED" in done.stdout
+
+
+def test_a_constant_is_not_the_node_of_that_number() -> None:
+    """A product with the constant 0 once counted as one with node 0."""
+    function = Function("products")
+    function.add(Node("input", name="x"))
+    function.add(Node("mul", (0, 0)))
+    function.add(Node("mul", (Constant(Fraction(0)), 0)))
+    assert function.first == [0, 1, 2]
+    errors = RoundingErrors(function, {"x": Input(Interval.of(1, 2))})
+    assert errors.ranges[1] == Interval.of(1, 4)
+    assert errors.ranges[2] == Interval.of(0, 0)
