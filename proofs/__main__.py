@@ -11,7 +11,7 @@ from pathlib import Path
 
 from proofs.step import CORE, Step, Unproved
 
-PARTS = ["fast", "double_double"]
+PARTS = ["fast", "double_double", "by_table", "fast_by_table"]
 
 
 def steps_of(part: str, core: Path) -> list[Step]:

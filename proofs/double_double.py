@@ -15,7 +15,6 @@ of x^y, and 2^-90 2^k is left for the roundings of the test that follows.
 
 from __future__ import annotations
 
-import functools
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from proofs.errors import Input, RoundingErrors, Rule
 from proofs.fast import HALF, ROOT, ULP, binades_of_exponents, condition_of, last_operand_of_two, node
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.sollya import relative_error
-from proofs.step import Step
+from proofs.step import Step, each, once
 from proofs.trace import Constant, Function, trace
 
 GREATEST_T = 1080
@@ -34,14 +33,18 @@ FOR_THE_TEST = Fraction(1, 1 << 90)  # what the rounding test's own roundings ma
 
 
 def steps(core: Path) -> list[Step]:
-    phase = Quotients(core, "avx2")
+    fused, not_fused = Quotients(core, "avx2"), Quotients(core, "scalar")
+    return steps_of(fused, "fused") + steps_of(not_fused, "not fused")
+
+
+def steps_of(phase: Quotients, name: str) -> list[Step]:
     return [
-        Step("s = (m - 1)/(m + 1)", lambda: log2_text(phase.quotient()[0]), quick=False),
-        Step("P(s^2)", lambda: log2_text(phase.series()[0]), quick=False),
-        Step("log2 x", lambda: log2_text(phase.log2()[0]), quick=False),
-        Step("t = y log2 x", lambda: log2_text(phase.t()[0]), quick=False),
-        Step("2^t", phase.claim_of_power),
-        Step("quotient_error", phase.claims, quick=False),
+        Step(f"s = (m - 1)/(m + 1), {name}", lambda: log2_text(phase.quotient()[0]), quick=False),
+        Step(f"P(s^2), {name}", lambda: log2_text(phase.series()[0]), quick=False),
+        Step(f"log2 x by quotients, {name}", lambda: log2_text(phase.log2()[0]), quick=False),
+        Step(f"t = y log2 x, {name}", lambda: log2_text(phase.t()[0]), quick=False),
+        Step(f"2^t, {name}", phase.claim_of_power),
+        Step(f"quotient_error, {name}", phase.claims, quick=False),
     ]
 
 
@@ -125,28 +128,29 @@ class Phase:
 class Quotients(Phase):
     """By quotients."""
 
-    @functools.cache  # noqa: B019
+    @once
     def quotient(self) -> tuple[Fraction, Fraction]:
         """s, of (m - 1)/(m + 1), relatively; and how great s.low is beside s.high."""
-        function = self.function("quotient_dd")
-        error = ratio = Fraction(0)
-        for n in binades_up_to(ROOT - 1, -53):
-            if n.least < 1 / ROOT - 1:
-                n = Interval(1 / ROOT - 1, n.greatest)
-            m = Input(n + Interval.of(1, 1), -53, symbol("n") + Polynomial.constant(1))
-            biased = Input(Interval.of(1 << 52, (1 << 52) + 4096), 0)
-            errors = RoundingErrors(
-                function, {"x": m}, [biased, m], others={"n": Input(n, -53)}, rules=reciprocal_rules(function)
-            )
-            value, expression, low, high = self.pair(errors)
-            # (s.high + s.low) (m + 1) - (m - 1), of m - 1.
-            plus_one = symbol("n") + Polynomial.constant(2)
-            bound = proved_bound(errors, value * plus_one, f"{expression} * (n + 2)", symbol("n"))
-            error = max(error, bound / n.mignitude)
-            ratio = max(ratio, low / high.mignitude)
-        return error, ratio
+        errors, ratios = zip(*each(self.quotient_of, binades_up_to(ROOT - 1, -53)), strict=True)
+        return max(errors), max(ratios)
 
-    @functools.cache  # noqa: B019
+    def quotient_of(self, n: Interval) -> tuple[Fraction, Fraction]:
+        """The same for a range of m - 1."""
+        function = self.function("quotient_dd")
+        if n.least < 1 / ROOT - 1:
+            n = Interval(1 / ROOT - 1, n.greatest)
+        m = Input(n + Interval.of(1, 1), -53, symbol("n") + Polynomial.constant(1))
+        biased = Input(Interval.of(1 << 52, (1 << 52) + 4096), 0)
+        errors = RoundingErrors(
+            function, {"x": m}, [biased, m], others={"n": Input(n, -53)}, rules=reciprocal_rules(function)
+        )
+        value, expression, low, high = self.pair(errors)
+        # (s.high + s.low) (m + 1) - (m - 1), of m - 1.
+        plus_one = symbol("n") + Polynomial.constant(2)
+        bound = proved_bound(errors, value * plus_one, f"{expression} * (n + 2)", symbol("n"))
+        return bound / n.mignitude, low / high.mignitude
+
+    @once
     def series(self) -> tuple[Fraction, Fraction, Interval, Polynomial]:
         """P, of log2(m)/s: the relative error by its coefficients and by rounding; how great sum.low is beside
         sum.high; the latter's range; and s P."""
@@ -174,41 +178,52 @@ class Quotients(Phase):
         of_series = relative_error(odd, "s", "log2((1+x)/(1-x))", Interval.within(GREATEST_S))
         return together(of_series, bound / high.mignitude, of_z), low / high.mignitude, high, odd
 
-    @functools.cache  # noqa: B019
+    @once
     def log2(self) -> tuple[Fraction, Fraction]:
         """log2 x, relatively; and how great its low part is beside the high one."""
-        function = self.function("log2_sum")
-        of_s, s_ratio = self.quotient()
-        of_series, sum_ratio, sum_range, odd = self.series()
-        of_log2_m = together(of_series, of_s * condition_of(odd, GREATEST_S))
-        error = ratio = Fraction(0)
+        near_one = each(self.log2_near_one, binades_up_to(GREATEST_S, -55))
+        others = each(self.log2_of_exponents, binades_of_exponents())
+        errors, ratios = zip(*near_one, *others, strict=True)
+        return max(errors), max(ratios)
 
-        def inputs(s: Interval, e: Input) -> dict[str, Input]:
-            return {
-                "s": Input(s),
-                "s_low": Input(Interval.within(s.magnitude * s_ratio)),
-                "sum": Input(sum_range),
-                "sum_low": Input(Interval.within(sum_range.magnitude * sum_ratio)),
-                "e": e,
-            }
+    def log2_near_one(self, s: Interval) -> tuple[Fraction, Fraction]:
+        """The same where e = 0, for a range of s."""
+        _, s_ratio = self.quotient()
+        _, sum_ratio, sum_range, _ = self.series()
+        errors, ideal = self.log2_sum(s, Input.constant(0))
+        least = s.mignitude * sum_range.mignitude * (1 - s_ratio) * (1 - sum_ratio)
+        _, _, low, high = self.pair(errors)
+        return together(self.of_log2_m(), self.bound(errors, ideal) / least), low / high.mignitude
 
+    def log2_of_exponents(self, e: Interval) -> tuple[Fraction, Fraction]:
+        """The same for a range of e without zero."""
+        reach = self.inner_s() if e.magnitude == 1 else GREATEST_S
+        errors, ideal = self.log2_sum(Interval.within(reach), Input(e, 0))
+        least = e.mignitude - HALF
+        _, _, low, _ = self.pair(errors)
+        error = (self.bound(errors, ideal + symbol("e")) + HALF * self.of_log2_m()) / least
+        return error, low / (least * (1 - ULP))
+
+    def of_log2_m(self) -> Fraction:
+        """s P(s^2), of log2 m, relatively, but for the sum's roundings."""
+        of_series, _, _, odd = self.series()
+        return together(of_series, self.quotient()[0] * condition_of(odd, GREATEST_S))
+
+    def log2_sum(self, s: Interval, e: Input) -> tuple[RoundingErrors, Polynomial]:
+        """The sum, and s P(s^2) without roundings."""
+        s_ratio = self.quotient()[1]
+        _, sum_ratio, sum_range, _ = self.series()
+        inputs = {
+            "s": Input(s),
+            "s_low": Input(Interval.within(s.magnitude * s_ratio)),
+            "sum": Input(sum_range),
+            "sum_low": Input(Interval.within(sum_range.magnitude * sum_ratio)),
+            "e": e,
+        }
         ideal = (symbol("s") + symbol("s_low")) * (symbol("sum") + symbol("sum_low"))
-        for s in binades_up_to(GREATEST_S, -55):
-            errors = RoundingErrors(function, inputs(s, Input.constant(0)))
-            least = s.mignitude * sum_range.mignitude * (1 - s_ratio) * (1 - sum_ratio)
-            error = max(error, together(of_log2_m, self.bound(errors, ideal) / least))
-            _, _, low, high = self.pair(errors)
-            ratio = max(ratio, low / high.mignitude)
-        for e in binades_of_exponents():
-            reach = self.inner_s() if e.magnitude == 1 else GREATEST_S
-            errors = RoundingErrors(function, inputs(Interval.within(reach), Input(e, 0)))
-            least = e.mignitude - HALF
-            error = max(error, (self.bound(errors, ideal + symbol("e")) + HALF * of_log2_m) / least)
-            _, _, low, _ = self.pair(errors)
-            ratio = max(ratio, low / (least * (1 - ULP)))
-        return error, ratio
+        return RoundingErrors(self.function("log2_sum"), inputs), ideal
 
-    @functools.cache  # noqa: B019
+    @once
     def inner_s(self) -> Fraction:
         """Beyond this size of s, which is next to the ends of [sqrt(1/2), sqrt 2), a program has looked at every m: for
         e = 1 and -1 the difference in log2_sum is exact there, too."""
@@ -217,7 +232,7 @@ class Quotients(Phase):
         demand(len(ends) == 2, "the ends have not been looked at")
         return max(abs((m - 1) / (m + 1)) for m in ends) * (1 + 8 * ULP)
 
-    @functools.cache  # noqa: B019
+    @once
     def t(self) -> tuple[Fraction, Fraction]:
         of_log2, ratio = self.log2()
         of_product, t_ratio = self.times("times", ratio)
@@ -226,7 +241,7 @@ class Quotients(Phase):
         )
         return together(of_log2, of_product), t_ratio
 
-    @functools.cache  # noqa: B019
+    @once
     def exp2(self) -> Fraction:
         """The value, of 2^(t - k)."""
         function = self.function("exp2_dd")
@@ -243,27 +258,13 @@ class Quotients(Phase):
         )
         value, _, _, high_range = self.pair(errors)
         series = value.only("r")
-        ln2 = self.factor_of_low(function, node(function.outputs["low"]))
+        ln2 = factor_of_low(function, node(function.outputs["low"]))
         bound = self.bound(
             errors, series * (Polynomial.constant(1) + symbol("t_low") * Polynomial.constant(ln2))
         )
         of_series = relative_error(series, "r", "2^x", Interval.within(HALF))
         of_low = low_t * max(abs(ln2 - end) for end in LN2) + (low_t * LN2[1]) ** 2
         return together(of_series, of_low, bound / high_range.mignitude)
-
-    def factor_of_low(self, function: Function, low: int) -> Fraction:
-        """The constant that t.low is multiplied by."""
-        found = [
-            operand.value
-            for n in function.nodes[: low + 1]
-            for operand in n.operands
-            if isinstance(operand, Constant)
-            and function.outputs
-            and n.operation in ("mul", "fma")
-            and any(isinstance(o, int) and function.nodes[o].name == "t_low" for o in n.operands[:2])
-        ]
-        demand(len(set(found)) == 1, "2^t.low has another form")
-        return found[0]
 
     def claim_of_power(self) -> str:
         proved, claimed = ROOT * self.exp2() + FOR_THE_TEST, self.claim("quotient_error.fixed")
@@ -293,6 +294,21 @@ def check_claims(
         )
     proved = f"{log2_text(greatest * of_power)} + |t| {log2_text(greatest * of_t * LN2[1])}"
     return f"{proved}, claimed {log2_text(fixed)} + |t| {log2_text(times_t)}"
+
+
+def factor_of_low(function: Function, low: int) -> Fraction:
+    """The constant that t.low is multiplied by, on the way to a node."""
+    found = {
+        operand.value
+        for n in function.nodes[: low + 1]
+        for operand in n.operands
+        if isinstance(operand, Constant)
+        and n.operation in ("mul", "fma")
+        and any(isinstance(o, int) and function.nodes[o].name == "t_low" for o in n.operands[:2])
+        and operand in n.operands[:2]
+    }
+    demand(len(found) == 1, "2^t.low has another form")
+    return found.pop()
 
 
 def derivative_bound(polynomial: Polynomial, greatest: Fraction) -> Fraction:

@@ -15,7 +15,6 @@ relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the produ
 
 from __future__ import annotations
 
-import functools
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.errors import Input, RoundingErrors, find
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.sollya import relative_error
-from proofs.step import Step, Unproved
+from proofs.step import Step, Unproved, each, once
 from proofs.trace import Function, Operand, Trace, trace
 
 LEAST_EXPONENT, GREATEST_EXPONENT = -1074, 1023
@@ -89,7 +88,7 @@ class Phase:
     def __init__(self, core: Path, instruction_set: str):
         self.trace: Trace = trace("phases.cpp", core, instruction_set)
 
-    @functools.cache  # noqa: B019 (a phase lives as long as the proofs)
+    @once
     def quotient(self) -> Fraction:
         """s, of (m - 1)/(m + 1). Where m = 1 both are zero."""
         function = self.function("quotient_fast")
@@ -109,7 +108,7 @@ class Phase:
         errors = RoundingErrors(self.function("log2_fast"), {"s": Input(s), "e": e})
         return errors, errors.value(self.function("log2_fast").outputs["log2"])
 
-    @functools.cache  # noqa: B019
+    @once
     def log2(self) -> Fraction:
         """e + s P(s^2), of log2 x."""
         result = self.function("log2_fast").outputs["log2"]
@@ -124,14 +123,15 @@ class Phase:
         for s in both_signs:
             errors, _ = self._log2(s, Input.constant(0))
             greatest = max(greatest, together(of_log2_m, gappa.proved_relative(errors, node(result))))
-        for e in binades_of_exponents():
+
+        def of_exponents(e: Interval) -> Fraction:
             errors, value = self._log2(Interval.within(GREATEST_S), Input(e, 0))
             rounding = proved_bound(errors, value, f"n{result}", series + Polynomial.symbol("e"))
-            least = e.mignitude - HALF  # of |log2 x|, where |log2 m| <= 1/2
-            greatest = max(greatest, (rounding + HALF * of_log2_m) / least)
-        return greatest
+            return (rounding + HALF * of_log2_m) / (e.mignitude - HALF)  # of |log2 x|, where |log2 m| <= 1/2
 
-    @functools.cache  # noqa: B019
+        return max(greatest, *each(of_exponents, binades_of_exponents()))
+
+    @once
     def exp2(self) -> Fraction:
         """The value, of 2^t (1 - fast_error). Where |t| < 1/2, t + round_magic rounds to round_magic, and r is t."""
         function = self.function("exp2_fast")

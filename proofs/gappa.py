@@ -188,7 +188,7 @@ class _Writer:
             )
             value = self.errors.reduced(value)
             better = value.range(self.errors.symbols)
-            if better.greatest - better.least < naive.greatest - naive.least:
+            if better.width < naive.width * Fraction(7, 8):
                 lines.append(f"{self.expression_of(i)} -> {self.text(value)};")
         return lines
 

@@ -56,6 +56,10 @@ class Interval:
         return Interval(max(self.least, other.least), min(self.greatest, other.greatest))
 
     @property
+    def width(self) -> Fraction:
+        return self.greatest - self.least
+
+    @property
     def magnitude(self) -> Fraction:
         """The greatest magnitude."""
         return max(-self.least, self.greatest)

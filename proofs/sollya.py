@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from fractions import Fraction
@@ -20,12 +21,22 @@ def relative_error(polynomial: Polynomial, variable: str, function: str, range_:
     ]
     assert all(symbol == variable for monomial in polynomial.terms for symbol, _ in monomial)
     ends = "; ".join(f"{end.numerator}/{end.denominator}" for end in (range_.least, range_.greatest))
-    commands = f"""
-        prec = 400!; display = dyadic!;
-        p = {" + ".join(terms)}; f = {function};
-        r = supnorm(p, f, [{ends}], relative, 2^-12);
-        sup(r);
-    """
+    return _greatest(
+        f"""p = {" + ".join(terms)}; f = {function};
+        sup(supnorm(p, f, [{ends}], relative, 2^-12));"""
+    )
+
+
+def greatest_error(function: str, x: Fraction, value: Fraction) -> Fraction:
+    """How far a value may be from a function's at x, by interval arithmetic."""
+    point, number = (f"({n.numerator}/{n.denominator})" for n in (x, value))
+    return _greatest(f"sup(abs(evaluate(({function}) - {number}, [{point}; {point}])));")
+
+
+@functools.cache
+def _greatest(commands: str) -> Fraction:
+    """The number that Sollya prints last."""
+    commands = f"prec = 400!; display = dyadic!; {commands}"
     done = subprocess.run(["sollya"], input=commands, capture_output=True, text=True)
     found = re.search(r"^(\d+)(?:b(-?\d+))?$", done.stdout.strip().splitlines()[-1] if done.stdout else "")
     if not found:

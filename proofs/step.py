@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core"
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Case = TypeVar("Case")
 
 
 class Unproved(Exception):
@@ -21,3 +31,25 @@ class Step:
     statement: str
     prove: Callable[[], str]
     quick: bool = True  # takes seconds; else it is left to the full run
+
+
+def once(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A function whose results are kept; where two threads ask for one at a time, the second waits for it."""
+    results: dict[object, Result] = {}
+    locks: defaultdict[object, threading.RLock] = defaultdict(threading.RLock)
+
+    @functools.wraps(function)
+    def found(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        key = (arguments, *named.items())
+        with locks[key]:
+            if key not in results:
+                results[key] = function(*arguments, **named)
+            return results[key]
+
+    return found
+
+
+def each(function: Callable[[Case], Result], cases: Iterable[Case]) -> list[Result]:
+    """What a function yields for each case. (Several at a time: other programs do the work.)"""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, cases))

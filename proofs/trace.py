@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from proofs.compiled import output, program
+from proofs.compiled import FOLDER, output, program
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,12 @@ class Trace:
 
 
 @functools.cache
-def trace(source: str, core: Path, instruction_set: str) -> Trace:
-    """Run proofs/programs/<source>, compiled with a copy of core/."""
+def trace(source: str, core: Path, instruction_set: str, *folders: str) -> Trace:
+    """Run proofs/programs/<source>, compiled with a copy of core/. `folders`: of headers in place of the system's."""
     found = Trace()
-    for line in output(program(source, core, instruction_set, "-O0")).splitlines():
+    for line in output(
+        program(source, core, instruction_set, "-O0", *(f"-I{FOLDER / folder}" for folder in folders))
+    ).splitlines():
         words = line.split()
         if words[0] == "constant":
             found.constants[words[1]] = Fraction(float.fromhex(words[2]))

@@ -150,7 +150,10 @@ constexpr To bit_cast(const From& from) {
         return {__builtin_bit_cast(decltype(To{}.value), from), count++};
     } else if constexpr (std::is_same_v<From, Double> || std::is_same_v<From, Float>) {
         if (!std::is_constant_evaluated() && from.node != constant) std::printf("bits n%d\n", from.node);
-        return __builtin_bit_cast(To, from.value);
+        if constexpr (sizeof(To) == sizeof(from.value)) return __builtin_bit_cast(To, from.value);
+        else return bit_cast<To>(bit_cast<std::uint32_t>(from));  // where a type was chosen by sizeof, which differs
+    } else if constexpr (sizeof(To) != sizeof(From)) {
+        return static_cast<To>(from);
     } else {
         return __builtin_bit_cast(To, from);
     }
