@@ -9,9 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from proofs import gappa
 from proofs.step import CORE, Step, Unproved
 
-PARTS = ["fast", "double_double", "by_table", "fast_by_table"]
+PARTS = ["fast", "fast_by_table", "double_double", "by_table", "triple_double"]
 
 
 def steps_of(part: str, core: Path) -> list[Step]:
@@ -37,10 +38,12 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; else all")
     parser.add_argument("--core", type=Path, default=CORE, help="a copy of core/ to prove instead")
     parser.add_argument("--quick", action="store_true", help="leave out the steps that take minutes")
+    parser.add_argument("--coq", action="store_true", help="have Coq check each of Gappa's proofs")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in PARTS]:
         parser.error(f"no part {unknown[0]}; there are {', '.join(PARTS)}")
+    gappa.by_coq = options.coq
     failed = 0
     with ThreadPoolExecutor(options.workers) as pool:
         for part in options.parts or PARTS:

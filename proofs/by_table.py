@@ -5,21 +5,16 @@ Theorem. Let x be a positive finite double, y = y_high + y_low an exponent of th
 The value of exp2_dd_by_table(log2_dd_by_table(x, y_high, y_low)) times 2^k is within table_error.at(t) 2^k of x^y, and
 2^-90 2^k is left for the roundings of the test that follows.
 
-    x = m 2^e   part j of 32 holds m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: integers
-                split the bits (a lemma: docs/proofs.md)
-    tables      - log2 r and 2^(i/16), each entry against the function
-    f           m r - 1, exact, for each part
-    whole       e - log2 r, exact but for its low part
-    log2 x      of whole + whole_low + f P(f): for each part where e = 0 and -1, and in part 0 of e = 0, where log2 x
-                reaches zero, for each binade of f; for other e by binades of e
+    logarithms  as in proofs/logarithm_tables.py
+    powers      2^(i/16), each entry of the table against the function
+    log2 x      of whole + whole_low + f P(f): next to 1 for each part, in part 0, where log2 x reaches zero, for each
+                binade of f; elsewhere for each binade of whole
     t           of y times that
     2^t         s = t.high - k - i/16 is exact; for each i, of 2^(i/16) (1 + s Q(s)) (1 + t.low ln 2)
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,21 +22,20 @@ from proofs.bounds import LN2, demand, together
 from proofs.double_double import (
     FOR_THE_TEST,
     GREATEST_T,
-    Phase,
     both_signs,
     check_claims,
     factor_of_low,
     symbol,
 )
 from proofs.errors import Input, RoundingErrors
-from proofs.fast import ULP, binades_of_exponents, last_operand_of_two, node
+from proofs.fast import ULP, last_operand_of_two, node
 from proofs.interval import Interval, Polynomial, log2_text
+from proofs.logarithm_tables import Case, LogarithmTables, least_ratio
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
 
-PARTS, SIXTEENTHS = 32, 16
-WHOLE_GRANULARITY = -42
+SIXTEENTHS = 16
 GREATEST_S = Fraction(1, 32)
 GREATEST_VALUE = Fraction(19571441060, 10**10)  # a little more than 2^(31/32)
 
@@ -59,39 +53,11 @@ def steps(core: Path) -> list[Step]:
     ]
 
 
-def part(j: int) -> list[Input]:
-    """The significands of part j. Below 1 the spacing is half."""
-    low, high = 1 + Fraction(2 * j - 1, 64), 1 + Fraction(2 * j + 1, 64) - 2 * ULP
-    if j:
-        return [Input(Interval(low, high), -52)]
-    return [Input(Interval(1 - Fraction(1, 128), 1 - ULP), -53), Input(Interval(Fraction(1), high), -52)]
-
-
-class Tables(Phase):
+class Tables(LogarithmTables):
     """By tables."""
 
-    def entry(self, j: int) -> dict[str, Fraction]:
-        """r, and - log2 r in two parts."""
-        function = self.function(f"begin_logarithm_by_table.{j}")
-        (of_f,) = (
-            n for n in function.nodes if n.operation == "fma" and n.operands[2] == Constant(Fraction(1))
-        )
-        whole_low = function.outputs["whole_low"]
-        whole = function.nodes[node(function.outputs["whole"])]
-        parts = of_f.operands[1], whole.operands[1], whole_low
-        values = [operand.value for operand in parts if isinstance(operand, Constant)]
-        demand(len(values) == 3 and whole.operation == "add", f"part {j} has another form")
-        return dict(zip(("r", "high", "low"), values, strict=True))
-
-    @once
-    def logarithms(self) -> Fraction:
-        """The table, of - log2 r."""
-        found = Fraction(0)
-        for j in range(PARTS):
-            entry = self.entry(j)
-            demand(abs(entry["low"]) <= Fraction(1, 1 << 43), f"the low part of logarithm {j} is too great")
-            found = max(found, greatest_error("-log2(x)", entry["r"], entry["high"] + entry["low"]))
-        return found
+    begin_name = "begin_logarithm_by_table"
+    wholes = ("whole", "whole_low")
 
     @once
     def powers(self) -> Fraction:
@@ -114,60 +80,13 @@ class Tables(Phase):
         return values[0], values[1]
 
     @once
-    def fs(self, j: int) -> list[Input]:
-        """f of part j, which is exact, as is e - log2 r."""
-        function = self.function(f"begin_logarithm_by_table.{j}")
-        f, whole = node(function.outputs["f"]), node(function.outputs["whole"])
-        r = self.entry(j)["r"]
-        found = []
-        for m in part(j):
-            made = [Input(Interval.of(-1074, 1023), 0), m]
-            errors = RoundingErrors(function, {"x": m}, made, until=max(f, whole))
-            demand(not errors.errors, f"f or e - log2 r is rounded in part {j}")
-            ideal = symbol(f"made{function.made()[1]}") * Polynomial.constant(r) - Polynomial.constant(1)
-            demand(errors.value(f) == ideal, f"f is not m r - 1 in part {j}")
-            granularity = errors.granularity(whole)
-            demand(
-                granularity is not None and granularity >= WHOLE_GRANULARITY,
-                f"part {j} of e - log2 r is finer",
-            )
-            found.append(Input(errors.range(f), errors.granularity(f)))
-        return found
-
-    @once
-    def all_f(self) -> Interval:
-        """The range of f."""
-        ranges = [f.range for j in range(PARTS) for f in self.fs(j)]
-        return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
-
-    def range_of_f(self) -> str:
-        return f"{float(self.all_f().least):.4f} <= f <= {float(self.all_f().greatest):.4f}"
-
-    @once
     def log2(self) -> tuple[Fraction, Fraction]:
         """log2 x, relatively; and how great its low part is beside the high one."""
         errors, ratios = zip(*each(self.log2_of, self.cases()), strict=True)
         return max(errors), max(ratios)
 
-    def cases(self) -> Iterator[tuple[Input, Input, Input]]:
-        """What f and the two parts of e - log2 r may be."""
-        zero = Input.constant(0)
-        for f in self.fs(0):
-            for some in parts_without_zero(f.range):
-                yield Input(some, f.granularity), zero, zero
-        for j in range(PARTS):
-            entry = self.entry(j)
-            for whole in (entry["high"], entry["high"] - 1):
-                for f in self.fs(j) if whole else ():
-                    yield f, Input.constant(whole), Input.constant(entry["low"])
-        low = Input(Interval.within(max(abs(self.entry(j)["low"]) for j in range(PARTS))))
-        logarithms = Interval.hull([self.entry(j)["high"] for j in range(PARTS)])
-        for e in binades_of_exponents():
-            if e != Interval.of(-1, -1):
-                yield Input(self.all_f()), Input(e + logarithms, WHOLE_GRANULARITY), low
-
-    def log2_of(self, case: tuple[Input, Input, Input]) -> tuple[Fraction, Fraction]:
-        f, whole, whole_low = case
+    def log2_of(self, case: Case) -> tuple[Fraction, Fraction]:
+        f, (whole, whole_low) = case
         given = {"f": f, "whole": whole, "whole_low": whole_low}
         errors = RoundingErrors(self.function("log2_sum_by_table"), given)
         value, _, low, high = self.pair(errors)
@@ -234,21 +153,3 @@ class Tables(Phase):
 
 def sum_of(given: Input, name: str) -> Polynomial:
     return symbol(name) if given.value is None else given.value
-
-
-def parts_without_zero(range_: Interval) -> list[Interval]:
-    """A range from or to zero: the outer binade in eighths, then binades, down to 2^-53."""
-    sign, high = (1 if range_.greatest > 0 else -1), range_.magnitude
-    ends = [high * Fraction(i, 16) for i in range(16, 8, -1)]
-    while high > ULP:
-        high /= 2
-        ends.append(high)
-    return [Interval.hull([sign * a, sign * b]) for a, b in itertools.pairwise(ends)]
-
-
-def least_ratio(series: Polynomial, range_: Interval) -> Fraction:
-    """The least series / f."""
-    quotient = Polynomial(
-        {((m[0][0], m[0][1] - 1),) if m[0][1] > 1 else (): c for m, c in series.terms.items()}
-    )
-    return quotient.range({"f": range_}).least

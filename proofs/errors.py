@@ -14,7 +14,9 @@ An operation is exact, by
     least subnormal number; then it is rounded by 2^-1075. Without fused operations, by Dekker's and Veltkamp's steps
   - the residual of a sum: s = fl(a + b), by Knuth's and Moller's steps. Lemma: a + b - s is a double, and the steps,
     two of which may be fused with a factor of -1, yield it for any a and b
-  - the residual of a sum, b - (s - a), for |a| >= |b| or a = 0. Lemma (Dekker)
+  - the residual of a sum, b - (s - a), for |a| >= |b| or a = 0. Lemma (Dekker). This is known where their ranges say
+    so, where a is a multiple of a unit that is not below |b|, and for the residuals of two sums in turn: a = A + B - S
+    and b = b' + c - B. Lemma: both A and B are multiples of the last place of B, |A| >= |B|, and |b| is below that
 The patterns are looked for in what was traced; an operation changed in any of them counts as one that rounds.
 """
 
@@ -293,11 +295,22 @@ class RoundingErrors:
             return "granularity"
         nodes = self.function.nodes
         terms = fast_sum_residual(nodes, node)
-        if terms:
-            a, b = (self.range(term) for term in terms)
-            if a.magnitude == 0 or a.mignitude >= b.magnitude:
-                return "the residual of a sum of numbers in order"
+        if terms and self._in_order(*terms):
+            return "the residual of a sum of numbers in order"
         return None
+
+    def _in_order(self, a: Operand, b: Operand) -> bool:
+        """Whether |a| >= |b| or a = 0."""
+        range_a, range_b, unit = self.range(a), self.range(b), self.granularity(a)
+        if range_a.magnitude == 0 or range_a.mignitude >= range_b.magnitude:
+            return True
+        if unit is not None and Fraction(2) ** unit >= range_b.magnitude:
+            return True
+        nodes = self.function.nodes
+        node_a, node_b = node_at(nodes, a), node_at(nodes, b)
+        terms = fast_sum_residual(nodes, node_a) if node_a and a in self.exact else None
+        residual = sum_residual(nodes, node_b) if node_b else None
+        return terms is not None and residual is not None and terms[1] == residual[2]
 
 
 def is_numbered(symbol: str, letters: str) -> bool:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from proofs import fast
 from proofs.bounds import demand, proved_bound, together
-from proofs.by_table import least_ratio, parts_without_zero
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import binades_of_exponents, node
 from proofs.interval import Interval, Polynomial, log2_text
+from proofs.logarithm_tables import least_ratio, parts_without_zero
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Function, trace

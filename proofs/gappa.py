@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from fractions import Fraction
 
+from proofs import coq
 from proofs.errors import LEAST_SUBNORMAL, Error, RoundingErrors, is_numbered
 from proofs.interval import Monomial, Polynomial, rounded_up
 from proofs.step import Unproved
@@ -24,6 +25,7 @@ HEADER = f"""\
 @residual = fixed<{LEAST_SUBNORMAL}, ne>;
 """
 SECONDS = 60
+by_coq = False  # whether Coq checks each proof, too
 BY_LEMMA = ("the residual of a product", "the residual of a sum", "the residual of a sum of numbers in order")
 
 
@@ -38,6 +40,8 @@ def check(script: str) -> str:
     if done.returncode != 0 or "not trivially equal" in told:
         lines = [line for line in told.splitlines() if "equal" in line or "rror" in line] or told.splitlines()
         raise Unproved(f"Gappa: {lines[0] if lines else 'nothing proved'}")
+    if by_coq:
+        coq.check(script)
     return told
 
 

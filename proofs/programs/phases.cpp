@@ -88,8 +88,58 @@ static void double_double_phase_by_table() {
     }
 }
 
+static TripleDouble triple(const std::string& name, traced::Double about) {
+    return {input(name.c_str(), about.value), input((name + "_low").c_str(), 0x1.3p-55),
+            input((name + "_last").c_str(), 0x1.7p-109)};
+}
+
+static void triple_double_phase() {
+    state("triple_double_error.fixed", triple_double_error.fixed);
+    state("triple_double_error.of_t", triple_double_error.of_t);
+    state("greatest_td_t", greatest_td_t);
+    for (int i = 0; i < 32; ++i) {
+        begin("begin_logarithm." + std::to_string(i));
+        const TripleDoubleLogarithm begun = begin_logarithm(input("x", 8 * (1 + i * 0x1p-5)));
+        output("f", begun.f);
+        output_triple(begun.whole);
+    }
+    begin("log2_td_series");
+    const traced::Double of_f = input("f", 0.01);
+    output_pair(horner<0, 9>(constants::log2_td_pairs, DoubleDouble{polynomial(constants::log2_td, of_f), 0}, of_f));
+    begin("log2_td_slope");
+    const traced::Double f = input("f", 0.01);
+    const DoubleDouble inner = pair("inner", "inner_low");
+    output_triple(multiply_add(f, {inner.high, inner.low, 0}, constants::log2_td_triples[0]));
+    begin("log2_td_sum");
+    const traced::Double factor = input("f", 0.01);
+    const TripleDouble slope = triple("slope", 1.4), whole = triple("whole", 3);
+    output_triple(multiply_add(factor, slope, whole));
+    begin("times_td");
+    const TripleDouble log2 = triple("log2", 1.3);
+    const DoubleDouble y = {input("y", 1.7), input("y_low", 0x1.7p-55)};
+    output_triple(product(log2, y));
+    begin("times_td_by_double");
+    const TripleDouble same_log2 = triple("log2", 1.3);
+    output_triple(product(same_log2, input("y", 1.7)));
+    for (int i = 0; i < 16; ++i) {
+        begin("begin_power." + std::to_string(i));
+        const TripleDoubleStart begun = begin_power(triple("t", 3 + i * 0x1p-4 + 0.01));
+        output("s", begun.s);
+        output("s_low", begun.s_low);
+        output("power", begun.power);
+        output_pair(begun.correction);
+        begin("end_power." + std::to_string(i));
+        const DoubleDouble q = pair("q", "q_low");
+        output_triple(end_power({input("s", 0.01), input("s_low", 0x1p-60), begun.power, begun.correction}, q));
+    }
+    begin("exp2_td_series");
+    const traced::Double s = input("s", 0.01);
+    output_pair(horner<0, 7>(constants::exp2_td_pairs, DoubleDouble{polynomial(constants::exp2_td, s), 0}, s));
+}
+
 int main() {
     fast_phase();
     double_double_phase();
     double_double_phase_by_table();
+    triple_double_phase();
 }

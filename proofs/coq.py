@@ -1,0 +1,45 @@
+"""Gappa's proofs, checked by Coq with Flocq: Gappa writes a proof for Coq, in which an identity that it was told stands
+as a hypothesis. Here each becomes a lemma, proved by `ring`, and what the whole rests on is compared with the axioms of
+Coq's real numbers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from proofs.step import Unproved
+
+SECONDS = 1200
+# Of Coq's real numbers, and of classical logic.
+AXIOMS = {
+    "ClassicalDedekindReals.sig_not_dec",
+    "ClassicalDedekindReals.sig_forall_dec",
+    "FunctionalExtensionality.functional_extensionality_dep",
+    "Classical_Prop.classic",
+}
+
+
+def check(script: str) -> None:
+    """Unproved where Coq does not accept Gappa's proof."""
+    made = subprocess.run(["gappa", "-Bcoq"], input=script, capture_output=True, text=True)
+    proof = re.sub(
+        r"^Hypothesis (a\d+) : (.*)\.$", r"Lemma \1 : \2.\nProof. ring. Qed.", made.stdout, flags=re.M
+    )
+    whole = re.findall(r"^Lemma (l\d+) ", proof, flags=re.M)[-1:]
+    if not whole or "Hypothesis" in proof or "Axiom" in proof:
+        raise Unproved("Gappa has written no proof for Coq")
+    with tempfile.TemporaryDirectory(prefix="halfulp-proofs-") as folder:
+        path = Path(folder) / "proof.v"
+        path.write_text(f"From Coq Require Import Reals.\n{proof}\nPrint Assumptions {whole[0]}.\n")
+        try:
+            done = subprocess.run(
+                ["coqc", path.name], cwd=folder, capture_output=True, text=True, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise Unproved(f"Coq: nothing proved in {SECONDS} seconds") from None
+    if done.returncode != 0:
+        raise Unproved(f"Coq: {' '.join(done.stderr.split())}")
+    if others := set(re.findall(r"^([A-Z][\w.]*) *:", done.stdout, flags=re.M)) - AXIOMS - {"Axioms"}:
+        raise Unproved(f"Coq: the proof rests on {', '.join(sorted(others))}")

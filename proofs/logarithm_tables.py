@@ -1,0 +1,160 @@
+"""What the forms by tables have in common (core/numerics/pow_dd.h, table_point): a significand lies in one of 32 parts,
+each with its r, about 1/m, and - log2 r.
+
+    x = m 2^e   part j holds m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: integers split the
+                bits (a lemma: docs/proofs.md)
+    tables      - log2 r, each entry against the function
+    f           m r - 1, exact, for each part
+    whole       e - log2 r: a multiple of 2^-42 and exact, but for its low parts
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+from proofs.bounds import demand
+from proofs.double_double import Phase, both_signs, symbol
+from proofs.errors import Input, RoundingErrors
+from proofs.fast import ULP, node
+from proofs.interval import Interval, Polynomial
+from proofs.sollya import greatest_error
+from proofs.step import once
+from proofs.trace import Constant, Function
+
+PARTS = 32
+WHOLE_GRANULARITY = -42
+# From this |e - log2 r| on, one range of f serves for all parts.
+FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 4), Fraction(2048)
+Case = tuple[Input, list[Input]]
+
+
+def part(j: int) -> list[Input]:
+    """The significands of part j. Below 1 the spacing is half."""
+    low, high = 1 + Fraction(2 * j - 1, 64), 1 + Fraction(2 * j + 1, 64) - 2 * ULP
+    if j:
+        return [Input(Interval(low, high), -52)]
+    return [Input(Interval(1 - Fraction(1, 128), 1 - ULP), -53), Input(Interval(Fraction(1), high), -52)]
+
+
+class LogarithmTables(Phase):
+    """A phase with a logarithm by tables: the function that begins it, traced for a number in each part, and what the
+    parts of e - log2 r are called among its outputs."""
+
+    begin_name: str
+    wholes: tuple[str, ...]
+
+    def beginning(self, j: int) -> Function:
+        return self.function(f"{self.begin_name}.{j}")
+
+    @once
+    def r(self, j: int) -> Fraction:
+        """The table's r, by which f = m r - 1."""
+        errors, m = self.begin(j, part(j)[0])
+        value = errors.value(self.outputs(j)[0])
+        r = value.terms.get(((m, 1),), Fraction(0))
+        demand(
+            value == symbol(m) * Polynomial.constant(r) - Polynomial.constant(1),
+            f"f is not m r - 1 in part {j}",
+        )
+        return r
+
+    def minus_log2_r(self, j: int) -> tuple[Fraction, ...]:
+        """The table's - log2 r, in parts."""
+        function = self.beginning(j)
+        whole = function.nodes[self.outputs(j)[1]]
+        lows = (function.outputs[name] for name in self.wholes[1:])
+        values = tuple(
+            operand.value for operand in (whole.operands[1], *lows) if isinstance(operand, Constant)
+        )
+        is_sum = whole.operation == "add" and len(values) == len(self.wholes)
+        demand(is_sum, f"e - log2 r has another form in part {j}")
+        return values
+
+    def outputs(self, j: int) -> tuple[int, int]:
+        """The nodes of f and of e - log2 r."""
+        outputs = self.beginning(j).outputs
+        return node(outputs["f"]), node(outputs[self.wholes[0]])
+
+    def begin(self, j: int, m: Input) -> tuple[RoundingErrors, str]:
+        """What begins a logarithm, for some of part j, and the name of m."""
+        function = self.beginning(j)
+        e, of_m = function.made()[:2]
+        made = [Input(Interval.of(-1074, 1023), 0), m]
+        assert e < of_m
+        return RoundingErrors(function, {"x": m}, made, until=max(self.outputs(j))), f"made{of_m}"
+
+    @once
+    def logarithms(self) -> Fraction:
+        """The table, of - log2 r."""
+        sums = [(self.r(j), sum(self.minus_log2_r(j), Fraction(0))) for j in range(PARTS)]
+        return max(greatest_error("-log2(x)", r, value) for r, value in sums)
+
+    @once
+    def fs(self, j: int) -> list[Input]:
+        """f of part j, which is exact, as is e - log2 r."""
+        found = []
+        f, whole = self.outputs(j)
+        for m in part(j):
+            errors, m_name = self.begin(j, m)
+            ideal = symbol(m_name) * Polynomial.constant(self.r(j)) - Polynomial.constant(1)
+            demand(errors.value(f) == ideal, f"f is not m r - 1 in part {j}")
+            is_exact = not any(
+                symbol_ in errors.errors for monomial in errors.value(whole).terms for symbol_, _ in monomial
+            )
+            granularity = errors.granularity(whole)
+            is_multiple = granularity is not None and granularity >= WHOLE_GRANULARITY
+            demand(is_exact and is_multiple, f"e - log2 r is rounded in part {j}")
+            found.append(Input(errors.range(f), errors.granularity(f)))
+        return found
+
+    @once
+    def all_f(self) -> Interval:
+        """The range of f."""
+        ranges = [f.range for j in range(PARTS) for f in self.fs(j)]
+        return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
+
+    def range_of_f(self) -> str:
+        return f"{float(self.all_f().least):.4f} <= f <= {float(self.all_f().greatest):.4f}"
+
+    def cases(self) -> Iterator[Case]:
+        """What f and the parts of e - log2 r may be."""
+        for f in self.fs(0):
+            for some in parts_without_zero(f.range):
+                yield Input(some, f.granularity), [Input.constant(0)] * len(self.minus_log2_r(0))
+        for j in range(PARTS):
+            high, *lows = self.minus_log2_r(j)
+            for whole in (high, high - 1):
+                for f in self.fs(j) if 0 < abs(whole) < FAR_FROM_ONE else ():
+                    yield f, [Input.constant(part) for part in (whole, *lows)]
+        parts = zip(*(self.minus_log2_r(j) for j in range(PARTS)), strict=True)
+        _, *greatest = (max(map(abs, part)) for part in parts)
+        for whole_range in binades(FAR_FROM_ONE, GREATEST_WHOLE):
+            whole_input = Input(whole_range, WHOLE_GRANULARITY)
+            yield Input(self.all_f()), [whole_input, *(Input(Interval.within(low)) for low in greatest)]
+
+
+def binades(least: Fraction, greatest: Fraction) -> Iterator[Interval]:
+    """Those from `least` to `greatest`, which are powers of two, and below zero."""
+    while least < greatest:
+        yield from both_signs(least, 2 * least)
+        least *= 2
+
+
+def parts_without_zero(range_: Interval) -> list[Interval]:
+    """A range from or to zero: the outer binade in eighths, then binades, down to 2^-53."""
+    sign, high = (1 if range_.greatest > 0 else -1), range_.magnitude
+    ends = [high * Fraction(i, 16) for i in range(16, 8, -1)]
+    while high > ULP:
+        high /= 2
+        ends.append(high)
+    return [Interval.hull([sign * a, sign * b]) for a, b in itertools.pairwise(ends)]
+
+
+def least_ratio(series: Polynomial, range_: Interval) -> Fraction:
+    """The least series / f."""
+    quotient = Polynomial(
+        {((m[0][0], m[0][1] - 1),) if m[0][1] > 1 else (): c for m, c in series.terms.items()}
+    )
+    return quotient.range({"f": range_}).least
