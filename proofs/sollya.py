@@ -33,10 +33,15 @@ def greatest_error(function: str, x: Fraction, value: Fraction) -> Fraction:
     return _greatest(f"sup(abs(evaluate(({function}) - {number}, [{point}; {point}])));")
 
 
+def floor_of(expression: str) -> int:
+    """The greatest integer that is not above a constant expression."""
+    return int(_greatest(f"floor({expression});", precision=2000))
+
+
 @functools.cache
-def _greatest(commands: str) -> Fraction:
+def _greatest(commands: str, precision: int = 400) -> Fraction:
     """The number that Sollya prints last."""
-    commands = f"prec = 400!; display = dyadic!; {commands}"
+    commands = f"prec = {precision}!; display = dyadic!; {commands}"
     done = subprocess.run(["sollya"], input=commands, capture_output=True, text=True)
     found = re.search(r"^(\d+)(?:b(-?\d+))?$", done.stdout.strip().splitlines()[-1] if done.stdout else "")
     if not found:
