@@ -16,8 +16,8 @@ LN2 = (
 
 
 def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial) -> Fraction:
-    """How far a result may be from a polynomial in the inputs, as Gappa has proved. (Where a sum may just reach the next
-    binade it finds half as much again.)"""
+    """How far a result may be from a polynomial in the inputs, as Gappa has proved. (Where a sum may just reach the
+    next binade it finds up to half as much again.)"""
     derived = errors.bound(result - ideal)
     if not derived:
         return derived

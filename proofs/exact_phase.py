@@ -1,22 +1,25 @@
-"""The last phase (core/numerics/fixed_point.h, pow_exact.h): its powers are within 2^error_bits units of their last place.
+"""The last phase (core/numerics/fixed_point.h, pow_exact.h): its powers are within 2^error_bits units of their last
+place.
 
-Theorem. Let x > 0 and y be dyadic numbers with significands of at most 64 bits, t = y log2 x, 2^-100 <= |t| < 2^13. Then
-wide_exp2 of t's fraction is within 2^error_bits units of the last place of 2^(t - k), for each number of limbs.
+Theorem. Let x > 0 and y be dyadic numbers with significands of at most 64 bits, t = y log2 x, 2^-100 <= |t| < 2^13.
+Then wide_exp2 of t's fraction is within 2^error_bits units of the last place of 2^(t - k), for each number of limbs.
 
-    operations  round down by less than a unit: compared with integers, on random operands and such of only ones and zeros
+    operations  round down by less than a unit: compared with integers, on random operands and such of only ones and
+                zeros
     constants   ln 2 and 2/ln 2, rounded down
-    errors      programs/exact_phase_bounds.cpp compiles the functions with numbers that carry bounds of their value and
-                error, and runs them for each shift a. A loop that ends where a term is zero ends later on bounds; what a
-                run on numbers does not add there are zeros. What is left of a series then is less than two units
-    t           is y times a logarithm that is at least 0.4999, or that of x next to 1 times 2^a: a relative error. It is
-                below 2^13, and shifting it rounds down
+    errors      programs/exact_phase_bounds.cpp compiles the functions with numbers that carry bounds of their value
+                and error, and runs them for each shift a. A loop that ends where a term is zero ends later on bounds;
+                what a run on numbers does not add there are zeros. What is left of a series then is less than two
+                units
+    t           is y times a logarithm that is at least 0.4999, or that of x next to 1 times 2^a: a relative error. It
+                is below 2^13, and shifting it rounds down
     formulas    that the functions compute logarithms and powers at all: the powers of random and of extreme operands
                 against MPFR, within the same bound
 
-Lemma. An end of the interval is rounded down to 64 bits and counts as a little more (`inexact`). Boundaries of the types
-have fewer bits, so a rounding gives for it what it gives for every number up to the next unit: for the lower end less than
-x^y, and for the upper end more or the same. A |t| below 2^-100 gives a power within 2^-64 of 1 on its side, and one from
-2^13 on is beyond every type.
+Lemma. An end of the interval is rounded down to 64 bits and counts as a little more (`inexact`). Boundaries of the
+types have fewer bits, so a rounding gives for it what it gives for every number up to the next unit: for the lower
+end less than x^y, and for the upper end more or the same. A |t| below 2^-100 gives a power within 2^-64 of 1 on its
+side, and one from 2^13 on is beyond every type.
 
 Not proved: that 1024 bits always suffice for float64. Nothing is known that would not be decided.
 """
@@ -29,6 +32,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import gmpy2
+
 from proofs.bounds import demand
 from proofs.compiled import output, program
 from proofs.interval import log2_text
@@ -75,7 +79,8 @@ def number_of(chance: random.Random, limbs: int, bits: int) -> int:
 
 def operations(core: Path) -> str:
     chance = random.Random(1)
-    questions, expected = [], []
+    questions: list[str] = []
+    expected: list[int] = []
     for limbs in LIMBS:
         bits, fraction = 64 * limbs, 64 * (limbs - 1)
         for _ in range(OPERANDS // len(LIMBS)):
@@ -145,7 +150,8 @@ def operand(chance: random.Random) -> tuple[int, int]:
 
 def powers(core: Path) -> str:
     chance = random.Random(2)
-    questions, expected = [], []
+    questions: list[str] = []
+    expected: list[gmpy2.mpfr] = []
     with gmpy2.context(precision=DIGITS, emin=-(1 << 30), emax=1 << 30):
         while len(questions) < POWERS * len(LIMBS):
             x, y = operand(chance), operand(chance)

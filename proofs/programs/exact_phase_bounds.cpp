@@ -87,7 +87,7 @@ static void logarithms() {
         Fixed<L>::greatest_quotient = a == 3 ? 8 * 0.171573 : 2;
         for (const bool below : {false, true}) {
             // (m - 1)/(m + 1) is between 2^-a and 2^(1 - a).
-            const uint64_t part = uint64_t{3} << (below && a == 3 ? 61 - a : 62 - a);
+            const uint64_t part = a == nearest ? 0 : uint64_t{3} << (below && a == 3 ? 61 - a : 62 - a);
             const Dyadic near = {~uint64_t{0}, -64}, other = {(uint64_t{1} << 62) + (below ? -part : part), -62};
             for (const int e : {0, 8}) {
                 const Dyadic m = a == nearest ? near : other;
