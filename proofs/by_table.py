@@ -21,6 +21,7 @@ from pathlib import Path
 from proofs.bounds import LN2, demand, together
 from proofs.double_double import (
     FOR_THE_TEST,
+    GREATEST_LOW,
     GREATEST_T,
     both_signs,
     check_claims,
@@ -127,7 +128,8 @@ class Tables(LogarithmTables):
         inputs = {"t": Input(Interval.within(GREATEST_T)), "t_low": Input(Interval.within(low_t))}
         cuts: dict[Operand, tuple[str, Input]] = {s: ("s", Input(Interval.within(GREATEST_S)))}
         errors = RoundingErrors(function, inputs, cuts=cuts, until=max(high, low))
-        value = self.pair(errors)[0]
+        value, _, greatest_low, _ = self.pair(errors)
+        demand(greatest_low <= GREATEST_LOW, "the power's low part is too great")
         power, correction = self.power(i)
         entry = power * (1 + correction)
         scaled_series = value.only("s")

@@ -30,6 +30,7 @@ from proofs.trace import Constant, Function, trace
 GREATEST_T = 1080
 GREATEST_S = Fraction(17157287525381, 10**14)
 FOR_THE_TEST = Fraction(1, 1 << 90)  # what the rounding test's own roundings may add
+GREATEST_LOW = Fraction(99, 100 << 37)  # of the low part of a power
 
 
 def steps(core: Path) -> list[Step]:
@@ -256,7 +257,8 @@ class Quotients(Phase):
         errors = RoundingErrors(
             function, inputs, cuts={r: ("r", Input(Interval.within(HALF)))}, until=max(high, low)
         )
-        value, _, _, high_range = self.pair(errors)
+        value, _, greatest_low, high_range = self.pair(errors)
+        demand(greatest_low <= GREATEST_LOW, "the power's low part is too great")
         series = value.only("r")
         ln2 = factor_of_low(function, node(function.outputs["low"]))
         bound = self.bound(

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-import gmpy2
+import gmpy2  # type: ignore[import-untyped]
 
 from proofs.bounds import demand
 from proofs.compiled import output, program

@@ -137,9 +137,34 @@ static void triple_double_phase() {
     output_pair(horner<0, 7>(constants::exp2_td_pairs, DoubleDouble{polynomial(constants::exp2_td, s), 0}, s));
 }
 
+static DoubleDoublePower power(uint64_t k) { return {pair("value", "value_low"), input("error", 0x1p-69), k}; }
+
+// Of a power of about 0.7: normal, as float32 or float64, and subnormal.
+static void rounding_tests() {
+    begin("round_normal");
+    round_normal(power(0));
+    const Target single = Target::of(halfulp::row(halfulp::Element::float32)),
+                 wide = Target::of(halfulp::row(halfulp::Element::float64));
+    begin("round_to.normal");
+    Rounding rounding = round_to(single, power(0));
+    output("least", rounding.least);
+    output("greatest", rounding.greatest);
+    begin("round_to.double");
+    rounding = round_to(wide, power(0));
+    output("least", rounding.least);
+    output("greatest", rounding.greatest);
+    begin("round_triple_double");
+    const TripleDouble value = triple("value", 0.7);
+    output("rounded", round_triple_double(value, input("big", 0x1p51), input("error", 0x1p-107)));
+    begin("round_to_odd");
+    const TripleDouble of_odd = triple("value", 0.7);
+    round_to_odd({of_odd, input("error", 0x1p-107), 0});
+}
+
 int main() {
     fast_phase();
     double_double_phase();
     double_double_phase_by_table();
     triple_double_phase();
+    rounding_tests();
 }

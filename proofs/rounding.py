@@ -1,0 +1,240 @@
+"""The rounding tests: that what they decide is right, for every type, the ranges of subnormal results and of overflow
+included.
+
+Theorem. Let a phase's value be within its claimed error of x^y. Where its rounding test finds both ends alike, that
+is x^y rounded to nearest, ties to even, in the type.
+
+    elements    A monotone function that is the same at both ends of an interval is the same within. Rounding is
+                monotone: round_once, encode and encode_exact scale a binade exactly and add 2^52, or shift. So it is
+                enough to see that they are right next to each boundary of a type and at both ends of each binade of
+                doubles. The conversion to float32, and sums of doubles, are the processor's
+    fast        x^y lies in [v, v (1 + 2 fast_error)] (proofs/fast.py), and where |t| is known in a narrower interval:
+                by arithmetic. fill_normal looks at a power's lower bits: for each of 2^30
+    floats      A float that is not flagged as a tie of a shorter type lies on x^y's side of each boundary: a power
+                next to a boundary has the boundary as its float, for each boundary; which floats are ties, for every
+                float
+    doubles     round_normal and round_to: the sum that is rounded last is low enough at the lower end and high enough
+                at the upper one. What is added to round_to's error, 2^-104 C, is more than what its sums lose, for
+                each spacing, C being 2^52 of it. C plus a power is rounded to a multiple of the spacing
+    triples     sum_to_odd against exact sums. A sum rounded to odd, of at least two bits more than are kept, is
+                rounded then as if it were exact (Boldo and Melquiond, 2008): round_to_double adds the lower parts so,
+                of which what is lost before is within TEST_OF_TRIPLES, round_to_odd twice, for types of at most 51
+                bits
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+
+from proofs import fast
+from proofs.bounds import LN2, demand, proved_bound, together
+from proofs.compiled import output, program
+from proofs.double_double import FOR_THE_TEST, GREATEST_LOW, Phase, symbol
+from proofs.errors import Input, RoundingErrors, fast_sum_residual, find
+from proofs.fast import DECIDING_T, ULP, node
+from proofs.interval import Interval, Polynomial, floor_log2, log2_text
+from proofs.step import Step, each
+from proofs.trace import Node, Operand
+from proofs.triple_double import TEST_OF_TRIPLES
+
+GREATEST_ERROR = Fraction(1, 1 << 58)  # of a phase by pairs, where |t| is at most 1080
+VALUES = Interval.of(Fraction(7, 10), 2)
+# Of grids, as logarithms, for values from 0.7 to 2. (Beside one of 8, a value of 1.5 and less is rounded to zero.)
+SPACINGS = range(-52, 3)
+SUMS = 20000
+
+
+def steps(core: Path) -> list[Step]:
+    found = [
+        Step("elements: next to every boundary", lambda: looked_at(core, "types")),
+        Step("floats that are ties", lambda: looked_at(core, "again")),
+        Step("fill_normal: all lower bits", lambda: looked_at(core, "normal")),
+        Step("from every float to 16 bits", lambda: looked_at(core, "floats"), quick=False),
+        Step("sum_to_odd", lambda: sums_to_odd(core)),
+    ]
+    for name, instruction_set in (("fused", "avx2"), ("not fused", "scalar")):
+        found += steps_of(core, name, instruction_set)
+    return found
+
+
+def steps_of(core: Path, name: str, instruction_set: str) -> list[Step]:
+    phase, tests = fast.Phase(core, instruction_set), Tests(core, instruction_set)
+    return [
+        Step(f"the narrower interval of the fast phase, {name}", lambda: narrower_interval(phase)),
+        Step(f"round_normal, {name}", tests.round_normal),
+        Step(f"round_to, {name}", tests.round_to),
+        Step(f"round_to_double and round_to_odd, {name}", tests.round_triples),
+    ]
+
+
+def looked_at(core: Path, what: str) -> str:
+    """What a program has seen, which fails at the first error."""
+    told = output(program("rounding.cpp", core), what).splitlines()
+    demand(bool(told), "the program has told nothing")
+    return told[0] if len(told) == 1 else f"{len(told)} types or functions"
+
+
+def narrower_interval(phase: fast.Phase) -> str:
+    """x^y is in [least, least (1 + 2 nearer)], least = v (1 + (fast_error - nearer)) and nearer = |t| fast_error_of_t +
+    fast_error_of_exp2, rounded: for v = x^y (1 - fast_error) (1 + d), |d| within what is proved of the phase."""
+    fast_error, fixed, of_t = map(phase.claim, ("fast_error", "fast_error_of_exp2", "fast_error_of_t"))
+    rounding = 8 * ULP
+    exponent = together(phase.log2(), ULP) * LN2[1] * (1 + rounding)
+    for t in (
+        Fraction(0),
+        Fraction(DECIDING_T),
+    ):  # both sides are linear in t but for parts far below the distance
+        d = together(phase.exp2(), t * exponent * (1 + t * exponent))
+        nearer = fixed + t * of_t
+        nearer_low, nearer_high = nearer * (1 - rounding), nearer * (1 + rounding)
+        greatest_v, least_v = (1 - fast_error) * (1 + d), (1 - fast_error) * (1 - d)
+        least = greatest_v * (1 + fast_error - nearer_low) * (1 + rounding)
+        greatest = least_v * (1 + fast_error - nearer_high) * (1 + 2 * nearer_low) * (1 - rounding)
+        demand(least <= 1 <= greatest, f"x^y may lie outside for |t| = {t}")
+    return f"|t| <= {DECIDING_T}"
+
+
+class Tests(Phase):
+    """The rounding tests as they are compiled for an instruction set."""
+
+    def round_normal(self) -> str:
+        """What is rounded last is high + low - error, but for FOR_THE_TEST."""
+        function = self.function("round_normal")
+        given = {
+            "value": Input(VALUES),
+            "value_low": Input(Interval.within(GREATEST_LOW)),
+            "error": Input(Interval(Fraction(0), GREATEST_ERROR)),
+        }
+        demand(len(function.looked_at) == 2, "not two ends")
+        worst = Fraction(0)
+        for end, sign in zip(function.looked_at, (-1, 1), strict=True):
+            errors = RoundingErrors(function, given, until=end)
+            ideal = symbol("value") + symbol("value_low") + symbol("error") * Polynomial.constant(sign)
+            worst = max(worst, self.lost(errors, end, ideal))
+        demand(worst <= FOR_THE_TEST, f"{log2_text(worst)} is lost")
+        return f"{log2_text(worst)} lost, {log2_text(FOR_THE_TEST)} left for it"
+
+    def lost(self, errors: RoundingErrors, end: int, ideal: Polynomial) -> Fraction:
+        """How far the exact sum of an addition's operands is from `ideal`."""
+        found = find(errors.function.nodes, end, "add")
+        demand(found is not None, "the ends are no sums")
+        assert found is not None
+        a, b = found
+        names = [errors.given.get(o, f"n{o}") for o in (a, b) if isinstance(o, int)]
+        return proved_bound(errors, errors.value(a) + errors.value(b), " + ".join(names), ideal)
+
+    def round_to(self) -> str:
+        """Normal float64: as round_normal. On a grid: what is lost is less than what is added to the error."""
+        double = self.function("round_to.double")
+        worst = Fraction(0)
+        for name, sign in (("least", -1), ("greatest", 1)):
+            end = self.last_sum(double.outputs[name], double.nodes)
+            errors = RoundingErrors(double, self.inputs(), [Input.constant(0)] * 9, until=end)
+            ideal = symbol("value") + symbol("value_low") + symbol("error") * Polynomial.constant(sign)
+            worst = max(worst, self.lost(errors, end, ideal))
+        demand(worst <= FOR_THE_TEST, f"{log2_text(worst)} is lost")
+        ratio = max(each(self.round_to_grid, SPACINGS))
+        demand(ratio <= 1, f"{float(ratio):.3g} times what is added is lost")
+        return f"{log2_text(worst)} lost of doubles; on grids at most {float(ratio):.2f} of what is added"
+
+    def inputs(self) -> dict[str, Input]:
+        return {
+            "value": Input(VALUES, -53),
+            "value_low": Input(Interval.within(GREATEST_LOW)),
+            "error": Input(Interval(Fraction(0), GREATEST_ERROR)),
+        }
+
+    def last_sum(self, result: Operand, nodes: list[Node]) -> int:
+        """The sum of C and a power, of which the result is what is left without C, scaled twice."""
+        scaled = find(nodes, result, "mul")
+        first = scaled and find(nodes, scaled[0], "mul")
+        difference = first and find(nodes, first[0], "sub")
+        demand(difference is not None, "the result is scaled in another way")
+        assert difference is not None
+        return node(difference[0])
+
+    def round_to_grid(self, spacing: int) -> Fraction:
+        """For C = 2^(52 + spacing): how much of what is added is lost."""
+        function = self.function("round_to.normal")
+        big = Fraction(2) ** (52 + spacing)
+        worst = Fraction(0)
+        for name, sign in (("least", -1), ("greatest", 1)):
+            end = self.last_sum(function.outputs[name], function.nodes)
+            total = next(i for i, found in enumerate(function.nodes) if found.operation == "add")
+            lost = max(i for i in range(end) if is_residual(function.nodes, i, total))
+            cuts: dict[Operand, tuple[str, Input]] = {
+                total: ("high", Input(values_below(big), -53)),
+                lost: ("low", Input(Interval.within(ULP))),
+            }
+            errors = RoundingErrors(function, self.inputs(), [Input.constant(big)], cuts=cuts, until=end)
+            added = big / 2**104
+            ideal = symbol("high") + symbol("low")
+            ideal = ideal + (symbol("error") + Polynomial.constant(added)) * Polynomial.constant(sign)
+            ideal = ideal + Polynomial.constant(big)
+            worst = max(worst, self.lost(errors, end, ideal) / added)
+        return worst
+
+    def round_triples(self) -> str:
+        """What the lower parts lose before they are rounded to odd."""
+        function = self.function("round_triple_double")
+        given = {
+            "value_low": Input(Interval.within(ULP)),
+            "value_last": Input(Interval.within(ULP * ULP)),
+            "error": Input(Interval.within(Fraction(1, 1 << 98))),
+        }
+        worst = Fraction(0)
+        (end,) = function.looked_at
+        ideal = symbol("value") + symbol("value_low") + symbol("value_last") + symbol("error")
+        for spacing in range(-53, SPACINGS.stop):
+            big = Input.constant(Fraction(2) ** (52 + spacing) if spacing > -53 else 0)
+            value = Input(values_below(big.range.greatest or Fraction(2)), -53)
+            errors = RoundingErrors(function, given | {"big": big, "value": value}, until=end)
+            rounded = find(function.nodes, node(function.outputs["rounded"]), "add")
+            assert rounded is not None
+            sum_ = errors.value(rounded[0])
+            big_value = big.value or Polynomial({})
+            worst = max(worst, self.lost(errors, end, ideal + big_value - sum_))
+            if spacing == -53:
+                demand(worst <= Fraction(1, 1 << 145), f"{log2_text(worst)} is lost of a normal result")
+        demand(worst <= TEST_OF_TRIPLES, f"{log2_text(worst)} is lost")
+        return f"{log2_text(worst)} lost, {log2_text(TEST_OF_TRIPLES)} left for it"
+
+
+def values_below(big: Fraction) -> Interval:
+    """The values whose grid has a C: those below it."""
+    return Interval(VALUES.least, min(VALUES.greatest, big))
+
+
+def is_residual(nodes: list[Node], i: int, total: int) -> bool:
+    """Whether a node is what a sum of numbers in order loses."""
+    terms = fast_sum_residual(nodes, nodes[i])
+    return terms is not None and find(nodes, total, "add") == terms
+
+
+def sums_to_odd(core: Path) -> str:
+    """sum_to_odd: the sum, or the one of its neighbours that is odd."""
+    chance = random.Random(3)
+    pairs = []
+    for _ in range(SUMS):
+        a = float(chance.getrandbits(53) | chance.choice((0, 1 << 52))) * chance.choice((-1, 1))
+        b = chance.choice((chance.getrandbits(53), 1, 1 << 52, (1 << 53) - 1)) * chance.choice((-1.0, 1.0))
+        pairs.append((a, b * 2.0 ** chance.randrange(-110, 60)))
+    questions = "".join(f"{a.hex()} {b.hex()}\n" for a, b in pairs)
+    told = output(program("sums.cpp", core), stdin=questions).splitlines()
+    for (a, b), (text, bits) in zip(pairs, map(str.split, told), strict=True):
+        exact, found = Fraction(a) + Fraction(b), Fraction(float.fromhex(text))
+        if Fraction(float(exact)) == exact:
+            demand(found == exact, f"{a.hex()} + {b.hex()} is {text}")
+        else:
+            demand(int(bits) % 2 == 1, f"{a.hex()} + {b.hex()} is {text}, which is even")
+            demand(
+                abs(found - exact) < unit_at(exact), f"{a.hex()} + {b.hex()} is {text}, which is no neighbour"
+            )
+    return f"{SUMS} sums"
+
+
+def unit_at(value: Fraction) -> Fraction:
+    """The spacing of doubles on either side of a number."""
+    return Fraction(2) ** (floor_log2(abs(value)) - 52)
