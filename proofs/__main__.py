@@ -12,7 +12,19 @@ from pathlib import Path
 from proofs import gappa
 from proofs.step import CORE, Step, Unproved
 
-PARTS = ["fast", "fast_by_table", "double_double", "by_table", "triple_double", "exact_phase", "rounding"]
+PARTS = [
+    "fast",
+    "fast_by_table",
+    "double_double",
+    "by_table",
+    "triple_double",
+    "exact_phase",
+    "rounding",
+    "special_values",
+    "exact_cases",
+    "integers",
+    "prelu",
+]
 
 
 def steps_of(part: str, core: Path) -> list[Step]:
