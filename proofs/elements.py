@@ -77,8 +77,8 @@ class FloatType:
         without_zero = self.precision == 1
         if value != value or (without_zero and (value == 0 or negative)):
             return self.nan
-        magnitude = abs(value)
-        encoding = self.overflow if magnitude == INFINITY else self._nearest(Fraction(magnitude))
+        exact = isinstance(value, Fraction) or abs(value) != INFINITY
+        encoding = self._nearest(abs(Fraction(value))) if exact else self.overflow
         if encoding == self.nan and self.bits != 4:
             return encoding
         minus = negative and (self.has_minus_zero or encoding != 0)

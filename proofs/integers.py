@@ -1,0 +1,185 @@
+"""Powers of integer types (core/numerics/pow_int.h, kernels/pow_int_tile.h).
+
+Theorem. With an integer exponent y >= 0 the power is that of the integers modulo 2^bits; with a negative one, or one
+of a floating type, the real power without its fraction, saturated.
+
+    8 bits      pow_wrap for every pair; the scalar function for every base with exponents of float64 that have few
+                bits, against integer roots
+    16 bits     pow_wrap for every pair, against repeated products
+    32, 64      power<bits> is x^y by its recursion, an identity of integers modulo 2^bits: x^y = x^(y mod 2)
+                (x^2)^(y/2). Great exponents: y = a + 2^8 b, x^(2^8) = 1 + 2^10 u for an odd x - squares of odd
+                numbers are 1 modulo 8, and each further one adds a factor of two: for every odd x modulo 2^10 - and
+                the binomial series. That is exact modulo 2^bits where in each bracket the inverse of i's odd part is
+                one, and i has fewer factors of two than 2^10: for each i. The template's steps: for 16 bits and
+                2^zeros from 2^5 on, every u and b. Pairs of extremes and random ones against Python's pow
+    periods     reduced_exponent: odd units have a period that divides 2^(bits-2), as its generators -1 and 5 have; an
+                even base to a power from `bits` on is zero, and the period is not less
+    saturate    at both ends of each piece, for each type; floor_of_sum, floor_of_power: at and next to integers,
+                against fractions
+The tests of intervals between integers are those of proofs/rounding.py, with floor in place of a rounding: it is
+monotone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from fractions import Fraction
+from pathlib import Path
+
+from proofs.bounds import demand
+from proofs.compiled import output, program
+from proofs.elements import INTEGERS, ask, double_bits, integer_value
+from proofs.step import Step
+
+PAIRS = 20000
+
+
+def steps(core: Path) -> list[Step]:
+    return [
+        Step("pow_wrap of 8 bits: every pair", lambda: looked_at(core, "wrap8")),
+        Step("pow_wrap of 16 bits: every pair", lambda: looked_at(core, "wrap16"), quick=False),
+        Step("the binomial series of 16 bits", lambda: looked_at(core, "series")),
+        Step("odd squares, and inverses", lambda: looked_at(core, "lemmas")),
+        Step("pow_wrap of 32 and 64 bits", lambda: wide_pairs(core)),
+        Step("periods", lambda: periods(core)),
+        Step("saturate, floor_of_sum, floor_of_power", lambda: ends(core)),
+        *(
+            Step(f"{name} to powers of few bits", functools.partial(real_powers, core, name))
+            for name in ("int4", "uint4", "int8", "uint8")
+        ),
+    ]
+
+
+def looked_at(core: Path, what: str) -> str:
+    """What a program has seen, which fails at the first error."""
+    told = output(program("integers.cpp", core), what).strip()
+    demand(bool(told), "the program has told nothing")
+    return told
+
+
+def answers(core: Path, questions: list[str]) -> list[int]:
+    told = output(program("integers.cpp", core), "ask", stdin="\n".join(questions) + "\n").split()
+    demand(len(told) == len(questions), "the program has not answered all")
+    return [int(word) for word in told]
+
+
+def extreme(chance: random.Random, bits: int) -> int:
+    """A number of so many bits: random, of few bits, or next to a power of two."""
+    kind = chance.randrange(4)
+    if kind == 0:
+        return chance.getrandbits(bits)
+    if kind == 1:
+        return chance.getrandbits(chance.randrange(1, bits))
+    if kind == 2:
+        return (1 << chance.randrange(bits)) + chance.choice((-1, 0, 1)) & ((1 << bits) - 1)
+    return (1 << bits) - 1 - chance.getrandbits(chance.randrange(1, 12))
+
+
+def wide_pairs(core: Path) -> str:
+    chance = random.Random(4)
+    questions, expected = [], []
+    for bits in (32, 64):
+        for _ in range(PAIRS // 2):
+            x, y = extreme(chance, bits), extreme(chance, bits)
+            questions.append(f"wrap {bits} {x} {y}")
+            expected.append(pow(x, y, 1 << bits))
+    for question, told, power in zip(questions, answers(core, questions), expected, strict=True):
+        demand(told == power, f"{question} is {told}, not {power}")
+    return f"{PAIRS} pairs"
+
+
+def periods(core: Path) -> str:
+    chance = random.Random(5)
+    questions, exponents = [], []
+    for bits in (4, 8, 16, 32):
+        period = 1 << (bits - 2)
+        demand(period >= bits, "an even base's power is not zero yet")
+        for generator in (-1, 5):  # of the odd numbers modulo 2^bits (Gauss)
+            demand(pow(generator, period, 1 << bits) == 1, f"{generator} has another period")
+        for _ in range(200):
+            y = extreme(chance, 63)
+            questions.append(f"reduced {bits} {y}")
+            exponents.append((bits, y))
+    for (bits, y), told in zip(exponents, answers(core, questions), strict=True):
+        demand(told < 1 << bits, f"the exponent {y} is reduced to {told}, which has too many bits")
+        for x in (0, 2, 3, 5, (1 << bits) - 1, (1 << (bits - 1)) - 2, chance.getrandbits(bits)):
+            demand(
+                pow(x, told, 1 << bits) == pow(x, y, 1 << bits), f"{x}^{y} is not {x}^{told} of {bits} bits"
+            )
+    return f"{len(questions)} exponents"
+
+
+def ends(core: Path) -> str:
+    """Saturation for each type, and integer parts of sums of doubles."""
+    chance = random.Random(6)
+    questions, expected = [], []
+    for name, bits in INTEGERS.items():
+        is_signed = not name.startswith("u")
+        least, greatest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
+        near = {0, 1, greatest - 1, greatest, greatest + 1, -least, -least + 1, (1 << 64) - 1}
+        for magnitude in sorted(m for m in near if 0 <= m < 1 << 64):
+            for negative in (False, True):
+                questions.append(f"saturate {int(is_signed)} {bits} {int(negative)} {magnitude}")
+                value = -magnitude if negative else magnitude
+                expected.append(min(max(value, least), greatest) % (1 << 64))
+    for _ in range(PAIRS):
+        high = math.ldexp(chance.getrandbits(53) | 1 << 52, chance.randrange(-52, 12))
+        if chance.random() < 0.5:
+            high = float(round(high)) or 1.0
+        part = chance.choice((-1, 1, 0, 1 - 2.0**-30, chance.random(), -chance.random(), -(2.0**-50)))
+        low = math.ulp(high) / 2 * part
+        if keeps_its_floor(high, low):
+            questions.append(f"sum {double_bits(high)} {double_bits(low)}")
+            expected.append(math.floor(Fraction(high) + Fraction(low)) % (1 << 64))
+        k, down = chance.randrange(0, 66), 1 - math.frexp(high)[1]
+        high, low = math.ldexp(high, down), math.ldexp(low, down)  # high in [1, 2)
+        if keeps_its_floor(math.ldexp(high, k), math.ldexp(low, k)):
+            questions.append(f"power {double_bits(high)} {double_bits(low)} {k}")
+            expected.append(min(math.floor((Fraction(high) + Fraction(low)) * 2**k), (1 << 64) - 1))
+    for question, told, result in zip(questions, answers(core, questions), expected, strict=True):
+        demand(told == result, f"{question} is {told}, not {result}")
+    return f"{len(questions)} results"
+
+
+def keeps_its_floor(high: float, low: float) -> bool:
+    """What floor_of_sum takes for granted: a high part with a fraction is farther from an integer than low reaches."""
+    return high == math.floor(high) or math.floor(Fraction(high) + Fraction(low)) == math.floor(high)
+
+
+def real_powers(core: Path, name: str) -> str:
+    """Every base with n/2^r: floor of the 2^r-th root of x^n, by integers."""
+    bits, is_signed = INTEGERS[name], not name.startswith("u")
+    exponents = sorted({Fraction(n, 1 << r) for n in range(-9, 40) for r in range(5)} | {Fraction(2) ** 70})
+    cases = [(x, y) for x in range(1 << bits) for y in exponents]
+    questions = [f"pow {name} float64 0 {x} {double_bits(float(y))}" for x, y in cases]
+    least, greatest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
+    for question, told, (encoding, y) in zip(questions, ask(core, questions), cases, strict=True):
+        expected = real_power(integer_value(bits, is_signed, encoding), y, least, greatest)
+        found = integer_value(bits, is_signed, int(told))
+        demand(found == expected, f"{question} is {found}, not {expected}")
+    return f"{len(cases)} pairs"
+
+
+def real_power(x: int, y: Fraction, least: int, greatest: int) -> int:
+    """x^y without its fraction, saturated; NaN gives 0, and 0 to a negative power the greatest."""
+    if y == 0 or x == 1:
+        return 1
+    if x == 0:
+        return 0 if y > 0 else greatest
+    if x < 0 and y.denominator > 1:
+        return 0
+    minus = x < 0 and y.numerator % 2 == 1
+    size = abs(x)
+    if size == 1:
+        magnitude = 1
+    elif y < 0:
+        magnitude = 0
+    elif y > 64:
+        magnitude = 1 << 64
+    else:
+        magnitude = size**y.numerator
+        for _ in range(y.denominator.bit_length() - 1):
+            magnitude = math.isqrt(magnitude)
+    return max(least, min(greatest, -magnitude if minus else magnitude))
