@@ -1,7 +1,7 @@
 # make run          the examples: a real exported model, then two small networks
 # make test         every quick test, doctests and the docs' examples included
 # make exhaustive   the proofs by exhaustion: minutes to hours
-# make proofs       error bounds, by Gappa and Sollya (docs/proofs.md): two minutes; ARGS=--quick seconds
+# make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): ten minutes; ARGS=--quick two
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
@@ -21,7 +21,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
-TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp) $(wildcard proofs/programs/*)
+TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp) $(wildcard proofs/programs/* proofs/programs/*/*)
 FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
@@ -43,7 +43,7 @@ exhaustive: $(VENV)/test
 	$(if $(ARGS),,HALFULP_SEED=fresh $(BIN)/python -m pytest --numprocesses auto tests/core tests/oracle)
 	HALFULP_SEED=fresh $(BIN)/python -m pytest -m exhaustive -s $(ARGS)
 
-proofs: $(VENV)/build-tools
+proofs: $(VENV)/proofs
 	$(BIN)/python -m proofs $(ARGS)
 
 bench: $(VENV)/bench
@@ -106,7 +106,7 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 	touch $@
 
 # For these the package need not be built.
-$(VENV)/wheel $(VENV)/docs: $(VENV)/build-tools pyproject.toml
+$(VENV)/wheel $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
 	$(PIP) $$($(BIN)/python -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(@F)"])')
 	touch $@

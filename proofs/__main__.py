@@ -50,6 +50,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; else all")
     parser.add_argument("--core", type=Path, default=CORE, help="a copy of core/ to prove instead")
     parser.add_argument("--quick", action="store_true", help="leave out the steps that take minutes")
+    parser.add_argument("--only", default="", metavar="TEXT", help="the steps whose statement has it")
     parser.add_argument("--coq", action="store_true", help="have Coq check each of Gappa's proofs")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
@@ -61,7 +62,9 @@ def main() -> int:
         for part in options.parts or PARTS:
             print(part, flush=True)
             steps = [
-                step for step in steps_of(part, options.core.resolve()) if step.quick or not options.quick
+                step
+                for step in steps_of(part, options.core.resolve())
+                if (step.quick or not options.quick) and options.only in step.statement
             ]
             for proved, line in pool.map(outcome, steps):
                 print(f"  {line}", flush=True)

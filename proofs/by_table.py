@@ -59,6 +59,7 @@ class Tables(LogarithmTables):
 
     begin_name = "begin_logarithm_by_table"
     wholes = ("whole", "whole_low")
+    greatest_error_of_entries = Fraction(1, 1 << 96)
 
     @once
     def powers(self) -> Fraction:
@@ -68,6 +69,7 @@ class Tables(LogarithmTables):
             power, correction = self.power(i)
             exact = greatest_error("2^x", Fraction(i, 16), power * (1 + correction))
             found = max(found, exact)
+        demand(found <= self.greatest_error_of_entries, f"an entry is {log2_text(found)} off")
         return found
 
     def power(self, i: int) -> tuple[Fraction, Fraction]:

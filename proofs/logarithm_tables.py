@@ -18,7 +18,7 @@ from proofs.bounds import demand
 from proofs.double_double import Phase, both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
-from proofs.interval import Interval, Polynomial
+from proofs.interval import Interval, Polynomial, log2_text
 from proofs.sollya import greatest_error
 from proofs.step import once
 from proofs.trace import Constant, Function
@@ -44,6 +44,7 @@ class LogarithmTables(Phase):
 
     begin_name: str
     wholes: tuple[str, ...]
+    greatest_error_of_entries: Fraction
 
     def beginning(self, j: int) -> Function:
         return self.function(f"{self.begin_name}.{j}")
@@ -89,7 +90,9 @@ class LogarithmTables(Phase):
     def logarithms(self) -> Fraction:
         """The table, of - log2 r."""
         sums = [(self.r(j), sum(self.minus_log2_r(j), Fraction(0))) for j in range(PARTS)]
-        return max(greatest_error("-log2(x)", r, value) for r, value in sums)
+        worst = max(greatest_error("-log2(x)", r, value) for r, value in sums)
+        demand(worst <= self.greatest_error_of_entries, f"an entry is {log2_text(worst)} off")
+        return worst
 
     @once
     def fs(self, j: int) -> list[Input]:

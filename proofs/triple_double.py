@@ -69,6 +69,7 @@ class Triples(LogarithmTables):
 
     begin_name = "begin_logarithm"
     wholes = ("a", "b", "c")
+    greatest_error_of_entries = Fraction(1, 1 << 150)
 
     def sum(self, errors: RoundingErrors) -> tuple[Polynomial, str, list[Interval]]:
         """The sum of a function's three results, the same for Gappa, and their ranges."""

@@ -8,7 +8,8 @@
 //   error       relative to log2 |x|. P's own is 2^-45.62, and its rounding 5 units of 2^-53. In the parts next to 1, r
 //               is a power of two: e - log2 r is 0 and f exact. In the others |log2 x| is at least 0.0458 and greater
 //               than f P(f); log2 r is rounded by 2^-54, e - log2 r, which is at most 1.6 |log2 x|, by 2^-53 of itself:
-//               2^-49. Together below 2^-45.4, where pow_fast.h counts with 2^-45
+//               2^-49. Together below 2^-45.4, where pow_fast.h counts with 2^-45. Programs prove it
+//               (docs/proofs.md)
 #pragma once
 
 #ifdef __AVX512F__

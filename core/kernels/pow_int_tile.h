@@ -130,6 +130,7 @@ struct PowersWithin {
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
     constexpr double error_of_triple_doubles = 0x1p-95;
+    static_assert(triple_double_error.fixed + 65 * triple_double_error.of_t + 0x1p-106 < error_of_triple_doubles);
     UndecidedPowers first, remaining;
     PowersWithin powers;
     for (int j = 0; j < count; ++j) {

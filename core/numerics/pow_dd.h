@@ -20,6 +20,7 @@ static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p
 
 // Where |t| is at most 1080, the low part of t is less. The kernels clamp those of lanes without meaning.
 static constexpr double greatest_t_low = 0x1p-37;
+static_assert(greatest_t_low * greatest_t_low < quotient_error.fixed / 16);  // 2^low = 1 + low ln 2 lacks half of that
 
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
@@ -113,7 +114,8 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
 //               ends in two operations that round by 2^-66 each, and those before them, and products, 2^-5 of that:
 //               2^-64.9 r^6 <= 2^-70.9. Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together:
 //               2^-70.1
-//   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|, below quotient_error.
+//   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|. What programs prove is a little
+//   more (docs/proofs.md), and below quotient_error.
 
 // x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
 struct DoubleDoubleQuotient {
@@ -207,7 +209,7 @@ HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
 //               Low parts: 2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
 //   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q,
 //               and by the logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
-//   Together below table_error. (docs/testing.md has the greatest error found.)
+//   Together below table_error, as programs prove (docs/proofs.md). (docs/testing.md has the greatest error found.)
 
 // What begins a logarithm: f, e - log2 r in two parts, and the plain tail of P(f).
 struct TableLogarithm {

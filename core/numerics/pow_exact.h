@@ -16,7 +16,8 @@
 //   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 4 units in the last
 //               place (ulp), the division and the products by less than 8 in all; so its relative error is below
 //               2^(log2 n + 4) ulp, times |t| < 2^13 in t. exp: n terms, 4 ulp each, doubled by each of `halvings`
-//               squarings. Together less than 2^27 ulp for n <= 2^8 and 9 halvings: error_bits has 5 to spare
+//               squarings. Together less than 2^27 ulp for n <= 2^8 and 9 halvings: error_bits has 5 to spare. Programs
+//               prove it (docs/proofs.md)
 //   subnormals  the interval's ends are rounded by encode_exact at the place that their exponent demands
 #pragma once
 

@@ -16,7 +16,7 @@
 //   more: log2 within 2^-45.02, and log2_table.h's, which serves in its place, within 2^-45.4. Times y and ln 2: |t|
 //   2^-45.5, where |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own
 //   2^-39.77*, and 2^-50 of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 <
-//   fast_error.
+//   fast_error. Programs prove it (docs/proofs.md).
 #pragma once
 
 #include "../formats/convert.h"
@@ -25,6 +25,7 @@
 namespace halfulp::HALFULP_ISA {
 
 static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.5p-40, fast_error_of_t = 0x1.8p-46;
+static_assert(fast_error_of_exp2 + 150 * fast_error_of_t < fast_error);
 
 // value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
 // sign, where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum

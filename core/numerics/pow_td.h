@@ -25,7 +25,7 @@
 //               2^-109.9 |t|
 //   Together below triple_double_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t|
 //   makes that 2^-7 of the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as
-//   a factor.
+//   a factor. Programs prove it (docs/proofs.md).
 #pragma once
 
 #include "pow_dd.h"

@@ -127,14 +127,15 @@ static void check_again() {
 // A lane that is not flagged is the float nearest to every number that the power's interval holds. The lower 29 bits of
 // a power tell how near a boundary is, and the next one which float is even: higher ones are not looked at.
 static void check_normal() {
-    constexpr uint64_t one = uint64_t{1023} << 52, count = uint64_t{1} << 30;
+    // At a binade's upper end, where an interval has most units.
+    constexpr uint64_t count = uint64_t{1} << 30, from = (uint64_t{1024} << 52) - count;
     alignas(64) double t[tile_size] = {};
     alignas(64) uint32_t lanes[tile_size];
     static FloatLanes<Element::float32> power;
     power.lanes = lanes;
     uint64_t undecided = 0;
     for (uint64_t i = 0; i < count; ++i) {
-        const double value = double_of(one + i);
+        const double value = double_of(from + i);
         power.powers[0] = value;
         power.fill_normal(t, 1);
         if (power.any_flag != 0) {
@@ -145,7 +146,7 @@ static void check_normal() {
         const double nearer = fast_error_of_exp2, least = value * (1 + (fast_error - nearer));
         const uint32_t of_least = word_of(static_cast<float>(least));
         const bool narrow = lanes[0] == of_least && of_least == word_of(static_cast<float>(least * (1 + 2 * nearer)));
-        const double greatest = double_of(one + i + static_cast<uint64_t>(std::ceil(2 * fast_error * 0x1p53)));
+        const double greatest = double_of(from + i + static_cast<uint64_t>(std::ceil(2 * fast_error * 0x1p53)));
         const uint32_t of_value = word_of(static_cast<float>(value));
         const bool wide = lanes[0] == of_value && of_value == word_of(static_cast<float>(greatest));
         if (!narrow && !wide) fail("fill_normal", "float32", value, lanes[0], word_of(static_cast<float>(greatest)));
