@@ -19,6 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from proofs.bounds import LN2, demand, together
+from proofs.compiled import output, program
 from proofs.double_double import (
     FOR_THE_TEST,
     GREATEST_LOW,
@@ -44,6 +45,7 @@ GREATEST_VALUE = Fraction(19571441060, 10**10)  # a little more than 2^(31/32)
 def steps(core: Path) -> list[Step]:
     phase = Tables(core, "avx2")
     return [
+        Step("x = m 2^e in parts of a binade", lambda: output(program("splits.cpp", core), "tables").strip()),
         Step("the table of logarithms", lambda: log2_text(phase.logarithms())),
         Step("the table of powers", lambda: log2_text(phase.powers())),
         Step("f = m r - 1 and e - log2 r are exact", lambda: phase.range_of_f()),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import tempfile
 from pathlib import Path
 
-from proofs.step import Unproved
+from proofs.step import Unproved, once
 
 FOLDER = Path(__file__).parent / "programs"
+BUILT = tempfile.TemporaryDirectory(prefix="halfulp-proofs-")  # removed when Python ends
 OPTIONS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
 
 # The options of each instruction set; of AVX-512 the model in plain C++, so that every machine with AVX2 has it.
@@ -26,10 +26,10 @@ SETS = {
 }
 
 
-@functools.cache
+@once
 def program(source: str, core: Path, instruction_set: str = "avx2", *options: str) -> Path:
     """The path of proofs/programs/<source>, compiled with this copy of core/."""
-    target = Path(tempfile.mkdtemp(prefix="halfulp-proofs-")) / Path(source).stem
+    target = Path(tempfile.mkdtemp(dir=BUILT.name)) / Path(source).stem
     command = ["g++", *OPTIONS, *SETS[instruction_set], *options, f"-I{core}", str(FOLDER / source)]
     done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
     if done.returncode != 0:

@@ -4,13 +4,14 @@ Theorem. Let x be a positive finite normal double, y finite, t = y log2 x and |t
 exp2_fast(y log2_fast(quotient_fast(x))) is within fast_error_of_exp2 + |t| fast_error_of_t of x^y (1 - fast_error),
 relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the product rounded.
 
-    x = m 2^e    m in [sqrt(1/2), sqrt 2], e an integer: integers split the bits (a lemma: docs/proofs.md)
+    x = m 2^e    m in [sqrt(1/2), sqrt 2], or a little less for floats; integers split the bits (a lemma:
+                 docs/proofs.md)
     s            S = (m - 1)/(m + 1), m - 1 exact: the relative error by Gappa
     log2         e + s P(s^2): rounding by Gappa, relatively where e = 0, and else absolutely, for each binade of e,
                  where |log2 x| >= |e| - 1/2. P by Sollya. s enters with s G'(s)/G(s), G(s) = s P(s^2)
     t            rounded once
-    2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0); Q(r) by Sollya, rounding by Gappa. Scaling by
-                 2^k is exact: the value is a normal double
+    2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0); Q(r) by Sollya, rounding by Gappa. Scaling
+                 by 2^k is exact: the value is a normal double
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from proofs import gappa
 from proofs.bounds import LN2, demand, proved_bound, together
+from proofs.compiled import output, program
 from proofs.errors import Input, RoundingErrors, find
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.sollya import relative_error
@@ -28,14 +30,17 @@ from proofs.trace import Function, Operand, Trace, trace
 
 LEAST_EXPONENT, GREATEST_EXPONENT = -1074, 1023
 ROOT = Fraction(14142135623730951, 10**16)  # a little more than sqrt 2
-GREATEST_S = Fraction(17157287525381, 10**14)  # a little more than (sqrt 2 - 1)/(sqrt 2 + 1)
+# The least significand: of floats, a little less than sqrt(1/2).
+LEAST_M = Fraction(float.fromhex("0x1.6a09e6p-1"))
+GREATEST_LOG2_M = Fraction(50000003, 10**8)
 GREATEST_T, DECIDING_T = 1020, 150
 ULP = Fraction(1, 1 << 53)
+GREATEST_S = (1 - LEAST_M) / (1 + LEAST_M) * (1 + 8 * ULP)
 HALF = Fraction(1, 2)
 
 
 def steps(core: Path) -> list[Step]:
-    found = []
+    found = [Step("x = m 2^e", lambda: output(program("splits.cpp", core), "fast").strip())]
     for name, instruction_set in (("fused", "avx2"), ("not fused", "scalar")):
         found += steps_of(Phase(core, instruction_set), name)
     return found
@@ -91,14 +96,21 @@ class Phase:
     @once
     def quotient(self) -> Fraction:
         """s, of (m - 1)/(m + 1). Where m = 1 both are zero."""
-        function = self.function("quotient_fast")
+        return max(self.quotient_of(name) for name in ("quotient_fast", "quotient_fast_of_float"))
+
+    def quotient_of(self, name: str) -> Fraction:
+        """The same of doubles or floats, whose least significands and last places differ."""
+        function = self.function(name)
+        least, granularity = (LEAST_M, -24) if name.endswith("float") else (1 / ROOT, -53)
         greatest = Fraction(0)
         m_plus_one = Polynomial.symbol("n") + Polynomial.constant(2)
-        for n in (Interval.of(ULP, ROOT - 1), Interval.of(1 / ROOT - 1, -ULP)):
-            m = Input(n + Interval.of(1, 1), -53, Polynomial.symbol("n") + Polynomial.constant(1))
-            biased = Input(Interval.of(1 << 52, (1 << 52) + 4096), 0)
+        nearest = Fraction(2) ** granularity
+        for n in (Interval.of(nearest, ROOT - 1), Interval.of(least - 1, -nearest)):
+            m = Input(n + Interval.of(1, 1), granularity, Polynomial.symbol("n") + Polynomial.constant(1))
+            exponent = Input(Interval.of(0, (1 << 52) + 4096), 0)
             s = node(function.outputs["s"])
-            errors = RoundingErrors(function, {"x": m}, [biased, m], until=s, others={"n": Input(n, -53)})
+            made = [exponent, m][-len(function.made()) :]
+            errors = RoundingErrors(function, {"x": m}, made, until=s, others={"n": Input(n, granularity)})
             parts = [errors.value(part).only("n") for part in find(function.nodes, s, "div") or ()]
             demand(parts == [Polynomial.symbol("n"), m_plus_one], "s is not (m - 1)/(m + 1)")
             greatest = max(greatest, gappa.proved_relative(errors, s))
@@ -127,7 +139,7 @@ class Phase:
         def of_exponents(e: Interval) -> Fraction:
             errors, value = self._log2(Interval.within(GREATEST_S), Input(e, 0))
             rounding = proved_bound(errors, value, f"n{result}", series + Polynomial.symbol("e"))
-            return (rounding + HALF * of_log2_m) / (e.mignitude - HALF)  # of |log2 x|, where |log2 m| <= 1/2
+            return (rounding + GREATEST_LOG2_M * of_log2_m) / (e.mignitude - GREATEST_LOG2_M)
 
         return max(greatest, *each(of_exponents, binades_of_exponents()))
 

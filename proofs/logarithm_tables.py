@@ -1,8 +1,8 @@
 """What the forms by tables have in common (core/numerics/pow_dd.h, table_point): a significand lies in one of 32 parts,
 each with its r, about 1/m, and - log2 r.
 
-    x = m 2^e   part j holds m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: integers split the
-                bits (a lemma: docs/proofs.md)
+    x = m 2^e   part j holds m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: programs/splits.cpp
+                looks at both ends of each
     tables      - log2 r, each entry against the function
     f           m r - 1, exact, for each part
     whole       e - log2 r: a multiple of 2^-42 and exact, but for its low parts

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 from proofs.compiled import FOLDER, output, program
+from proofs.step import once
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Trace:
     constants: dict[str, Fraction] = field(default_factory=dict)
 
 
-@functools.cache
+@once
 def trace(source: str, core: Path, instruction_set: str, *folders: str) -> Trace:
     """Run proofs/programs/<source>, compiled with a copy of core/. `folders`: of headers in place of the system's."""
     found = Trace()

@@ -27,6 +27,10 @@ static void fast_phase() {
     const Quotient quotient = quotient_fast(input("x", 1.3));
     output("s", quotient.s);
     output("e", quotient.e);
+    begin("quotient_fast_of_float");
+    const Quotient of_float = quotient_fast(input_float("x", 1.3f));
+    output("s", of_float.s);
+    output("e", of_float.e);
     begin("log2_fast");
     const traced::Double s = input("s", 0.1);
     output("log2", log2_fast({s, input_float("e", 3)}));

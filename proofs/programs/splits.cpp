@@ -1,0 +1,67 @@
+// That the integer operations split x into m 2^e, with m in its range and, for tables, in its part: for every normal float,
+// and for doubles at both ends of each piece, between which the operations only carry x's fraction along. Exits with 1 at
+// the first error, which it prints.
+//
+//   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
+//   tables   table_point, subnormal doubles included: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i = 0
+//            and below 1, from 1 - 1/128
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+
+#include "numerics/pow_dd.h"
+
+using namespace halfulp::HALFULP_ISA;
+
+[[noreturn]] static void fail(double x) {
+    std::fprintf(stderr, "%a is split wrongly\n", x);
+    std::exit(1);
+}
+
+template <typename Real>
+static void check_split(Real x, double least) {
+    const Split<Real> parts = split(x);
+    const int e = static_cast<int>(parts.e), half = e / 2;
+    const double product = static_cast<double>(parts.m) * power_of_two(half) * power_of_two(e - half);
+    if (product != static_cast<double>(x) || !(parts.m >= least && parts.m < 2 * least)) fail(static_cast<double>(x));
+}
+
+static void check_table(double x) {
+    const TablePoint point = table_point(x);
+    const double m = std::ldexp(x, -static_cast<int>(point.e)), index = static_cast<double>(point.index);
+    const double least = index == 0 && m < 1 ? 1 - 1.0 / 128 : 1 + (2 * index - 1) / 64;
+    if (point.index > 31 || !(m >= least && m < 1 + (2 * index + 1) / 64) ||
+        std::ldexp(m, static_cast<int>(point.e)) != x ||
+        point.f != __builtin_fma(m, constants::dd_reciprocals[point.index], -1.0))
+        fail(x);
+}
+
+// f(x) for the doubles next to the ends of the parts of each binade, and to its sqrt 2.
+template <typename F>
+static long for_each_end(int least_exponent, F f) {
+    long count = 0;
+    for (int e = least_exponent; e <= 1023; ++e) {
+        for (int i = 0; i <= 129; ++i) {
+            const double m = i == 129 ? 0x1.6a09e667f3bcdp+0 : 1 + i / 128.0;
+            const double x = std::ldexp(m, e);
+            for (const double near : {std::nextafter(x, 0.0), x, std::nextafter(x, HUGE_VAL)}) {
+                if (near < 0x1p-1022 ? least_exponent >= -1022 || near == 0 : std::isinf(near)) continue;
+                f(near);
+                ++count;
+            }
+        }
+    }
+    return count;
+}
+
+int main(int, char** arguments) {
+    if (arguments[1][0] == 't') {
+        std::printf("%ld doubles\n", for_each_end(-1074, check_table));
+        return 0;
+    }
+    for (uint32_t bits = 0x00800000; bits < 0x7f800000; ++bits)
+        check_split(__builtin_bit_cast(float, bits), 0x1.6a09e6p-1);
+    const long count = for_each_end(-1022, [](double x) { check_split(x, 0x1.6a09e667f3bcdp-1); });
+    std::printf("every float, %ld doubles\n", count);
+}
