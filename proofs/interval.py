@@ -94,6 +94,8 @@ def log2_text(value: Fraction) -> str:
     if value == 0:
         return "0"
     exponent = floor_log2(value)
+    if value == Fraction(2) ** exponent:
+        return f"2^{exponent}"
     return f"2^{math.ceil((exponent + math.log2(value / Fraction(2) ** exponent)) * 100 + 1e-6) / 100:.2f}"
 
 
