@@ -61,12 +61,14 @@ def main() -> int:
     with ThreadPoolExecutor(options.workers) as pool:
         for part in options.parts or PARTS:
             print(part, flush=True)
-            steps = [
-                step
-                for step in steps_of(part, options.core.resolve())
-                if (step.quick or not options.quick) and options.only in step.statement
-            ]
-            for proved, line in pool.map(outcome, steps):
+            try:
+                steps = steps_of(part, options.core.resolve())
+            except Unproved as error:  # the core does not compile
+                print(f"  FAILED  {error}", flush=True)
+                failed += 1
+                continue
+            wanted = [s for s in steps if (s.quick or not options.quick) and options.only in s.statement]
+            for proved, line in pool.map(outcome, wanted):
                 print(f"  {line}", flush=True)
                 failed += not proved
     print("all proved" if not failed else f"{failed} steps failed")

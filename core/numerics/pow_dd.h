@@ -20,7 +20,7 @@ static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p
 
 // Where |t| is at most 1080, the low part of t is less. The kernels clamp those of lanes without meaning.
 static constexpr double greatest_t_low = 0x1p-37;
-static_assert(greatest_t_low * greatest_t_low < quotient_error.fixed / 16);  // 2^low = 1 + low ln 2 lacks half of that
+static_assert(greatest_t_low * greatest_t_low < quotient_error.fixed / 8);  // 2^low = 1 + low ln 2 lacks half of that
 
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
