@@ -66,13 +66,10 @@ class Tables(LogarithmTables):
     @once
     def powers(self) -> Fraction:
         """The table, of 2^(i/16), relatively."""
-        found = Fraction(0)
-        for i in range(SIXTEENTHS):
-            power, correction = self.power(i)
-            exact = greatest_error("2^x", Fraction(i, 16), power * (1 + correction))
-            found = max(found, exact)
-        demand(found <= self.greatest_error_of_entries, f"an entry is {log2_text(found)} off")
-        return found
+        powers = [self.power(i) for i in range(SIXTEENTHS)]
+        worst = max(greatest_error("2^x", Fraction(i, 16), p * (1 + c)) for i, (p, c) in enumerate(powers))
+        demand(worst <= self.greatest_error_of_entries, f"an entry is {log2_text(worst)} off")
+        return worst
 
     def power(self, i: int) -> tuple[Fraction, Fraction]:
         outputs = self.function(f"exp2_dd_by_table.{i}").outputs
@@ -136,20 +133,15 @@ class Tables(LogarithmTables):
         demand(greatest_low <= GREATEST_LOW, "the power's low part is too great")
         power, correction = self.power(i)
         entry = power * (1 + correction)
-        scaled_series = value.only("s")
         ln2 = factor_of_low(function, low)
-        series = Polynomial({m: c / entry for m, c in scaled_series.terms.items()})
+        series = Polynomial({m: c / entry for m, c in value.only("s").terms.items()})
         demand(abs(series.terms[()] - 1) <= ULP * ULP, "1 + s Q(s) does not begin with 1")
         factor = Polynomial.constant(entry) + symbol("t_low") * Polynomial.constant(power * ln2)
         bound = self.bound(errors, series * factor)
         of_series = relative_error(series, "s", "2^x", Interval.within(GREATEST_S))
         of_low = low_t * (max(abs(ln2 - end) for end in LN2) + abs(correction)) + (low_t * LN2[1]) ** 2
-        relative = together(of_series, of_low, self.powers())
-        return (
-            bound * (1 + ULP) + GREATEST_VALUE * relative
-            if i == SIXTEENTHS - 1
-            else bound * (1 + ULP) + power * (1 + Fraction(1, 40)) * relative
-        )
+        greatest_value = power * (1 + Fraction(1, 40))  # 2^s < 1 + 1/40
+        return bound * (1 + ULP) + greatest_value * together(of_series, of_low, self.powers())
 
     def claims(self) -> str:
         fixed, of_t = self.claim("table_error.fixed"), self.claim("table_error.of_t")

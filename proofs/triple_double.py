@@ -201,7 +201,10 @@ class Triples(LogarithmTables):
         value = errors.value(s) + errors.value(s_low)
         demand(errors.range(difference).magnitude <= GREATEST_S, "|s| > 1/32")
         ideal = errors.value(difference) + symbol("t_low") + symbol("t_last")
-        return errors.bound(value - ideal)
+        found = errors.bound(value - ideal)
+        greatest_low = GREATEST_S * ULP * (1 + ULP) + t.magnitude * LAST
+        demand(found <= 2 * ULP * greatest_low, "more than s_low is rounded")
+        return found
 
     def low_of_t(self, t: Interval) -> Interval:
         """At most half a place of t.a: a triple is normalized (a lemma: of its sum's residual, rounded)."""
@@ -215,12 +218,12 @@ class Triples(LogarithmTables):
     @once
     def powers(self) -> Fraction:
         """The table, of 2^(i/16), relatively."""
-        return max(
-            greatest_error(
-                "2^x", Fraction(i, 16), self.power(i)[0] * (1 + self.power(i)[1] + self.power(i)[2])
-            )
-            for i in range(SIXTEENTHS)
+        powers = [self.power(i) for i in range(SIXTEENTHS)]
+        worst = max(
+            greatest_error("2^x", Fraction(i, 16), p * (1 + a + b)) for i, (p, a, b) in enumerate(powers)
         )
+        demand(worst <= self.greatest_error_of_entries, f"an entry is {log2_text(worst)} off")
+        return worst
 
     def power(self, i: int) -> tuple[Fraction, Fraction, Fraction]:
         """2^(i/16) and its correction."""
