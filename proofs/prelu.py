@@ -1,4 +1,4 @@
-"""PRelu (core/kernels/prelu.h): x < 0 ? slope x : x, the product rounded once.
+"""PRelu (core/numerics/prelu.h): x < 0 ? slope x : x, the product rounded once.
 
 Theorem. For floating types a product is the exact one, rounded to nearest, ties to even; one that is NaN is the
 canonical NaN; and every x that is not below zero, NaN among them, is copied bit for bit. For integer types it is the

@@ -2,6 +2,8 @@
 // where the hot loops use it.
 #pragma once
 
+#include <bit>
+
 #include "element.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -187,6 +189,18 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     if (negative && (type.bits == 4 || encoding != type.nan) && (type.has_minus_zero() || encoding != 0))
         encoding |= type.sign();
     return encoding;
+}
+
+// A magnitude, or an infinity, rounded once: as round_once does, and the type need not be known when this is compiled. A
+// zero stands for a magnitude that is too small for a double.
+static inline uint64_t encode_magnitude(const ElementRow& type, double magnitude) {
+    const uint64_t bits = bits_of(magnitude), fraction = bits << 12 >> 1;
+    const int exponent = static_cast<int>(bits >> 52) - 1023;
+    if (magnitude == 0) return 0;
+    if (exponent == 1024) return type.overflow;
+    if (exponent > -1023) return encode_exact(type, false, fraction | uint64_t{1} << 63, exponent, false);
+    const int zeros = std::countl_zero(fraction);
+    return encode_exact(type, false, fraction << zeros, -1022 - zeros, false);
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -16,7 +16,14 @@ static_assert(FLT_EVAL_METHOD == 0, "halfulp needs float and double arithmetic w
 #endif
 
 // For the functions that hot loops call: a loop with a call in it is no vector loop.
+#ifndef HALFULP_INLINE
 #define HALFULP_INLINE [[gnu::always_inline]] static inline
+#endif
+// For the functions of rare cases: where nothing else says so, the compiler chooses whether they are called.
+#ifndef HALFULP_CALLED
+#define HALFULP_CALLED
+#define HALFULP_ROLLED  // for their loops, which then stay loops
+#endif
 
 namespace halfulp {
 

@@ -1,48 +1,12 @@
-// PReLU: x < 0 ? slope * x : x.
-//
-//   guarantee   floating types: the product rounded once (types of at most 24 bits: the exact product of two
-//               doubles' worth of bits, then one rounding); a NaN product is the canonical NaN; every x that is not
-//               below zero, NaN and the zeros included, is copied bit for bit. Integers: the product modulo 2^bits
+// PReLU (numerics/prelu.h) in loops.
 #pragma once
 
 #include <cstring>
 
-#include "../formats/convert.h"
+#include "../numerics/prelu.h"
 #include "../simd/float16.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// One of two encodings, by masks: of a selection compilers make a load that waits for the comparison, and memory is not
-// read ahead.
-template <typename Bits>
-HALFULP_INLINE Bits select(bool is_first, Bits first, Bits second) {
-    Bits mask = static_cast<Bits>(is_first ? -1 : 0);
-    return static_cast<Bits>((first & mask) | (second & ~mask));
-}
-
-template <Element type>
-HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
-    constexpr ElementRow to = row(type);
-    if constexpr (type == Element::float32 || type == Element::float64) {
-        using Real = std::conditional_t<type == Element::float32, float, double>;
-        Real base = __builtin_bit_cast(Real, x), product = base * __builtin_bit_cast(Real, slope);
-        auto bits =
-            product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
-        return select(base < 0, bits, x);
-    } else if constexpr (to.is_float) {
-        double base = decode<type>(x);
-        return select(base < 0, encode<type>(base * decode<type>(slope)), x);
-    } else if constexpr (to.is_signed) {
-        // Unsigned arithmetic of at least 32 bits: it wraps, and narrow types do not promote to int.
-        using Wide = std::conditional_t<sizeof(x) == 8, uint64_t, uint32_t>;
-        using Bits = std::make_unsigned_t<Storage<type>>;
-        Storage<type> base = widen<type>(x);
-        Bits product = static_cast<Bits>(static_cast<Wide>(base) * static_cast<Wide>(slope));
-        return narrow<type>(select(base < 0, product, static_cast<Bits>(base)));
-    } else {
-        return x;
-    }
-}
 
 // Of products, those of bases below zero: a NaN as the canonical one. The other bases as they are.
 template <Element type>

@@ -28,13 +28,13 @@ struct Fixed {
         return f;
     }
 
-    bool is_zero() const {
+    HALFULP_CALLED bool is_zero() const {
         uint64_t any = 0;
         for (uint64_t part : limb) any |= part;
         return any == 0;
     }
 
-    Fixed operator+(const Fixed& other) const {
+    HALFULP_CALLED Fixed operator+(const Fixed& other) const {
         Fixed sum;
         unsigned __int128 carry = 0;
         for (int i = 0; i < L; ++i) {
@@ -46,7 +46,7 @@ struct Fixed {
     }
 
     // Needs *this >= other.
-    Fixed operator-(const Fixed& other) const {
+    HALFULP_CALLED Fixed operator-(const Fixed& other) const {
         Fixed difference;
         uint64_t borrow = 0;
         for (int i = 0; i < L; ++i) {
@@ -58,8 +58,9 @@ struct Fixed {
     }
 
     // The product must be below 2^64.
-    Fixed operator*(const Fixed& other) const {
+    HALFULP_CALLED Fixed operator*(const Fixed& other) const {
         uint64_t product[2 * L] = {};
+        HALFULP_ROLLED
         for (int i = 0; i < L; ++i) {
             if (limb[i] == 0) continue;  // as the leading ones of a series' terms become
             uint64_t carry = 0;
@@ -75,9 +76,10 @@ struct Fixed {
         return result;
     }
 
-    constexpr Fixed operator/(uint64_t divisor) const {
+    HALFULP_CALLED constexpr Fixed operator/(uint64_t divisor) const {
         Fixed quotient{};
         uint64_t remainder = 0;
+        HALFULP_ROLLED
         for (int i = L - 1; i >= 0; --i) {
             if (remainder == 0 && limb[i] == 0) {
                 quotient.limb[i] = 0;
@@ -90,7 +92,7 @@ struct Fixed {
         return quotient;
     }
 
-    Fixed operator>>(int shift) const {
+    HALFULP_CALLED Fixed operator>>(int shift) const {
         Fixed result{};
         int whole = shift / 64, part = shift % 64;
         for (int i = 0; i + whole < L; ++i) {
@@ -101,7 +103,7 @@ struct Fixed {
         return result;
     }
 
-    Fixed operator<<(int shift) const {
+    HALFULP_CALLED Fixed operator<<(int shift) const {
         Fixed result{};
         int whole = shift / 64, part = shift % 64;
         for (int i = L - 1; i - whole >= 0; --i) {
@@ -113,7 +115,7 @@ struct Fixed {
     }
 
     // Position of the highest bit that is set, as a power of two: 0 for a value in [1, 2). Needs a value > 0.
-    int exponent() const {
+    HALFULP_CALLED int exponent() const {
         for (int i = L - 1; i >= 0; --i)
             if (limb[i] != 0) return 64 * (i - (L - 1)) + 63 - std::countl_zero(limb[i]);
         return -fraction_bits - 1;

@@ -1,5 +1,5 @@
-// Powers that few operations give: by one that the processor rounds right, by products that are exact, of powers of
-// two; and which powers can be ties.
+// Powers that few operations give: by one that the processor rounds right, by a formula with an error, by products that
+// are exact, of powers of two; and which powers can be ties.
 #pragma once
 
 #include <type_traits>
@@ -53,6 +53,49 @@ HALFULP_INLINE Real exact_power_of(Real x) {
     if constexpr (shortcut == Shortcut::square) return x * x;
     else if constexpr (shortcut == Shortcut::reciprocal) return 1 / x;
     else return square_root(x);
+}
+
+// x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
+//
+// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is
+// exact:
+//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66;
+//   d may be rounded by 2^-53 where multiplications are not fused
+//   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
+// The others are three roundings of doubles, with the last factor's.
+static constexpr double shortcut_error = 0x1p-46;
+
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of(float base) {
+    constexpr double one = 1 - shortcut_error;
+    const double x = base;
+    if constexpr (shortcut == Shortcut::cube) {
+        return x * x * (x * one);
+    } else if constexpr (shortcut == Shortcut::fourth) {
+        return (x * x) * (x * x) * one;
+    } else if constexpr (shortcut == Shortcut::reciprocal_square) {
+        return one / (x * x);
+    } else if constexpr (shortcut == Shortcut::reciprocal_root) {
+        double power = 1 / __builtin_sqrtf(base), d = multiply_add(-x, power * power, 1);
+        return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
+    } else {
+        float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
+        double high = root, residual = multiply_add(-high, high, x);
+        return multiply_add(residual, half_reciprocal, high) * (x * one);
+    }
+}
+
+// The same, and quick for subnormal bases too, whose roots many processors take slowly.
+template <Shortcut shortcut>
+HALFULP_INLINE double power_of_any(float base) {
+    if constexpr (shortcut == Shortcut::reciprocal_root || shortcut == Shortcut::root_cube) {
+        constexpr float down = shortcut == Shortcut::root_cube ? 0x1p-75f : 0x1p25f;
+        const bool small = base < 0x1p-100f;
+        const double scale = small ? down : 1.0f;
+        return power_of<shortcut>(base * (small ? 0x1p100f : 1.0f)) * scale * scale;
+    } else {
+        return power_of<shortcut>(base);
+    }
 }
 
 // An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.

@@ -222,18 +222,20 @@ struct TablePoint {
     uint64_t index;
 };
 
-// A positive x.
+// A positive x, which is normal unless may_be_subnormal.
+template <bool may_be_subnormal>
 HALFULP_INLINE TablePoint table_point(double x) {
     constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
-    const bool subnormal = x < 0x1p-1022;
+    const bool subnormal = may_be_subnormal && x < 0x1p-1022;
     const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
     const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
-    const double e = static_cast<double>(static_cast<int64_t>(scale) >> 52) - (subnormal ? 54 : 0);
-    return {e, -remainder_of(1, double_of(bits - scale), constants::dd_reciprocals[index]), index};
+    const double e = double_of((from_one >> 52 ^ 0x800) | bits_of(0x1p52)) - (0x1p52 + 2048);
+    return {subnormal ? e - 54 : e, -remainder_of(1, double_of(bits - scale), constants::dd_reciprocals[index]), index};
 }
 
+template <bool may_be_subnormal>
 HALFULP_INLINE TableLogarithm begin_logarithm_by_table(double x) {
-    const TablePoint point = table_point(x);
+    const TablePoint point = table_point<may_be_subnormal>(x);
     return {point.f, point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
             polynomial(constants::log2_dd_by_table, point.f)};
 }

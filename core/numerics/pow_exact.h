@@ -79,7 +79,7 @@ static inline uint64_t integer_sqrt(uint64_t value) {
 }
 
 // Whether x^y is an integer of at most 66 bits times a power of two; if so, `result` is it.
-static inline bool exact_power(Dyadic x, bool y_negative, Dyadic y, Magnitude& result) {
+HALFULP_CALLED static inline bool exact_power(Dyadic x, bool y_negative, Dyadic y, Magnitude& result) {
     // y = n / 2^r with n odd: x must be a 2^r-th power, so its exponent r times even and its odd part r times a square.
     for (; y.exponent < 0; ++y.exponent) {
         if (x.exponent & 1) return false;
@@ -131,18 +131,21 @@ struct Reciprocals {
 };
 
 template <int L>
+inline constexpr Reciprocals<L> reciprocals;
+
+template <int L>
 HALFULP_INLINE Fixed<L> divided(const Fixed<L>& term, int divisor) {
-    static constexpr Reciprocals<L> reciprocals;
-    if constexpr (reciprocals.are_tabled) return term * reciprocals.of[divisor];
+    if constexpr (Reciprocals<L>::are_tabled) return term * reciprocals<L>.of[divisor];
     else return term / static_cast<uint64_t>(divisor);
 }
 
 // The quotient of two numbers below 2^67, the first one less than twice the second.
 template <int L>
-static Fixed<L> quotient(unsigned __int128 numerator, unsigned __int128 denominator) {
+HALFULP_CALLED static Fixed<L> quotient(unsigned __int128 numerator, unsigned __int128 denominator) {
     Fixed<L> q;
     q.limb[L - 1] = static_cast<uint64_t>(numerator / denominator);
     unsigned __int128 remainder = numerator % denominator;
+    HALFULP_ROLLED
     for (int i = 2 * (L - 1) - 1; i >= 0; --i) {  // 32 bits at a time: the remainder has at most 66
         remainder <<= 32;
         uint64_t digit = static_cast<uint64_t>(remainder / denominator);
@@ -255,7 +258,7 @@ static constexpr int error_bits = 32;
 
 // x^y to about 64 * (L - 1) - error_bits bits. Not for the cases that exact_power takes.
 template <int L>
-static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
+HALFULP_CALLED static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     static_assert(Fixed<L>::fraction_bits > 2 * error_bits);
     const WideExponent<L> t = wide_exponent<L>(x, y_negative, y);
     if (t.size == t.out_of_range) {

@@ -99,6 +99,17 @@ HALFULP_INLINE double log2_fast(const Quotient& x) {
     return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
 }
 
+// By tables, where look-ups cost little: kernels/log2_table.h is the same for vectors, and says how good it is. For the
+// bits of a float above zero, of which normal ones have a logarithm.
+HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
+    const uint64_t bits = uint64_t{float_bits} << 29;  // a double's, but for the exponent's bias
+    const uint32_t part = float_bits >> 19 & 15;
+    const double m = double_of((bits & ((uint64_t{1} << 52) - 1)) | bits_of(1.0));
+    const double e = double_of(float_bits >> 23 | bits_of(0x1p52)) - (0x1p52 + 127);
+    const double f = multiply_add(m, constants::log2_reciprocals[part], -1);
+    return multiply_add(f, polynomial(constants::log2_by_table, f), e + constants::log2_parts[part]);
+}
+
 // Below 2^8 where 2^t is a normal float or rounds to the infinity: the integer nearest to t is -125 to 130. Else, NaN
 // included, it has higher bits.
 HALFULP_INLINE uint64_t beyond_normal(double t) { return bits_of(t + round_magic) - bits_of(round_magic - 125); }

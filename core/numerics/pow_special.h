@@ -41,16 +41,21 @@ HALFULP_INLINE Word<Real> parity_of(Real y) {
 
 // The encoding of x^y from its magnitude's: where x is below zero a minus for an odd y, NaN for one that is not
 // integral.
-template <Element type, typename Lane>
-HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
-    constexpr ElementRow to = row(type);
-    constexpr Lane nan = static_cast<Lane>(to.nan), sign = static_cast<Lane>(to.sign());
-    constexpr bool nan_has_no_sign = to.bits != 4;
+template <typename Lane>
+HALFULP_INLINE Lane with_sign(const ElementRow& to, Lane magnitude, Lane x_bits, Lane parity) {
+    const Lane nan = static_cast<Lane>(to.nan), sign = static_cast<Lane>(to.sign());
+    const bool nan_has_no_sign = to.bits != 4;
     Lane negative = x_bits >> (8 * sizeof(Lane) - 1);
     Lane minus = (negative & parity) * sign;  // parity's other values have no bit in common with 1
     minus = nan_has_no_sign && magnitude == nan ? 0 : minus;
     minus = !to.has_minus_zero() && magnitude == 0 ? 0 : minus;
     return (negative & (parity >> 1)) != 0 ? nan : magnitude | minus;
+}
+
+template <Element type, typename Lane>
+HALFULP_INLINE Lane with_sign(Lane magnitude, Lane x_bits, Lane parity) {
+    constexpr ElementRow to = row(type);
+    return with_sign(to, magnitude, x_bits, parity);
 }
 
 // A special value's magnitude.

@@ -71,7 +71,7 @@ struct TripleDoubleLogarithm {
 };
 
 HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
-    const TablePoint point = table_point(x);
+    const TablePoint point = table_point<true>(x);
     return {point.f,
             {point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
              constants::td_logarithms_last[point.index]}};

@@ -1,4 +1,4 @@
-// Powers and PRelu of elements (numerics/pow.h, kernels/prelu.h): a line for each line of standard input, all numbers
+// Powers and PRelu of elements (numerics/pow.h, numerics/prelu.h): a line for each line of standard input, all numbers
 // unsigned decimal encodings.
 //
 //   pow TYPE Y_TYPE DOMAIN_ERROR X Y    Y_TYPE is float64, int64 or uint64
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/prelu.h"
 #include "numerics/pow.h"
+#include "numerics/prelu.h"
 
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;

@@ -69,7 +69,7 @@ static void double_double_phase_by_table() {
     state("table_error.of_t", table_error.of_t);
     for (int i = 0; i < 32; ++i) {
         begin("begin_logarithm_by_table." + std::to_string(i));
-        const TableLogarithm begun = begin_logarithm_by_table(input("x", 8 * (1 + i * 0x1p-5)));
+        const TableLogarithm begun = begin_logarithm_by_table<true>(input("x", 8 * (1 + i * 0x1p-5)));
         output("f", begun.f);
         output("whole", begun.whole);
         output("whole_low", begun.whole_low);

@@ -28,7 +28,7 @@ static void check_split(Real x, double least) {
 }
 
 static void check_table(double x) {
-    const TablePoint point = table_point(x);
+    const TablePoint point = table_point<true>(x);
     const double m = std::ldexp(x, -static_cast<int>(point.e)), index = static_cast<double>(point.index);
     const double least = index == 0 && m < 1 ? 1 - 1.0 / 128 : 1 + (2 * index - 1) / 64;
     if (point.index > 31 || !(m >= least && m < 1 + (2 * index + 1) / 64) ||

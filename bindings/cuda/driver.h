@@ -1,0 +1,58 @@
+// NVIDIA's driver as far as kernels need it. It is looked for on first use, so that nothing of CUDA is needed to build or
+// to load this; the declarations are those of CUDA 12's driver API.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace halfulp::cuda {
+
+using Device = int;
+using DevicePointer = unsigned long long;
+struct OpaqueContext;
+struct OpaqueModule;
+struct OpaqueFunction;
+struct OpaqueStream;
+using Context = OpaqueContext*;
+using Module = OpaqueModule*;
+using Function = OpaqueFunction*;
+using Stream = OpaqueStream*;
+
+// Each returns 0, or else an error that check() throws.
+struct Driver {
+    int (*init)(unsigned flags);
+    int (*error_name)(int error, const char** name);
+    int (*device_count)(int* count);
+    int (*device_attribute)(int* value, int attribute, Device device);
+    int (*retain_context)(Context* context, Device device);
+    int (*push_context)(Context context);
+    int (*pop_context)(Context* context);
+    int (*load_module)(Module* module, const void* image, unsigned options, int* names, void** values);
+    int (*get_function)(Function* function, Module module, const char* name);
+    int (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                  unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,
+                  void** extra);
+    int (*allocate)(DevicePointer* address, size_t bytes, Stream stream);
+    int (*free)(DevicePointer address, Stream stream);
+    int (*allocate_at_once)(DevicePointer* address, size_t bytes);
+    int (*clear)(DevicePointer address, unsigned char byte, size_t bytes);
+    int (*copy_from_device)(void* to, DevicePointer from, size_t bytes);
+};
+
+// Throws std::runtime_error where there is no driver, or none that works.
+const Driver& driver();
+
+// Throws std::runtime_error that says what failed, and the driver's name for the error.
+void check(int error, const std::string& what);
+
+// What is called while this lives is for one device's memory and streams, whichever context the thread had.
+class DeviceScope {
+public:
+    explicit DeviceScope(Device device);
+    ~DeviceScope();
+    DeviceScope(const DeviceScope&) = delete;
+    DeviceScope& operator=(const DeviceScope&) = delete;
+};
+
+}  // namespace halfulp::cuda

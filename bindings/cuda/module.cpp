@@ -1,0 +1,89 @@
+// The extension module halfulp._cuda: launches, for whoever has operands in a device's memory.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "launch.h"
+
+namespace nb = nanobind;
+
+namespace halfulp::cuda {
+
+namespace {
+
+Element element_named(const std::string& name) {
+    for (int i = 0; i < element_count; ++i)
+        if (name == element_rows[i].name) return static_cast<Element>(i);
+    throw std::invalid_argument("no element type " + name);
+}
+
+// Where an operand lies: its address on the device, and its shape and strides in bytes.
+struct Operand {
+    uintptr_t address;
+    std::string type;
+    std::vector<int64_t> shape, strides;
+};
+
+// An operand as the view that broadcasts it to a shape.
+View view_of(const Operand& operand, const std::vector<int64_t>& shape) {
+    const size_t dims = operand.shape.size();
+    if (dims > shape.size() || operand.strides.size() != dims) throw std::invalid_argument("an operand does not fit");
+    View view;
+    view.data = reinterpret_cast<char*>(operand.address);
+    const size_t missing = shape.size() - dims;
+    for (size_t i = 0; i < shape.size(); ++i) {
+        view.strides[i] = 0;
+        if (i < missing || operand.shape[i - missing] == 1) continue;
+        if (operand.shape[i - missing] != shape[i]) throw std::invalid_argument("an operand does not broadcast");
+        view.strides[i] = operand.strides[i - missing];
+    }
+    return view;
+}
+
+void apply(bool prelu, const Operand& x, nb::handle y, const std::string& y_type, const Operand& out, int device,
+           uintptr_t stream, const Allocate& allocate) {
+    Operation operation;
+    operation.prelu = prelu;
+    operation.type = element_named(x.type);
+    operation.y_type = element_named(y_type);
+    if (out.shape.size() > max_dims) throw std::invalid_argument("too many axes");
+    operation.shape.dims = static_cast<int>(out.shape.size());
+    for (size_t i = 0; i < out.shape.size(); ++i) operation.shape.extent[i] = out.shape[i];
+    operation.x = view_of(x, out.shape);
+    operation.out = view_of(out, out.shape);
+    if (nb::isinstance<Operand>(y)) operation.y = view_of(nb::cast<const Operand&>(y), out.shape);
+    else operation.number = nb::cast<uint64_t>(y);
+    launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
+}
+
+}  // namespace
+
+}  // namespace halfulp::cuda
+
+NB_MODULE(_cuda, m) {
+    using namespace halfulp::cuda;
+    nb::class_<Operand>(m, "Operand")
+        .def(
+            "__init__",
+            [](Operand* self, uintptr_t address, const std::string& type, const std::vector<int64_t>& shape,
+               const std::vector<int64_t>& strides) { new (self) Operand{address, type, shape, strides}; },
+            nb::arg("address"), nb::arg("type"), nb::arg("shape"), nb::arg("strides"))
+        .def_ro("address", &Operand::address)
+        .def_ro("type", &Operand::type)
+        .def_ro("shape", &Operand::shape)
+        .def_ro("strides", &Operand::strides);
+    m.def("set_kernels", &set_kernels, nb::arg("ptx"));
+    m.def("apply", &apply, nb::arg("prelu"), nb::arg("x"), nb::arg("y"), nb::arg("y_type"), nb::arg("out"),
+          nb::arg("device"), nb::arg("stream"), nb::arg("allocate").none());
+    m.def("undecided", &undecided, nb::arg("device"));
+    m.def("device_count", [] {
+        int count = 0;
+        check(driver().device_count(&count), "device count");
+        return count;
+    });
+}

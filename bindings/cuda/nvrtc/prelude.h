@@ -1,0 +1,21 @@
+// What core/ takes from a host's compiler and NVRTC has under other names. Included before all else.
+#pragma once
+
+#define HALFULP_INLINE static __forceinline__
+#define HALFULP_CALLED __noinline__
+#define HALFULP_ROLLED _Pragma("unroll 1")
+
+#define __builtin_fma(a, b, c) __fma_rn(a, b, c)
+#define __builtin_fmaf(a, b, c) __fmaf_rn(a, b, c)
+#define __builtin_sqrt(a) __dsqrt_rn(a)
+#define __builtin_sqrtf(a) __fsqrt_rn(a)
+#define __builtin_inf() __builtin_bit_cast(double, 0x7ff0000000000000ull)
+#define __builtin_inff() __builtin_bit_cast(float, 0x7f800000u)
+#define __builtin_nan(text) __builtin_bit_cast(double, 0x7ff8000000000000ull)
+
+constexpr double __builtin_fabs(double a) {
+    return __builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, a) & 0x7fffffffffffffffull);
+}
+constexpr float __builtin_fabsf(float a) {
+    return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, a) & 0x7fffffffu);
+}

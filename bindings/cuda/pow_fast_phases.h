@@ -1,0 +1,115 @@
+// A power's first phase for one element, on processors whose elements go their own ways: most of the special values,
+// signs, overflow and underflow included. What it leaves goes to numerics/pow.h. Integers take the place of conversions
+// where they can, since these take as long as four operations of doubles there.
+#pragma once
+
+#include "numerics/pow.h"
+
+namespace halfulp::HALFULP_ISA {
+
+// A power of a type as its encoding; whether it is decided; or whether the operands have a special value, as
+// encode_special takes them.
+template <Element type>
+struct FastPower {
+    Storage<type> encoding;
+    bool decided, special = false;
+};
+
+// For types of at most 24 bits: a positive double as its encoding, if all up to `up` times as much have the same.
+template <Element type>
+HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
+    const uint32_t encoding = round_once<type>(power);
+    return {static_cast<Storage<type>>(encoding), encoding == round_once<type>(power * up)};
+}
+
+// The same for the fast phase's power that is a normal float or overflows to the infinity: from the double's lower bits,
+// or the float's (kernels/pow_lanes.h has it for a tile).
+template <Element type>
+HALFULP_INLINE FastPower<type> round_normal_power(double power) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(power));
+    if constexpr (type == Element::float32) {
+        constexpr uint32_t boundary = uint32_t{1} << 28, lower_bits = 2 * boundary - 1;
+        constexpr uint32_t width = static_cast<uint32_t>(2 * fast_error * 0x1p53);
+        return {bits, ((boundary - static_cast<uint32_t>(bits_of(power))) & lower_bits) > width};
+    } else {
+        const float value = __builtin_bit_cast(float, bits);
+        const RoundedFloat rounded = type == Element::bfloat16 ? round_to_bfloat16(value) : round_to_float16(value);
+        if (rounded.from_tie == 0) return round_interval<type>(power, 1 + 2 * fast_error);
+        return {static_cast<Storage<type>>(rounded.encoding), true};
+    }
+}
+
+// x^y of float32, float16 and bfloat16.
+template <Element type>
+HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Exponent& y) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, decode_float<type>(x)), magnitude = bits & 0x7fffffff;
+    const double t = y.high * log2_fast_by_table(magnitude);
+    FastPower<type> power = round_normal_power<type>(exp2_fast(t));
+    if (beyond_normal(t) >> 8 != 0) power = round_interval<type>(exp2_fast(clamp(t, 1000)), 1 + 2 * fast_error);
+    power.decided &= y.low == 0;
+    if (magnitude - 0x00800000 >= 0x7f800000 - 0x00800000 || !(fabs(y.high) < __builtin_inf())) {
+        power.special = is_special(__builtin_bit_cast(float, bits), classify(y.high));
+        power.decided = false;  // a subnormal base
+    } else if (bits >> 31 != 0) {
+        const uint32_t parity = static_cast<uint32_t>(parity_of(y.high));
+        power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));
+    }
+    return power;
+}
+
+// x^y of float64, by double-doubles and tables.
+HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Exponent& y) {
+    constexpr uint64_t least_normal = uint64_t{1} << 52, infinity = row(Element::float64).overflow;
+    constexpr double overflowing = 1025, vanishing = -1080;
+    const uint64_t magnitude = x & ~double_sign;
+    const DoubleDouble t =
+        log2_dd_by_table<true>(begin_logarithm_by_table<false>(double_of(magnitude)), y.high, y.low);
+    const NormalRounding rounding = round_normal(exp2_dd_by_table(t, begin_power_by_table(t.high)));
+    FastPower<Element::float64> power = {rounding.encoding, rounding.undecided == 0};
+    if (!(fabs(t.high) <= 1020)) {
+        power.encoding = t.high > 0 ? infinity : 0;
+        power.decided = t.high >= overflowing || t.high <= vanishing;
+    }
+    if (magnitude - least_normal >= infinity - least_normal || !(fabs(y.high) < __builtin_inf())) {
+        power.special = is_special(double_of(x), classify(y.high));
+        power.decided = false;
+    } else if (x >> 63 != 0) {
+        power.encoding = with_sign<Element::float64, uint64_t>(power.encoding, x, y.parity());
+    }
+    return power;
+}
+
+// x^y, y of any type (see Exponent).
+template <Element type>
+HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Exponent& y) {
+    if constexpr (type == Element::float64) return pow_of_float64(x, y);
+    else return pow_of_float<type>(x, y);
+}
+
+// The same by a constant exponent's formula.
+template <Element type, Shortcut shortcut>
+HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Exponent& y) {
+    constexpr bool is_wide = type == Element::float64;
+    using Real = std::conditional_t<is_wide, double, float>;
+    Real base;
+    if constexpr (is_wide) base = double_of(x);
+    else base = decode_float<type>(x);
+    const Word<Real> bits = word_of(base);
+    FastPower<type> power;
+    if constexpr (!is_exact(shortcut)) {
+        power = round_interval<type>(power_of_any<shortcut>(fabs(base)), 1 + 2 * shortcut_error);
+    } else {
+        const Real value = exact_power_of<shortcut>(fabs(base));
+        power.decided = true;
+        if constexpr (is_wide || type == Element::float32) power.encoding = word_of(value);
+        else if constexpr (type == Element::bfloat16)
+            power.encoding = static_cast<Storage<type>>(round_to_bfloat16(value).encoding);
+        else power.encoding = static_cast<Storage<type>>(round_to_float16(value).encoding);
+    }
+    power.encoding =
+        static_cast<Storage<type>>(with_sign<type, Word<Real>>(power.encoding, bits, parity_of(Real(y.high))));
+    power.special = word_of(fabs(base)) - 1 >= word_of(Real(__builtin_inf())) - 1;
+    return power;
+}
+
+}  // namespace halfulp::HALFULP_ISA

@@ -1,0 +1,463 @@
+"""PTX as C++: a function for each of its functions, a statement for each instruction.
+
+So what the compiler made of the kernels runs where there is no GPU, a thread after the other. An instruction that is not
+known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_machine.h has the longer ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+HEADER = '#include "ptx_machine.h"\n'
+
+_PLACES = {
+    "%ctaid.x": "block_index.x",
+    "%tid.x": "thread_index.x",
+    "%ntid.x": "block_dim.x",
+    "%nctaid.x": "grid_dim.x",
+}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+# A float's comparison that is true of NaN: the contrary of another one.
+_UNORDERED = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
+_BITWISE = {"and": "&", "or": "|", "xor": "^"}
+
+
+class UnknownInstruction(ValueError):
+    """An instruction, or an operand, that has no translation."""
+
+
+def c_type(kind: str) -> str:
+    """Return the C++ type of a PTX type: ``"u32"``, ``"b64"``, ``"f64"``, ``"pred"``."""
+    if kind == "pred":
+        return "bool"
+    letter, bits = kind[0], kind[1:]
+    if letter == "f" and bits in ("32", "64"):
+        return {"32": "float", "64": "double"}[bits]
+    if letter in "usb" and bits in ("8", "16", "32", "64"):
+        return ("int" if letter == "s" else "uint") + bits + "_t"
+    raise UnknownInstruction(f"type {kind}")
+
+
+def unsigned(kind: str) -> str:
+    return "u" + kind[1:] if kind[0] in "sb" else kind
+
+
+def wider(kind: str) -> str:
+    return kind[0] + str(2 * int(kind[1:]))
+
+
+def name(text: str) -> str:
+    """Return a PTX name as one of C++."""
+    return text.strip().replace("%", "r_").replace("$", "L_").replace(".", "_")
+
+
+def value(text: str, kind: str) -> str:
+    """Return an operand as a C++ expression of a PTX type."""
+    text = text.strip()
+    if text in _PLACES:
+        return _PLACES[text]
+    if text.startswith("%"):
+        return f"bits_as<{c_type(kind)}>({name(text)})"
+    if m := re.fullmatch(r"0([df])([0-9A-Fa-f]+)", text):
+        suffix = "ull" if m[1] == "d" else "u"
+        return f"bits_as<{c_type(kind)}>(0x{m[2]}{suffix})"
+    if re.fullmatch(r"-?\d+", text):
+        return f"static_cast<{c_type(kind)}>({int(text) % 2**64}ull)"
+    if re.fullmatch(r"[A-Za-z_$][\w$]*", text):
+        return f"reinterpret_cast<uint64_t>({name(text)})"
+    raise UnknownInstruction(f"operand {text}")
+
+
+def address(text: str) -> str:
+    m = re.fullmatch(r"\[([%\w$]+)(?:\+(-?\d+))?\]", text.strip())
+    if m is None:
+        raise UnknownInstruction(f"address {text}")
+    return f"{value(m[1], 'u64')} + {m[2] or 0}"
+
+
+def put(to: str, expression: str) -> str:
+    return f"put({name(to)}, {expression});"
+
+
+def split(text: str) -> list[str]:
+    """Return what commas part that stand in no brackets."""
+    parts = re.findall(r"(?:[^,{\[(]|\{[^}]*\}|\[[^\]]*\]|\([^)]*\))+", text)
+    return [part.strip() for part in parts]
+
+
+def elements(text: str) -> list[str]:
+    return split(text[1:-1]) if text.startswith("{") else [text]
+
+
+def statement(opcode: str, operands: list[str]) -> str:
+    """Return an instruction as C++ statements."""
+    parts = opcode.split(".")
+    base, modifiers, kind = parts[0], parts[1:-1], parts[-1]
+    function = _FUNCTIONS.get(base)
+    if function is None:
+        raise UnknownInstruction(f"{opcode} {', '.join(operands)}")
+    result = function(base, modifiers, kind, operands)
+    if result is None:
+        raise UnknownInstruction(f"{opcode} {', '.join(operands)}")
+    return result
+
+
+def _arithmetic(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    operator = {"add": "+", "sub": "-", "mul": "*"}[base]
+    if kind[0] == "f":
+        if modifiers != ["rn"]:
+            return None
+        return put(o[0], f"{value(o[1], kind)} {operator} {value(o[2], kind)}")
+    if base == "mul":
+        return _integer_product(base, modifiers, kind, o)
+    if modifiers == ["cc"]:
+        return _with_carry(base, modifiers, kind, o)
+    if modifiers:
+        return None
+    kind = unsigned(kind)
+    return put(o[0], f"static_cast<{c_type(kind)}>({value(o[1], kind)} {operator} {value(o[2], kind)})")
+
+
+def _with_carry(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers not in ([], ["cc"]):
+        return None
+    kind = unsigned(kind)
+    carry_in = "carry" if base.endswith("c") else "false" if base == "add" else "true"
+    carry_out = "carry" if modifiers else "no_carry"
+    a, b = value(o[1], kind), value(o[2], kind)
+    return put(o[0], f"{base[:3]}_carry<{c_type(kind)}>({a}, {b}, {carry_in}, {carry_out})")
+
+
+def _integer_product(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    half, *rest = modifiers
+    if base == "mul" and rest:
+        return None
+    if half == "wide":
+        wide = c_type(wider(kind))
+        product = f"static_cast<{wide}>({value(o[1], kind)}) * static_cast<{wide}>({value(o[2], kind)})"
+        if base == "mul":
+            return put(o[0], product)
+        return None if rest else put(o[0], f"static_cast<{wide}>({product} + {value(o[3], wider(kind))})")
+    if half not in ("lo", "hi"):
+        return None
+    kind = kind if half == "hi" else unsigned(kind)
+    product = f"mul_{half}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})"
+    if base == "mul":
+        return put(o[0], product)
+    if rest not in ([], ["cc"]) or kind[0] != "u":
+        return None
+    carry_in, carry_out = "carry" if base == "madc" else "false", "carry" if rest else "no_carry"
+    return put(o[0], f"add_carry<{c_type(kind)}>({product}, {value(o[3], kind)}, {carry_in}, {carry_out})")
+
+
+def _fused(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    return put(o[0], f"std::fma({', '.join(value(a, kind) for a in o[1:])})") if modifiers == ["rn"] else None
+
+
+def _division(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    operator = "%" if base == "rem" else "/"
+    if modifiers != (["rn"] if kind[0] == "f" else []):
+        return None
+    return put(o[0], f"{value(o[1], kind)} {operator} {value(o[2], kind)}")
+
+
+def _reciprocal(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    # The approximate one only begins the compiler's division of 128-bit integers, which mends what it lacks.
+    if kind[0] != "f" or modifiers != ["rn"] and (modifiers, kind) != (["approx"], "f32"):
+        return None
+    return put(o[0], f"1 / {value(o[1], kind)}")
+
+
+def _root(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    return put(o[0], f"std::sqrt({value(o[1], kind)})") if modifiers == ["rn"] else None
+
+
+def _one_operand(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers:
+        return None
+    plain, bits = value(o[1], kind), value(o[1], unsigned(kind) if kind != "pred" else kind)
+    if kind[0] == "f":
+        sign = "0x80000000u" if kind == "f32" else "0x8000000000000000ull"
+        as_bits = value(o[1], "b" + kind[1:])
+        return put(o[0], {"neg": f"{as_bits} ^ {sign}", "abs": f"{as_bits} & ~{sign}"}[base])
+    expressions = {
+        "neg": f"static_cast<{c_type(unsigned(kind))}>(0 - {bits})",
+        "abs": f"static_cast<{c_type(kind)}>({plain} < 0 ? 0 - {bits} : {bits})",
+        "not": f"!{plain}" if kind == "pred" else f"static_cast<{c_type(kind)}>(~{plain})",
+        "clz": f"static_cast<uint32_t>(std::countl_zero({bits}))",
+        "popc": f"static_cast<uint32_t>(std::popcount({bits}))",
+    }
+    return put(o[0], expressions[base])
+
+
+def _extremum(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    function = {"min": "least", "max": "greatest"}[base]
+    return None if modifiers else put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})")
+
+
+def _bitwise(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers:
+        return None
+    return put(o[0], f"static_cast<{c_type(kind)}>({value(o[1], kind)} {_BITWISE[base]} {value(o[2], kind)})")
+
+
+def _shift(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers:
+        return None
+    function = "shift_left" if base == "shl" else "shift_right"
+    return put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], 'u32')})")
+
+
+def _funnel(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if len(modifiers) != 2 or kind != "b32":
+        return None
+    direction = {"l": "left", "r": "right"}[modifiers[0]]
+    by = value(o[3], "u32")
+    by = {"wrap": f"{by} & 31", "clamp": f"clamped({by})"}[modifiers[1]]
+    return put(o[0], f"funnel_{direction}({value(o[1], 'u32')}, {value(o[2], 'u32')}, {by})")
+
+
+def _insert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    kind = unsigned(kind)
+    operands = f"{value(o[1], kind)}, {value(o[2], kind)}, {value(o[3], 'u32')}, {value(o[4], 'u32')}"
+    return None if modifiers else put(o[0], f"insert_bits<{c_type(kind)}>({operands})")
+
+
+def _permute(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    return None if modifiers else put(o[0], f"permute_bytes({', '.join(value(a, 'u32') for a in o[1:])})")
+
+
+def _select(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    kind = "b" + kind[1:]
+    return None if modifiers else put(o[0], f"{name(o[3])} ? {value(o[1], kind)} : {value(o[2], kind)}")
+
+
+def _compare(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if len(modifiers) != 1 or "|" in o[0]:
+        return None
+    (how,) = modifiers
+    a, b = value(o[1], kind), value(o[2], kind)
+    is_float = kind[0] == "f"
+    if is_float and how == "ne":  # which is false of NaN
+        return put(o[0], f"{a} < {b} || {a} > {b}")
+    if how in _COMPARISONS:
+        return put(o[0], f"{a} {_COMPARISONS[how]} {b}")
+    if not is_float:
+        return None
+    if how == "equ":
+        return put(o[0], f"!({a} < {b} || {a} > {b})")
+    if how in _UNORDERED:
+        return put(o[0], f"!({a} {_UNORDERED[how]} {b})")
+    return {"nan": put(o[0], f"{a} != {a} || {b} != {b}"), "num": put(o[0], f"{a} == {a} && {b} == {b}")}.get(how)
+
+
+def _convert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    *rounding, to = modifiers
+    operand = value(o[1], kind)
+    if kind[0] == "f" and to[0] in "us":
+        return put(o[0], f"to_integer<{c_type(to)}>({operand})") if rounding == ["rzi"] else None
+    is_exact = to == "f64" and kind == "f32" or to[0] != "f"
+    if rounding != ([] if is_exact else ["rn"]):
+        return None
+    return put(o[0], f"static_cast<{c_type(to)}>({operand})")
+
+
+def _address_of(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    return put(o[0], value(o[1], "u64")) if kind == "u64" else None
+
+
+def _move(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers:
+        return None
+    if kind == "pred":
+        return put(o[0], {"-1": "true", "0": "false"}.get(o[1]) or name(o[1]))
+    bits, to, source = int(kind[1:]), elements(o[0]), elements(o[1])
+    kind = f"b{bits}"
+    if len(to) > 1:
+        part = bits // len(to)
+        shifted = (f"static_cast<{c_type(f'b{part}')}>({value(o[1], kind)} >> {part * i})" for i in range(len(to)))
+        return " ".join(put(register, expression) for register, expression in zip(to, shifted, strict=True))
+    if len(source) > 1:
+        part = bits // len(source)
+        shifted = (f"static_cast<{c_type(kind)}>({value(a, f'b{part}')}) << {part * i}" for i, a in enumerate(source))
+        return put(o[0], f"static_cast<{c_type(kind)}>({' | '.join(shifted)})")
+    return put(o[0], value(o[1], kind))
+
+
+def _memory(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    spaces = [m for m in modifiers if m not in ("nc", "v2", "v4")]
+    if spaces not in ([], ["param"], ["global"], ["local"]):
+        return None
+    signed = kind if kind[0] == "s" else "b" + kind[1:]
+    at, registers = (o[1], o[0]) if base == "ld" else (o[0], o[1])
+    places = [f"{address(at)} + {i} * {int(kind[1:]) // 8}" for i in range(len(elements(registers)))]
+    if base == "ld":
+        loads = (f"load<{c_type(signed)}>({place})" for place in places)
+        return " ".join(put(r, load) for r, load in zip(elements(registers), loads, strict=True))
+    bits = "b" + kind[1:]
+    return " ".join(
+        f"store<{c_type(bits)}>({place}, {value(r, bits)});"
+        for r, place in zip(elements(registers), places, strict=True)
+    )
+
+
+def _atomic(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
+    if modifiers != ["global", "add"] or kind != "u64":
+        return None
+    at, addend = (o[1], o[2]) if base == "atom" else (o[0], o[1])
+    old = put(o[0], f"load<uint64_t>({address(at)})") if base == "atom" else ""
+    return f"{old} store<uint64_t>({address(at)}, load<uint64_t>({address(at)}) + {value(addend, kind)});".strip()
+
+
+_FUNCTIONS = {
+    **dict.fromkeys(("add", "sub", "mul"), _arithmetic),
+    **dict.fromkeys(("addc", "subc"), _with_carry),
+    **dict.fromkeys(("mad", "madc"), _integer_product),
+    **dict.fromkeys(("div", "rem"), _division),
+    **dict.fromkeys(("neg", "abs", "not", "clz", "popc"), _one_operand),
+    **dict.fromkeys(("min", "max"), _extremum),
+    **dict.fromkeys(("and", "or", "xor"), _bitwise),
+    **dict.fromkeys(("shl", "shr"), _shift),
+    **dict.fromkeys(("ld", "st"), _memory),
+    **dict.fromkeys(("atom", "red"), _atomic),
+    "fma": _fused,
+    "rcp": _reciprocal,
+    "sqrt": _root,
+    "shf": _funnel,
+    "bfi": _insert,
+    "prmt": _permute,
+    "selp": _select,
+    "setp": _compare,
+    "cvt": _convert,
+    "cvta": _address_of,
+    "mov": _move,
+}
+
+_FUNCTION = re.compile(
+    r"^(?:\.visible |\.weak )?\.(?P<what>entry|func)\s*(?:\((?P<result>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
+    r"\((?P<parameters>[^)]*)\)(?P<attributes>[^{;]*)(?P<end>[{;])",
+    re.M,
+)
+_VARIABLE = re.compile(
+    r"^(?:\.visible |\.weak )?\.(?:global|const)\s+\.align (\d+) \.(\w+) ([\w$]+)(?:\[(\d+)\])?(?:\s*=\s*([^;]*))?;", re.M
+)
+
+
+def translate(ptx: str) -> str:
+    """Return a C++ source with a table ``kernels_of_ptx`` of the kernels that PTX defines (device.h)."""
+    ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
+    functions = list(_functions(ptx))
+    signatures = [f"static void {name(head['name'])}({_parameters(head)});" for head, _ in functions]
+    entries = [head for head, _ in functions if head["what"] == "entry"]
+    parts = [HEADER, *_variables(ptx), *signatures, *(_function(head, body) for head, body in functions)]
+    return "\n".join([*parts, *map(_entry, entries), _table(entries)]) + "\n"
+
+
+def _functions(ptx: str) -> Iterator[tuple[re.Match[str], str]]:
+    position = 0
+    while head := _FUNCTION.search(ptx, position):
+        position = head.end()
+        if head["end"] == ";":
+            continue
+        depth = 1
+        while depth:
+            depth += {"{": 1, "}": -1}.get(ptx[position], 0)
+            position += 1
+        yield head, ptx[head.end() : position - 1]
+
+
+def _names_of_parameters(head: re.Match[str]) -> list[str]:
+    return [m[1] for p in split(head["parameters"]) if (m := re.search(r"([\w$]+)(?:\[\d+\])?$", p))]
+
+
+def _sizes_of_parameters(head: re.Match[str]) -> list[int]:
+    found = (re.search(r"\.[a-z](\d+)\s+[\w$]+(?:\[(\d+)\])?$", p) for p in split(head["parameters"]))
+    return [int(m[1]) // 8 * int(m[2] or 1) for m in found if m]
+
+
+def _parameters(head: re.Match[str]) -> str:
+    result = ["unsigned char* func_retval0"] if head["result"] else []
+    return ", ".join(result + [f"unsigned char* {name(p)}" for p in _names_of_parameters(head)])
+
+
+def _variables(ptx: str) -> Iterator[str]:
+    for align, kind, variable, count, values in _VARIABLE.findall(ptx):
+        values = re.sub(r"generic\([\w$]+\)", "0", values.strip())  # the names of types, which no kernel reads
+        if m := re.fullmatch(r"0[df]([0-9A-Fa-f]+)", values):
+            kind, values = "u" + kind[1:], f"0x{m[1]}"
+        bits = int(kind[1:])
+        values = re.sub(r"-\d+", lambda m: f"{int(m[0]) % 2**bits}u", values)
+        values = values if values.startswith("{") else "{" + values + "}"
+        yield f"alignas({align}) static {c_type(f'b{bits}')} {name(variable)}[{count or 1}] = {values};"
+
+
+def _function(head: re.Match[str], body: str) -> str:
+    lines = [f"static void {name(head['name'])}({_parameters(head)}) {{"]
+    lines.append("    [[maybe_unused]] bool carry = false, no_carry = false;")
+    lines += (f"    {line}" for line in _declarations(body))
+    lines += (f"    {_translated(text)}" for text in _statements(body))
+    return "\n".join([*lines, "}"])
+
+
+def _declarations(body: str) -> Iterator[str]:
+    """Return the registers and local variables: before all else, since no jump may pass them."""
+    for kind, prefix, count in re.findall(r"\.reg \.(\w+)\s+%(\w+)<(\d+)>;", body):
+        used = sorted({int(n) for n in re.findall(rf"%{prefix}(\d+)\b", body)})
+        if any(n >= int(count) for n in used):
+            raise UnknownInstruction(f"register %{prefix}{used[-1]}")
+        register = "bool" if kind == "pred" else c_type("u" + kind[1:])
+        yield from (f"{register} r_{prefix}{n}{{}};" for n in used)
+    for kind, register in re.findall(r"\.reg \.(\w+)\s+(%\w+);", body):
+        yield f"{c_type('u' + kind[1:])} {name(register)}{{}};"
+    for align, variable, size in re.findall(r"\.local \.align (\d+) \.b8\s+(\w+)\[(\d+)\];", body):
+        yield f"alignas({align}) unsigned char {variable}[{size}];"
+
+
+def _statements(body: str) -> Iterator[str]:
+    body = re.sub(r"\.(?:reg|local|pragma) [^;]*;", "", body)
+    body = re.sub(r"(?m)^\s*([{}])\s*$", r"\1;", body)
+    body = re.sub(r"(?m)^\s*([\w$]+:)\s*$", r"\1;", body)
+    for text in body.split(";"):
+        if text := re.sub(r"\s+", " ", text).strip():
+            yield text
+
+
+def _translated(text: str) -> str:
+    if text in "{}":
+        return text
+    if m := re.fullmatch(r"([\w$]+):", text):
+        return f"{name(m[1])}:;"
+    if m := re.fullmatch(r"\.param (?:\.align \d+ )?\.[a-z](\d+) (\w+)(?:\[(\d+)\])?", text):
+        return f"alignas(16) unsigned char {m[2]}[{int(m[1]) // 8 * int(m[3] or 1)}];"
+    condition = ""
+    if m := re.fullmatch(r"@(!?)(%\w+) (.*)", text):
+        condition, text = f"if ({m[1]}{name(m[2])}) ", m[3]
+    if m := re.fullmatch(r"bra(?:\.uni)? ([\w$]+)", text):
+        return f"{condition}goto {name(m[1])};"
+    if text == "ret":
+        return f"{condition}return;"
+    if m := re.fullmatch(r"call(?:\.uni)? (?:\((\w+)\), )?([\w$]+)(?:, \(([^)]*)\))?", text):
+        operands = [m[1]] if m[1] else []
+        return f"{condition}{name(m[2])}({', '.join(operands + split(m[3] or ''))});"
+    opcode, _, operands_text = text.partition(" ")
+    return f"{condition}{{ {statement(opcode, split(operands_text))} }}"
+
+
+def _entry(head: re.Match[str]) -> str:
+    function = name(head["name"])
+    sizes = _sizes_of_parameters(head)
+    arguments = ", ".join(f"static_cast<unsigned char*>(parameters[{i}])" for i in range(len(sizes)))
+    return (
+        f"static const unsigned sizes_{function}[] = {{{', '.join(map(str, sizes))}}};\n"
+        f"static void run_{function}(void** parameters) {{ {function}({arguments}); }}"
+    )
+
+
+def _table(entries: list[re.Match[str]]) -> str:
+    rows = (
+        f'    {{"{head["name"]}", run_{name(head["name"])}, {len(_sizes_of_parameters(head))}, '
+        f"sizes_{name(head['name'])}}},"
+        for head in entries
+    )
+    return "\n".join(["extern const Kernel kernels_of_ptx[];", "const Kernel kernels_of_ptx[] = {", *rows, "    {nullptr, nullptr, 0, nullptr},", "};"])
