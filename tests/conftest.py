@@ -1,11 +1,44 @@
-"""Hypothesis tries the same examples in each run, unless HALFULP_SEED is "fresh"."""
+"""Fixtures of several folders. Hypothesis tries the same examples in each run, unless HALFULP_SEED is "fresh"."""
 
 from __future__ import annotations
 
 import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
 
+import numpy as np
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None)
 if os.environ.get("HALFULP_SEED") != "fresh":
     settings.load_profile("fixed")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator whose seed is 1, or HALFULP_SEED; a fresh one, which a failure shows, where that is "fresh"."""
+    given = os.environ.get("HALFULP_SEED") or "1"
+    seed = secrets.randbits(32) if given == "fresh" else int(given)
+    print(f"HALFULP_SEED={seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def python() -> Callable[..., str]:
+    """Runs a program in a fresh interpreter and returns what it printed."""
+
+    def run(program: str, *arguments: object, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=1200,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

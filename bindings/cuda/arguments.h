@@ -19,13 +19,13 @@ struct Axis {
 
 // x^y, or PRelu with the slope y.
 struct Arguments {
-    const void* x;
-    const void* y;  // null where y is `number`
+    const void* x;  // null where all elements are one number
+    const void* y;
     void* out;
-    uint64_t number;  // an encoding of type y_type
-    uint32_t count;   // of vectors, below 2^31: the product of the extents
+    uint64_t x_number, y_number;  // encodings
+    uint32_t count;               // of vectors, below 2^31: the product of the extents
     uint8_t type, y_type;
-    int32_t axes;  // at least 1
+    int32_t axes;         // at least 1
     Axis axis[max_axes];  // the fastest one first
 };
 static_assert(sizeof(Arguments) <= 4096);  // what a kernel may be given
@@ -46,9 +46,9 @@ inline constexpr uint32_t undecided_at_once = 16;
 
 // For the kernel that decides what others leave.
 struct Undecided {
-    const uint8_t* bits;  // null: all elements
-    uint32_t threads;     // of the other kernel
-    uint32_t vector;      // how many elements in a row such a thread took; 1 where they are apart
+    const uint8_t* bits;              // null: all elements
+    uint32_t threads;                 // of the other kernel
+    uint32_t vector;                  // how many elements in a row such a thread took; 1 where they are apart
     unsigned long long* undecidable;  // counts what even the last phase does not decide
 };
 

@@ -68,12 +68,18 @@ using PowVector = Vector<type, halfulp::cuda::vector_of_pow(row(type).size)>;
 template <Element type>
 using PreluVector = Vector<type, halfulp::cuda::vector_of_prelu(row(type).size)>;
 
+// The element at a place, or the number that stands for all of them.
+template <typename T>
+HALFULP_INLINE T load_or(const void* base, int64_t offset, uint64_t number) {
+    return base == nullptr ? static_cast<T>(number) : load<T>(base, offset);
+}
+
 // An element's encoding; a signed integer's bits above its own are copies of its sign.
-HALFULP_INLINE uint64_t load_encoding(const ElementRow& type, const void* base, int64_t offset) {
+HALFULP_INLINE uint64_t load_encoding(const ElementRow& type, const void* base, int64_t offset, uint64_t number) {
     const bool is_signed = type.is_signed && !type.is_float;
     switch (type.size) {
         case 1: {
-            const uint8_t stored = load<uint8_t>(base, offset);
+            const uint8_t stored = load_or<uint8_t>(base, offset, number);
             if (type.bits == 4 && !type.is_float) {
                 const uint64_t low = stored & 0xf;
                 return is_signed ? static_cast<uint64_t>(static_cast<int64_t>((low ^ 8) - 8)) : low;
@@ -81,20 +87,22 @@ HALFULP_INLINE uint64_t load_encoding(const ElementRow& type, const void* base, 
             return is_signed ? static_cast<uint64_t>(static_cast<int8_t>(stored)) : stored;
         }
         case 2: {
-            const uint16_t stored = load<uint16_t>(base, offset);
+            const uint16_t stored = load_or<uint16_t>(base, offset, number);
             return is_signed ? static_cast<uint64_t>(static_cast<int16_t>(stored)) : stored;
         }
         case 4: {
-            const uint32_t stored = load<uint32_t>(base, offset);
+            const uint32_t stored = load_or<uint32_t>(base, offset, number);
             return is_signed ? static_cast<uint64_t>(static_cast<int32_t>(stored)) : stored;
         }
-        default: return load<uint64_t>(base, offset);
+        default: return load_or<uint64_t>(base, offset, number);
     }
 }
 
 HALFULP_INLINE void store_encoding(const ElementRow& type, void* base, int64_t offset, uint64_t encoding) {
     switch (type.size) {
-        case 1: return store(base, offset, static_cast<uint8_t>(type.bits == 4 && !type.is_float ? encoding & 0xf : encoding));
+        case 1:
+            return store(base, offset,
+                         static_cast<uint8_t>(type.bits == 4 && !type.is_float ? encoding & 0xf : encoding));
         case 2: return store(base, offset, static_cast<uint16_t>(encoding));
         case 4: return store(base, offset, static_cast<uint32_t>(encoding));
         default: return store(base, offset, encoding);
@@ -125,7 +133,7 @@ HALFULP_INLINE Exponent exponent_of(Element type, uint64_t encoding) {
 
 HALFULP_INLINE Exponent exponent_at(const Arguments& arguments, int64_t offset) {
     const Element type = static_cast<Element>(arguments.y_type);
-    return exponent_of(type, arguments.y == nullptr ? arguments.number : load_encoding(row(type), arguments.y, offset));
+    return exponent_of(type, load_encoding(row(type), arguments.y, offset, arguments.y_number));
 }
 
 template <Element type>
@@ -136,11 +144,11 @@ HALFULP_INLINE Exponent exponent_of_base_type(Storage<type> y) {
 
 // The power of a special value.
 template <Element type>
-HALFULP_CALLED void store_special(const void* x, const Exponent& y, void* out) {
+HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Exponent& y) {
     double base;
-    if constexpr (type == Element::float64) base = double_of(load<uint64_t>(x, 0));
-    else base = decode_float<type>(load<Storage<type>>(x, 0));
-    store(out, 0, static_cast<Storage<type>>(encode_special(row(type), base, y, false)));
+    if constexpr (type == Element::float64) base = double_of(x);
+    else base = decode_float<type>(x);
+    return static_cast<Storage<type>>(encode_special(row(type), base, y, false));
 }
 
 // first(x, i) for a vector of bases, whose exponents are y(i): powers, which are stored where they are decided.
@@ -165,8 +173,8 @@ HALFULP_INLINE void pow_vector(const Arguments& arguments, const Place& place, u
 #pragma unroll 1
         for (int i = 0; i < vector.size; ++i) {
             if ((special >> i & 1) == 0) continue;
-            store_special<type>(static_cast<const char*>(arguments.x) + place.x + i * element_size, y(i),
-                                static_cast<char*>(arguments.out) + place.out + i * element_size);
+            const auto x = load<Storage<type>>(arguments.x, place.x + i * element_size);
+            store(arguments.out, place.out + i * element_size, special_of<type>(x, y(i)));
         }
     }
     undecided[thread_number()] = static_cast<uint8_t>(open & ~special);
@@ -230,10 +238,9 @@ HALFULP_INLINE void pow_each(const Arguments& arguments, uint8_t* undecided) {
     for_elements_apart(arguments, [&](uint32_t index, uint32_t bit) {
         const Place place = place_of(arguments, index);
         const Exponent y = exponent_at(arguments, place.y);
-        const FastPower<type> power = pow_fast<type>(load<Storage<type>>(arguments.x, place.x), y);
-        if (power.special)
-            store_special<type>(static_cast<const char*>(arguments.x) + place.x, y,
-                                static_cast<char*>(arguments.out) + place.out);
+        const auto x = load_or<Storage<type>>(arguments.x, place.x, arguments.x_number);
+        const FastPower<type> power = pow_fast<type>(x, y);
+        if (power.special) store(arguments.out, place.out, special_of<type>(x, y));
         else if (power.decided) store(arguments.out, place.out, power.encoding);
         else open |= uint32_t{1} << bit;
     });
@@ -251,9 +258,8 @@ HALFULP_CALLED static void pow_element(const Arguments& arguments, uint32_t inde
     const Place place = place_of(arguments, index);
     const Element x_type = static_cast<Element>(arguments.type), y_type = static_cast<Element>(arguments.y_type);
     const ElementRow& type = row(x_type);
-    const uint64_t x = load_encoding(type, arguments.x, place.x);
-    const uint64_t y =
-        arguments.y == nullptr ? arguments.number : load_encoding(row(y_type), arguments.y, place.y);
+    const uint64_t x = load_encoding(type, arguments.x, place.x, arguments.x_number);
+    const uint64_t y = load_encoding(row(y_type), arguments.y, place.y, arguments.y_number);
     Attempt power = {0, true};
     if (type.is_float) {
         power = pow_float(type, decode_number(x_type, x), exponent_of(y_type, y), false);
@@ -279,18 +285,12 @@ HALFULP_INLINE void prelu_own(const Arguments& arguments) {
 }
 
 template <Element type>
-HALFULP_INLINE Storage<type> slope_at(const Arguments& arguments, int64_t offset) {
-    return arguments.y == nullptr ? static_cast<Storage<type>>(arguments.number)
-                                  : load<Storage<type>>(arguments.y, offset);
-}
-
-template <Element type>
 HALFULP_INLINE void prelu_one(const Arguments& arguments) {
     const uint32_t index = thread_number();
     if (index >= arguments.count) return;
     const Place place = place_of(arguments, index);
     PreluVector<type> vector = load<PreluVector<type>>(arguments.x, place.x);
-    const Storage<type> slope = slope_at<type>(arguments, place.y);
+    const auto slope = load_or<Storage<type>>(arguments.y, place.y, arguments.y_number);
 #pragma unroll
     for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu<type>(vector.of[i], slope);
     store(arguments.out, place.out, vector);
@@ -298,8 +298,9 @@ HALFULP_INLINE void prelu_one(const Arguments& arguments) {
 
 template <Element type>
 HALFULP_INLINE void prelu_element(const Arguments& arguments, const Place& place) {
-    const Storage<type> slope = slope_at<type>(arguments, place.y);
-    store(arguments.out, place.out, prelu<type>(load<Storage<type>>(arguments.x, place.x), slope));
+    const auto x = load_or<Storage<type>>(arguments.x, place.x, arguments.x_number);
+    const auto slope = load_or<Storage<type>>(arguments.y, place.y, arguments.y_number);
+    store(arguments.out, place.out, prelu<type>(x, slope));
 }
 
 }  // namespace
@@ -307,11 +308,11 @@ HALFULP_INLINE void prelu_element(const Arguments& arguments, const Place& place
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(block_threads) name
 #define ARGUMENTS const __grid_constant__ Arguments arguments
 
-#define KERNELS_OF(type)                                                                                            \
-    KERNEL(pow_own_##type)(ARGUMENTS, uint8_t* undecided) { pow_own<Element::type>(arguments, undecided); }         \
-    KERNEL(pow_one_##type)(ARGUMENTS, uint8_t* undecided) { pow_one<Element::type>(arguments, undecided); }         \
-    KERNEL(pow_each_##type)(ARGUMENTS, uint8_t* undecided) { pow_each<Element::type>(arguments, undecided); }       \
-    KERNEL(prelu_own_##type)(ARGUMENTS) { prelu_own<Element::type>(arguments); }                                    \
+#define KERNELS_OF(type)                                                                                      \
+    KERNEL(pow_own_##type)(ARGUMENTS, uint8_t* undecided) { pow_own<Element::type>(arguments, undecided); }   \
+    KERNEL(pow_one_##type)(ARGUMENTS, uint8_t* undecided) { pow_one<Element::type>(arguments, undecided); }   \
+    KERNEL(pow_each_##type)(ARGUMENTS, uint8_t* undecided) { pow_each<Element::type>(arguments, undecided); } \
+    KERNEL(prelu_own_##type)(ARGUMENTS) { prelu_own<Element::type>(arguments); }                              \
     KERNEL(prelu_one_##type)(ARGUMENTS) { prelu_one<Element::type>(arguments); }
 KERNELS_OF(float64)
 KERNELS_OF(float32)
@@ -337,7 +338,8 @@ KERNEL(prelu_each)(ARGUMENTS) {
 KERNEL(pow_rest)(ARGUMENTS, const Undecided undecided) {
     const uint32_t step = gridDim.x * block_threads;
     if (undecided.bits == nullptr) {
-        for (uint32_t index = thread_number(); index < arguments.count; index += step) pow_element(arguments, index, undecided.undecidable);
+        for (uint32_t index = thread_number(); index < arguments.count; index += step)
+            pow_element(arguments, index, undecided.undecidable);
         return;
     }
     for (uint32_t first = thread_number() * undecided_at_once; first < undecided.threads;

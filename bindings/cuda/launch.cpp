@@ -24,7 +24,7 @@ struct Kernels {
     Function pow[std::size(forms_of_pow)][types], prelu[std::size(forms_of_prelu)][types];
     Function prelu_each, pow_rest;
     DevicePointer undecidable;  // a count of 64 bits
-    int processors;  // multiprocessors of the device
+    int processors;             // multiprocessors of the device
 };
 
 std::string& ptx() {
@@ -105,7 +105,7 @@ struct Box {
         return product;
     }
     void move(const LongAxis& along, int64_t index) {
-        x += index * along.x_stride;
+        if (x != nullptr) x += index * along.x_stride;
         if (y != nullptr) y += index * along.y_stride;
         out += index * along.out_stride;
     }
@@ -114,13 +114,13 @@ struct Box {
 // As few axes as there can be, ordered as they lie in the output's memory. At least one.
 Box box_of(const Operation& operation) {
     Box box{operation.x.data, operation.y.data, operation.out.data, {}, 0};
-    const bool has_y = operation.y.data != nullptr;
+    const auto stride_of = [](const View& view, int i) { return view.data == nullptr ? 0 : view.strides[i]; };
     std::array<LongAxis, max_axes> axes;
     int count = 0;
     for (int i = operation.shape.dims - 1; i >= 0; --i) {
         const int64_t extent = operation.shape.extent[i];
         if (extent == 1) continue;
-        axes[count++] = {extent, operation.x.strides[i], has_y ? operation.y.strides[i] : 0, operation.out.strides[i]};
+        axes[count++] = {extent, stride_of(operation.x, i), stride_of(operation.y, i), operation.out.strides[i]};
     }
     std::stable_sort(axes.begin(), axes.begin() + count, [](const LongAxis& a, const LongAxis& b) {
         return std::abs(a.out_stride) < std::abs(b.out_stride);
@@ -167,7 +167,8 @@ Arguments arguments_of(const Operation& operation, const Box& box, int vector) {
     arguments.x = box.x;
     arguments.y = box.y;
     arguments.out = box.out;
-    arguments.number = operation.number;
+    arguments.x_number = operation.x_number;
+    arguments.y_number = operation.y_number;
     arguments.count = static_cast<uint32_t>(box.count() / vector);
     arguments.type = static_cast<uint8_t>(operation.type);
     arguments.y_type = static_cast<uint8_t>(operation.y_type);
@@ -261,7 +262,8 @@ private:
     }
 
     void start(Function function, uint32_t blocks, void** parameters) const {
-        check(driver().launch(function, blocks, 1, 1, block_threads, 1, 1, 0, stream_, parameters, nullptr), "a launch");
+        check(driver().launch(function, blocks, 1, 1, block_threads, 1, 1, 0, stream_, parameters, nullptr),
+              "a launch");
     }
 
     static uint32_t blocks_of(uint32_t threads) { return (threads + block_threads - 1) / block_threads; }

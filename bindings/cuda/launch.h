@@ -16,8 +16,8 @@ struct Operation {
     bool prelu = false;
     Element type = Element::count, y_type = Element::count;
     Shape shape;
-    View x, y, out;       // `out` is an operand's view, or overlaps none. y.data is null where y is a number:
-    uint64_t number = 0;  // its encoding
+    View x, y, out;  // `out` is an operand's view, or overlaps none. An operand's data is null where it is one number:
+    uint64_t x_number = 0, y_number = 0;  // its encoding
 };
 
 // Memory on the device that may be used again after what is in the stream by then. Null: the driver's own.

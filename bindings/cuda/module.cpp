@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launch.h"
@@ -22,11 +23,16 @@ Element element_named(const std::string& name) {
     throw std::invalid_argument("no element type " + name);
 }
 
-// Where an operand lies: its address on the device, and its shape and strides in bytes.
+// An operand: its address on the device, and its shape and strides in bytes. Or a number, without any of these.
 struct Operand {
     uintptr_t address;
     std::string type;
     std::vector<int64_t> shape, strides;
+    uint64_t number;  // an encoding
+
+    Operand(uintptr_t address, std::string type, std::vector<int64_t> shape, std::vector<int64_t> strides)
+        : address(address), type(std::move(type)), shape(std::move(shape)), strides(std::move(strides)), number(0) {}
+    Operand(std::string type, uint64_t number) : address(0), type(std::move(type)), number(number) {}
 };
 
 // An operand as the view that broadcasts it to a shape.
@@ -45,19 +51,20 @@ View view_of(const Operand& operand, const std::vector<int64_t>& shape) {
     return view;
 }
 
-void apply(bool prelu, const Operand& x, nb::handle y, const std::string& y_type, const Operand& out, int device,
-           uintptr_t stream, const Allocate& allocate) {
+void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, int device, uintptr_t stream,
+           const Allocate& allocate) {
     Operation operation;
     operation.prelu = prelu;
     operation.type = element_named(x.type);
-    operation.y_type = element_named(y_type);
+    operation.y_type = element_named(y.type);
     if (out.shape.size() > max_dims) throw std::invalid_argument("too many axes");
     operation.shape.dims = static_cast<int>(out.shape.size());
     for (size_t i = 0; i < out.shape.size(); ++i) operation.shape.extent[i] = out.shape[i];
     operation.x = view_of(x, out.shape);
+    operation.y = view_of(y, out.shape);
     operation.out = view_of(out, out.shape);
-    if (nb::isinstance<Operand>(y)) operation.y = view_of(nb::cast<const Operand&>(y), out.shape);
-    else operation.number = nb::cast<uint64_t>(y);
+    operation.x_number = x.number;
+    operation.y_number = y.number;
     launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
 }
 
@@ -68,18 +75,12 @@ void apply(bool prelu, const Operand& x, nb::handle y, const std::string& y_type
 NB_MODULE(_cuda, m) {
     using namespace halfulp::cuda;
     nb::class_<Operand>(m, "Operand")
-        .def(
-            "__init__",
-            [](Operand* self, uintptr_t address, const std::string& type, const std::vector<int64_t>& shape,
-               const std::vector<int64_t>& strides) { new (self) Operand{address, type, shape, strides}; },
-            nb::arg("address"), nb::arg("type"), nb::arg("shape"), nb::arg("strides"))
-        .def_ro("address", &Operand::address)
-        .def_ro("type", &Operand::type)
-        .def_ro("shape", &Operand::shape)
-        .def_ro("strides", &Operand::strides);
+        .def(nb::init<uintptr_t, std::string, std::vector<int64_t>, std::vector<int64_t>>(), nb::arg("address"),
+             nb::arg("type"), nb::arg("shape"), nb::arg("strides"))
+        .def(nb::init<std::string, uint64_t>(), nb::arg("type"), nb::arg("number"));
     m.def("set_kernels", &set_kernels, nb::arg("ptx"));
-    m.def("apply", &apply, nb::arg("prelu"), nb::arg("x"), nb::arg("y"), nb::arg("y_type"), nb::arg("out"),
-          nb::arg("device"), nb::arg("stream"), nb::arg("allocate").none());
+    m.def("apply", &apply, nb::arg("prelu"), nb::arg("x"), nb::arg("y"), nb::arg("out"), nb::arg("device"),
+          nb::arg("stream"), nb::arg("allocate").none() = nb::none());
     m.def("undecided", &undecided, nb::arg("device"));
     m.def("device_count", [] {
         int count = 0;

@@ -1,6 +1,6 @@
 // The kernels of bindings/cuda as a host's compiler takes them: CUDA's words, and a table of the kernels.
-#include <iterator>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -37,10 +37,16 @@ struct Entry<kernel> {
 }  // namespace
 
 #define ENTRY(name) {#name, Entry<name>::run_thread, std::size(Entry<name>::sizes), Entry<name>::sizes}
-#define ENTRIES_OF(type) \
-    ENTRY(pow_own_##type), ENTRY(pow_one_##type), ENTRY(pow_each_##type), ENTRY(prelu_own_##type), ENTRY(prelu_one_##type)
+#define ENTRIES_OF(type)                                                                           \
+    ENTRY(pow_own_##type), ENTRY(pow_one_##type), ENTRY(pow_each_##type), ENTRY(prelu_own_##type), \
+        ENTRY(prelu_one_##type)
 extern const Kernel kernels_on_host[];
 const Kernel kernels_on_host[] = {
-    ENTRIES_OF(float64), ENTRIES_OF(float32),  ENTRIES_OF(float16), ENTRIES_OF(bfloat16),
-    ENTRY(prelu_each),   ENTRY(pow_rest),      {nullptr, nullptr, 0, nullptr},
+    ENTRIES_OF(float64),
+    ENTRIES_OF(float32),
+    ENTRIES_OF(float16),
+    ENTRIES_OF(bfloat16),
+    ENTRY(prelu_each),
+    ENTRY(pow_rest),
+    {nullptr, nullptr, 0, nullptr},
 };

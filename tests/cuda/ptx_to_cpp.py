@@ -57,7 +57,7 @@ def value(text: str, kind: str) -> str:
     text = text.strip()
     if text in _PLACES:
         return _PLACES[text]
-    if text.startswith("%"):
+    if re.fullmatch(r"%(p|rs|r|rd|f|fd)\d+|%SPL?", text):
         return f"bits_as<{c_type(kind)}>({name(text)})"
     if m := re.fullmatch(r"0([df])([0-9A-Fa-f]+)", text):
         suffix = "ull" if m[1] == "d" else "u"
@@ -164,7 +164,7 @@ def _division(base: str, modifiers: list[str], kind: str, o: list[str]) -> str |
 
 def _reciprocal(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
     # The approximate one only begins the compiler's division of 128-bit integers, which mends what it lacks.
-    if kind[0] != "f" or modifiers != ["rn"] and (modifiers, kind) != (["approx"], "f32"):
+    if kind[0] != "f" or (modifiers != ["rn"] and (modifiers, kind) != (["approx"], "f32")):
         return None
     return put(o[0], f"1 / {value(o[1], kind)}")
 
@@ -193,7 +193,11 @@ def _one_operand(base: str, modifiers: list[str], kind: str, o: list[str]) -> st
 
 def _extremum(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
     function = {"min": "least", "max": "greatest"}[base]
-    return None if modifiers else put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})")
+    return (
+        None
+        if modifiers
+        else put(o[0], f"{function}<{c_type(kind)}>({value(o[1], kind)}, {value(o[2], kind)})")
+    )
 
 
 def _bitwise(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
@@ -249,7 +253,9 @@ def _compare(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | 
         return put(o[0], f"!({a} < {b} || {a} > {b})")
     if how in _UNORDERED:
         return put(o[0], f"!({a} {_UNORDERED[how]} {b})")
-    return {"nan": put(o[0], f"{a} != {a} || {b} != {b}"), "num": put(o[0], f"{a} == {a} && {b} == {b}")}.get(how)
+    return {"nan": put(o[0], f"{a} != {a} || {b} != {b}"), "num": put(o[0], f"{a} == {a} && {b} == {b}")}.get(
+        how
+    )
 
 
 def _convert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | None:
@@ -257,7 +263,7 @@ def _convert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | 
     operand = value(o[1], kind)
     if kind[0] == "f" and to[0] in "us":
         return put(o[0], f"to_integer<{c_type(to)}>({operand})") if rounding == ["rzi"] else None
-    is_exact = to == "f64" and kind == "f32" or to[0] != "f"
+    is_exact = (to == "f64" and kind == "f32") or to[0] != "f"
     if rounding != ([] if is_exact else ["rn"]):
         return None
     return put(o[0], f"static_cast<{c_type(to)}>({operand})")
@@ -276,11 +282,15 @@ def _move(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | Non
     kind = f"b{bits}"
     if len(to) > 1:
         part = bits // len(to)
-        shifted = (f"static_cast<{c_type(f'b{part}')}>({value(o[1], kind)} >> {part * i})" for i in range(len(to)))
+        shifted = (
+            f"static_cast<{c_type(f'b{part}')}>({value(o[1], kind)} >> {part * i})" for i in range(len(to))
+        )
         return " ".join(put(register, expression) for register, expression in zip(to, shifted, strict=True))
     if len(source) > 1:
         part = bits // len(source)
-        shifted = (f"static_cast<{c_type(kind)}>({value(a, f'b{part}')}) << {part * i}" for i, a in enumerate(source))
+        shifted = (
+            f"static_cast<{c_type(kind)}>({value(a, f'b{part}')}) << {part * i}" for i, a in enumerate(source)
+        )
         return put(o[0], f"static_cast<{c_type(kind)}>({' | '.join(shifted)})")
     return put(o[0], value(o[1], kind))
 
@@ -340,7 +350,8 @@ _FUNCTION = re.compile(
     re.M,
 )
 _VARIABLE = re.compile(
-    r"^(?:\.visible |\.weak )?\.(?:global|const)\s+\.align (\d+) \.(\w+) ([\w$]+)(?:\[(\d+)\])?(?:\s*=\s*([^;]*))?;", re.M
+    r"^(?:\.visible |\.weak )?\.(?:global|const)\s+\.align (\d+) \.(\w+) ([\w$]+)(?:\[(\d+)\])?(?:\s*=\s*([^;]*))?;",
+    re.M,
 )
 
 
@@ -383,7 +394,9 @@ def _parameters(head: re.Match[str]) -> str:
 
 def _variables(ptx: str) -> Iterator[str]:
     for align, kind, variable, count, values in _VARIABLE.findall(ptx):
-        values = re.sub(r"generic\([\w$]+\)", "0", values.strip())  # the names of types, which no kernel reads
+        values = re.sub(
+            r"generic\([\w$]+\)", "0", values.strip()
+        )  # the names of types, which no kernel reads
         if m := re.fullmatch(r"0[df]([0-9A-Fa-f]+)", values):
             kind, values = "u" + kind[1:], f"0x{m[1]}"
         bits = int(kind[1:])
@@ -460,4 +473,12 @@ def _table(entries: list[re.Match[str]]) -> str:
         f"sizes_{name(head['name'])}}},"
         for head in entries
     )
-    return "\n".join(["extern const Kernel kernels_of_ptx[];", "const Kernel kernels_of_ptx[] = {", *rows, "    {nullptr, nullptr, 0, nullptr},", "};"])
+    return "\n".join(
+        [
+            "extern const Kernel kernels_of_ptx[];",
+            "const Kernel kernels_of_ptx[] = {",
+            *rows,
+            "    {nullptr, nullptr, 0, nullptr},",
+            "};",
+        ]
+    )

@@ -1,0 +1,117 @@
+"""A driver that runs the kernels on the processor, built once (fake_driver.cpp), and calls of it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cuda.ptx_to_cpp import translate
+from tests.house.builds import FOLDER, ROOT, locked, run, tool
+
+HERE = Path(__file__).parent
+CUDA = ROOT / "bindings" / "cuda"
+# As make builds the kernels, but quickly: -O1. The processor's fused operations are the device's.
+FLAGS = [
+    *(
+        "-std=c++20",
+        "-O1",
+        "-fPIC",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ),
+    *("-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-unused-label", "-Wno-unused-function"),
+    *(f"-I{folder}" for folder in (HERE, ROOT / "core", CUDA)),
+]
+PTX, HOST = 0, 1  # the fake driver's devices
+
+
+@cache
+def ptx() -> str:
+    """Return the kernels' PTX, made now where it is not kept; skip the test where the compiler is not installed."""
+    kept = FOLDER / "cuda" / "kernels.ptx"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with locked(kept):
+        made_of = _digest(ROOT / "core", CUDA, ROOT / "tools" / "make_ptx.py")
+        note = kept.with_suffix(".made_of")
+        if not note.exists() or note.read_text() != made_of:
+            pytest.importorskip("nvidia.cu13", reason="nvidia-cuda-nvrtc is not installed")
+            run(sys.executable, ROOT / "tools" / "make_ptx.py", kept)
+            note.write_text(made_of)
+    return kept.read_text()
+
+
+def _digest(*places: Path) -> str:
+    digest = hashlib.sha256(str(ROOT).encode())
+    for place in places:
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _library() -> Path:
+    """Return the driver, in a file of the name by which programs look for it."""
+    text = ptx()
+    library = FOLDER / "cuda" / "libcuda.so.1"
+    with locked(library):
+        note = library.with_name("libcuda.made_of")
+        made_of = _digest(ROOT / "core", CUDA, HERE)
+        if not note.exists() or note.read_text() != made_of:
+            source = library.with_name("kernels_of_ptx.cpp")
+            source.write_text(translate(text))
+            compiler = tool("g++")
+            flags = [*FLAGS, *(["-march=x86-64-v3"] if _is_x86() else [])]
+            parts = [source, HERE / "kernels_on_host.cpp", HERE / "fake_driver.cpp"]
+            run(compiler, *flags, "-shared", "-Wl,-soname,libcuda.so.1", "-o", library, *parts)
+            note.write_text(made_of)
+    return library
+
+
+def _is_x86() -> bool:
+    import platform
+
+    return platform.machine() in ("x86_64", "AMD64")
+
+
+class Driver:
+    """The fake driver, and halfulp's launches with it.
+
+    ``log()`` returns what was called since the last time; ``fail(n)`` lets the n-th allocation from now on fail.
+    """
+
+    def __init__(self) -> None:
+        # From now on it is what a search for the driver finds in this process.
+        self.library = ctypes.CDLL(str(_library()))
+        self.library.fake_log.restype = ctypes.c_char_p
+        from halfulp import _cuda
+
+        self.core = _cuda
+        _cuda.set_kernels(ptx())
+
+    def log(self) -> list[str]:
+        return self.library.fake_log().decode().splitlines()
+
+    def fail(self, n: int) -> None:
+        self.library.fake_failure(ctypes.c_long(n))
+
+    def operand(self, array: np.ndarray) -> Any:
+        return self.core.Operand(array.ctypes.data, array.dtype.name, array.shape, array.strides)
+
+    def number(self, value: Any, dtype: Any) -> Any:
+        array = np.array(value, dtype)
+        return self.core.Operand(array.dtype.name, int(array.view(f"u{array.itemsize}")))
+
+    def apply(
+        self, x: Any, y: Any, out: np.ndarray, *, prelu: bool = False, device: int = PTX, stream: int = 5
+    ) -> None:
+        x, y = (self.operand(a) if isinstance(a, np.ndarray) else a for a in (x, y))
+        self.core.apply(prelu, x, y, self.operand(out), device, stream)
