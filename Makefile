@@ -4,6 +4,7 @@
 # make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): twenty minutes; ARGS=--quick two
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
+# make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
 # make docs         the documentation as a site, in build/site
 # make lint         ruff, mypy --strict, clang-format, the compiler's warnings as errors
@@ -20,13 +21,14 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def))
-TEST_SOURCES := $(wildcard tests/avx512_model/*) $(wildcard tests/phases/*.cpp) $(wildcard proofs/programs/* proofs/programs/*/*)
-FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
+CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
+TEST_SOURCES := $(wildcard tests/avx512_model/* tests/phases/*.cpp tests/cuda/*.cpp tests/cuda/*.h) \
+  $(wildcard proofs/programs/* proofs/programs/*/*)
+FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 
-.PHONY: run test exhaustive proofs bench integrations wheel docs lint clean FORCE
+.PHONY: run test exhaustive proofs bench gpu integrations wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -49,6 +51,13 @@ proofs: $(VENV)/proofs
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+# In an environment of its own: with the kernels, and builds of torch and others for CUDA.
+gpu: $(VENV)/build-tools
+	test -x build/gpu/bin/python || $(PYTHON) -m venv build/gpu
+	HALFULP_CUDA=1 build/gpu/bin/python -m pip install --quiet --disable-pip-version-check '.[gpu]'
+	build/gpu/bin/python -m pytest -m gpu -s tests/cuda/test_on_device.py $(ARGS)
+	build/gpu/bin/python benchmarks/gpu.py --docs
+
 integrations: $(RUNTIMES:%=integrations-of-%)
 
 # In a folder of its own, which comes before .venv's. make integrations RUNTIMES=onnxruntime-1.22.1 tries another.
@@ -61,7 +70,7 @@ integrations-of-%: $(VENV)/test FORCE
 
 wheel: $(VENV)/wheel
 	rm -rf dist build/wheel
-	$(BIN)/python -m build --outdir build/wheel .
+	HALFULP_CUDA=1 $(BIN)/python -m build --outdir build/wheel .
 	$(BIN)/python -m twine check --strict build/wheel/*
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 	cp build/wheel/*.tar.gz dist
@@ -100,7 +109,7 @@ $(VENV)/build-tools: pyproject.toml
 $(VENV)/file-list: FORCE | $(VENV)/build-tools
 	@find src -name '*.py' | sort > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(VENV)/test: $(VENV)/networks
+$(VENV)/test: $(VENV)/networks $(VENV)/kernels
 $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 	$(PIP) 'halfulp[$(@F)]'
 	touch $@
@@ -109,6 +118,13 @@ $(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
 $(VENV)/wheel $(VENV)/docs $(VENV)/proofs: $(VENV)/build-tools pyproject.toml
 	$(PIP) $$($(BIN)/python -c 'import tomllib; \
 	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(@F)"])')
+	touch $@
+
+# Beside the environment: torch's builds for CUDA want other versions of it.
+$(VENV)/kernels: $(VENV)/build-tools pyproject.toml
+	rm -rf build/nvrtc
+	$(PIP) --no-deps --target build/nvrtc $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["kernels"])')
 	touch $@
 
 # Of these packages only the files of their networks are wanted.

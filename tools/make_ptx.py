@@ -1,9 +1,9 @@
 """Make the kernels for CUDA's devices: bindings/cuda/kernels.cu as PTX, by NVIDIA's NVRTC.
 
-The same compiler makes the same bytes everywhere, so a digest of them is kept beside the source; a test compares it, and
-``--update`` writes it. The compiler is a package: ``pip install nvidia-cuda-nvrtc==13.5.37`` (no GPU, and no driver, is
-needed). Other versions are refused: 12.9.86 and 13.0.88 compile products of fixed-point numbers wrongly where they make
-them part of their callers.
+The same compiler makes the same bytes everywhere, so a digest of them is kept beside the source; a test compares it,
+and ``--update`` writes it. The compiler is a package, ``nvidia-cuda-nvrtc==13.5.37`` (no GPU, and no driver,
+is needed). Other versions are refused: 12.9.86 and 13.0.88 compile products of fixed-point numbers wrongly where they
+make them part of their callers.
 
     python tools/make_ptx.py build/kernels.ptx
 """

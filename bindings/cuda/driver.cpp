@@ -51,6 +51,9 @@ Driver load() {
     find(driver.free, "cuMemFreeAsync");
     find(driver.allocate_at_once, "cuMemAlloc_v2");
     find(driver.clear, "cuMemsetD8_v2");
+    find(driver.free_at_once, "cuMemFree_v2");
+    find(driver.pointer_attribute, "cuPointerGetAttribute");
+    find(driver.synchronize, "cuStreamSynchronize");
     find(driver.copy_from_device, "cuMemcpyDtoH_v2");
     if (const int error = driver.init(0); error != 0) {
         const char* name = nullptr;

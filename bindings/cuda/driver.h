@@ -37,6 +37,9 @@ struct Driver {
     int (*free)(DevicePointer address, Stream stream);
     int (*allocate_at_once)(DevicePointer* address, size_t bytes);
     int (*clear)(DevicePointer address, unsigned char byte, size_t bytes);
+    int (*free_at_once)(DevicePointer address);
+    int (*pointer_attribute)(void* value, int attribute, DevicePointer address);
+    int (*synchronize)(Stream stream);
     int (*copy_from_device)(void* to, DevicePointer from, size_t bytes);
 };
 

@@ -1,5 +1,6 @@
 // The extension module halfulp._cuda: launches, for whoever has operands in a device's memory.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -68,6 +69,30 @@ void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, i
     launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
 }
 
+// What DLPack says of an array: its address, the type's code and bits, shape, strides in bytes, and device.
+nb::tuple read_dlpack(const nb::ndarray<nb::ro>& array) {
+    if (array.device_type() != nb::device::cuda::value) throw std::invalid_argument("the array is on no CUDA device");
+    nb::list shape, strides;
+    for (size_t i = 0; i < array.ndim(); ++i) {
+        shape.append(array.shape(i));
+        strides.append(array.stride(i) * static_cast<int64_t>(array.itemsize()));
+    }
+    return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()), array.dtype().code, array.dtype().bits, shape,
+                          strides, array.device_id());
+}
+
+// A capsule for an array without gaps, which keeps its owner.
+nb::object write_dlpack(uintptr_t address, uint8_t code, uint8_t bits, const std::vector<size_t>& shape, int device,
+                        nb::handle owner) {
+    nb::dlpack::dtype type;
+    type.code = code;
+    type.bits = bits;
+    type.lanes = 1;
+    const nb::ndarray<> array(reinterpret_cast<void*>(address), shape.size(), shape.data(), owner, nullptr, type,
+                              nb::device::cuda::value, device);
+    return nb::cast(array);
+}
+
 }  // namespace
 
 }  // namespace halfulp::cuda
@@ -82,6 +107,42 @@ NB_MODULE(_cuda, m) {
     m.def("apply", &apply, nb::arg("prelu"), nb::arg("x"), nb::arg("y"), nb::arg("out"), nb::arg("device"),
           nb::arg("stream"), nb::arg("allocate").none() = nb::none());
     m.def("undecided", &undecided, nb::arg("device"));
+    m.def("read_dlpack", &read_dlpack, nb::arg("array"));
+    m.def("write_dlpack", &write_dlpack, nb::arg("address"), nb::arg("code"), nb::arg("bits"), nb::arg("shape"),
+          nb::arg("device"), nb::arg("owner"));
+    m.def(
+        "allocate",
+        [](int device, size_t bytes) {
+            const DeviceScope scope(device);
+            DevicePointer address;
+            check(driver().allocate_at_once(&address, bytes), "memory for a result");
+            return address;
+        },
+        nb::arg("device"), nb::arg("bytes"));
+    m.def(
+        "free",
+        [](int device, DevicePointer address) {
+            const DeviceScope scope(device);
+            driver().free_at_once(address);
+        },
+        nb::arg("device"), nb::arg("address"));
+    m.def(
+        "synchronize",
+        [](int device, uintptr_t stream) {
+            const nb::gil_scoped_release released;
+            const DeviceScope scope(device);
+            check(driver().synchronize(reinterpret_cast<Stream>(stream)), "what was in the stream");
+        },
+        nb::arg("device"), nb::arg("stream"));
+    m.def(
+        "device_of",
+        [](DevicePointer address) {
+            constexpr int device_ordinal = 9;
+            int device = 0;
+            check(driver().pointer_attribute(&device, device_ordinal, address), "an address");
+            return device;
+        },
+        nb::arg("address"));
     m.def("device_count", [] {
         int count = 0;
         check(driver().device_count(&count), "device count");

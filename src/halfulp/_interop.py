@@ -109,22 +109,48 @@ def is_foreign(operand: Any) -> bool:
     return not isinstance(operand, np.ndarray | np.generic) and hasattr(type(operand), "__dlpack__")
 
 
+# DLPack's numbers of device types.
+_PROCESSORS = (1, 3, 11)  # memory of the processor: its own, or shared with devices of CUDA or ROCm
+_CUDA = (2, 13)  # memory of CUDA's devices: their own, or managed
+
+
+def device_type(operand: Any) -> int | None:
+    """Return DLPack's number of the type of device that an array lies on; None where it does not say.
+
+    Example:
+        >>> device_type(np.zeros(2)), device_type([1.0])
+        (1, None)
+    """
+    ask = getattr(type(operand), "__dlpack_device__", None)
+    if ask is None:
+        return _CUDA[0] if hasattr(type(operand), "__cuda_array_interface__") else None
+    try:
+        return int(ask(operand)[0])
+    except Exception:  # as of JAX's tracers, which lie nowhere
+        return None
+
+
+def is_on_cuda(operand: Any) -> bool:
+    """Whether an array lies in the memory of a CUDA device."""
+    return not isinstance(operand, np.ndarray | np.generic) and device_type(operand) in _CUDA
+
+
 def from_foreign(operand: Any) -> Array:
-    """Return another library's array as an ndarray: the same memory, or from a device a copy.
+    """Return another library's array as an ndarray of the same memory.
 
     Raises:
-        TypeError, ValueError, RuntimeError, BufferError: it can't be.
+        TypeError, ValueError, RuntimeError, BufferError: it can't be, as where it lies on a device.
     """
+    device = device_type(operand)
+    if device is not None and device not in _PROCESSORS:
+        raise BufferError(f"it is in a device's memory (DLPack's type {device}); copy it to the processor's")
     if hasattr(type(operand), "__array__"):
         # Before DLPack, because NumPy's lacks bfloat16 and the float8 types, which JAX's arrays may have.
         try:
             return np.asarray(operand)
         except (TypeError, RuntimeError):
             pass
-    try:
-        return np.from_dlpack(operand)
-    except BufferError:
-        return np.from_dlpack(operand, device="cpu", copy=True)
+    return np.from_dlpack(operand)
 
 
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:

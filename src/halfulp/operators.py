@@ -24,7 +24,7 @@ from halfulp._args import (
     is_safe_to_overwrite,
     number_as,
 )
-from halfulp._interop import Array, Ufunc, like_operands, overriding_result
+from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -229,6 +229,10 @@ PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
         (out,) = out
+    if is_on_cuda(x) or is_on_cuda(y) or is_on_cuda(out):
+        from halfulp import cuda  # lazily: few need it
+
+        return cuda.apply(operator, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
     except TypeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import platform
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.house.builds import FOLDER, ROOT, locked, run, tool
 
 HERE = Path(__file__).parent
 CUDA = ROOT / "bindings" / "cuda"
+NVRTC = ROOT / "build" / "nvrtc"
 # As make builds the kernels, but quickly: -O1. The processor's fused operations are the device's.
 FLAGS = [
     *(
@@ -35,7 +37,7 @@ PTX, HOST = 0, 1  # the fake driver's devices
 
 
 @cache
-def ptx() -> str:
+def ptx_file() -> Path:
     """Return the kernels' PTX, made now where it is not kept; skip the test where the compiler is not installed."""
     kept = FOLDER / "cuda" / "kernels.ptx"
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -43,10 +45,20 @@ def ptx() -> str:
         made_of = _digest(ROOT / "core", CUDA, ROOT / "tools" / "make_ptx.py")
         note = kept.with_suffix(".made_of")
         if not note.exists() or note.read_text() != made_of:
-            pytest.importorskip("nvidia.cu13", reason="nvidia-cuda-nvrtc is not installed")
-            run(sys.executable, ROOT / "tools" / "make_ptx.py", kept)
+            compile_with_nvrtc(ROOT / "tools" / "make_ptx.py", kept)
             note.write_text(made_of)
-    return kept.read_text()
+    return kept
+
+
+def compile_with_nvrtc(*arguments: str | Path) -> str:
+    """Run a Python program with the compiler at hand; skip the test where make has not installed it."""
+    if not NVRTC.is_dir():
+        pytest.skip("nvidia-cuda-nvrtc is not in build/nvrtc")
+    return run(sys.executable, *arguments, PYTHONPATH=str(NVRTC))
+
+
+def ptx() -> str:
+    return ptx_file().read_text()
 
 
 def _digest(*places: Path) -> str:
@@ -77,8 +89,6 @@ def _library() -> Path:
 
 
 def _is_x86() -> bool:
-    import platform
-
     return platform.machine() in ("x86_64", "AMD64")
 
 

@@ -1,9 +1,16 @@
 """Fixtures of CUDA's tests."""
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
-from tests.cuda.build import Driver
+from tests.cuda.build import Driver, ptx_file
+
+from halfulp import operators
+from halfulp.cuda import arrays, launch
 
 _driver: list[Driver] = []
+STREAM = 42
 
 
 @pytest.fixture
@@ -13,3 +20,22 @@ def driver() -> Driver:
         _driver.append(Driver())
     _driver[0].log()
     return _driver[0]
+
+
+@pytest.fixture
+def kernels(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in an installation that was built with the kernels."""
+    monkeypatch.setattr(launch, "KERNELS", ptx_file())
+    launch.core.cache_clear()
+    yield
+    launch.core.cache_clear()
+
+
+@pytest.fixture
+def torch_on_device(kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's tensors are taken for a device's, and its current stream is STREAM."""
+    torch = pytest.importorskip("torch")
+    for module in (operators, arrays):
+        asks = module.is_on_cuda
+        monkeypatch.setattr(module, "is_on_cuda", lambda a, asks=asks: isinstance(a, torch.Tensor) or asks(a))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=STREAM))

@@ -17,7 +17,7 @@ constexpr int devices = 2, out_of_memory = 2, invalid_value = 1, not_found = 500
 int current = -1;
 std::vector<int> contexts;
 std::string log;
-long allocations = 0, allocation_that_fails = -1;
+long blocks = 0, allocations = 0, allocation_that_fails = -1;
 bool only_small_grids = false;
 
 const Kernel* kernels_of(int device) { return device == 0 ? kernels_of_ptx : kernels_on_host; }
@@ -40,6 +40,7 @@ const char* fake_log() {
 }
 void fake_failure(long n) { allocation_that_fails = n < 0 ? -1 : allocations + n; }
 void fake_run_only_small_grids(int only) { only_small_grids = only != 0; }
+long fake_blocks() { return blocks; }  // of memory that is in use
 long fake_open_contexts() { return static_cast<long>(contexts.size()); }
 
 int cuInit(unsigned) { return 0; }
@@ -115,17 +116,35 @@ int cuMemAllocAsync(unsigned long long* address, size_t bytes, void* stream) {
     if (allocations++ == allocation_that_fails) return out_of_memory;
     note("allocate " + std::to_string(bytes) + " stream " + number(stream));
     void* memory = std::malloc(bytes);
+    ++blocks;
     std::memset(memory, 0xff, bytes);  // whoever reads what was not written is found out
     *address = reinterpret_cast<uintptr_t>(memory);
     return 0;
 }
 int cuMemFreeAsync(unsigned long long address, void* stream) {
     note("free stream " + number(stream));
+    --blocks;
     std::free(reinterpret_cast<void*>(address));
     return 0;
 }
 int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
+    if (current < 0) return invalid_context;
     *address = reinterpret_cast<uintptr_t>(std::malloc(bytes));
+    ++blocks;
+    return 0;
+}
+int cuMemFree_v2(unsigned long long address) {
+    --blocks;
+    std::free(reinterpret_cast<void*>(address));
+    return 0;
+}
+int cuPointerGetAttribute(void* value, int attribute, unsigned long long) {
+    if (attribute != 9) return invalid_value;
+    *static_cast<int*>(value) = 0;
+    return 0;
+}
+int cuStreamSynchronize(void* stream) {
+    note("synchronize stream " + number(stream));
     return 0;
 }
 int cuMemsetD8_v2(unsigned long long address, unsigned char byte, size_t bytes) {

@@ -1,13 +1,14 @@
 """PTX as C++: a function for each of its functions, a statement for each instruction.
 
-So what the compiler made of the kernels runs where there is no GPU, a thread after the other. An instruction that is not
-known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_machine.h has the longer ones.
+So what the compiler made of the kernels runs where there is no GPU, a thread after the other. An instruction that is
+not known here is an error. The meanings are those of NVIDIA's "PTX ISA"; ptx_machine.h has the longer ones.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 HEADER = '#include "ptx_machine.h"\n'
 
@@ -350,7 +351,8 @@ _FUNCTION = re.compile(
     re.M,
 )
 _VARIABLE = re.compile(
-    r"^(?:\.visible |\.weak )?\.(?:global|const)\s+\.align (\d+) \.(\w+) ([\w$]+)(?:\[(\d+)\])?(?:\s*=\s*([^;]*))?;",
+    r"^(?:\.visible |\.weak )?\.(?:global|const)\s+\.align (\d+) \.(\w+) ([\w$]+)(?:\[(\d+)\])?"
+    r"(?:\s*=\s*([^;]*))?;",
     re.M,
 )
 
@@ -400,9 +402,13 @@ def _variables(ptx: str) -> Iterator[str]:
         if m := re.fullmatch(r"0[df]([0-9A-Fa-f]+)", values):
             kind, values = "u" + kind[1:], f"0x{m[1]}"
         bits = int(kind[1:])
-        values = re.sub(r"-\d+", lambda m: f"{int(m[0]) % 2**bits}u", values)
+        values = re.sub(r"-\d+", partial(_as_unsigned, bits), values)
         values = values if values.startswith("{") else "{" + values + "}"
         yield f"alignas({align}) static {c_type(f'b{bits}')} {name(variable)}[{count or 1}] = {values};"
+
+
+def _as_unsigned(bits: int, number: re.Match[str]) -> str:
+    return f"{int(number[0]) % 2**bits}u"
 
 
 def _function(head: re.Match[str], body: str) -> str:

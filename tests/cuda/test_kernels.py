@@ -1,4 +1,4 @@
-"""The kernels' bits against the processor's: their PTX as NVRTC has made it, translated, and what a host's compiler makes."""
+"""The kernels' bits against the processor's: their PTX, translated, and what a host's compiler makes of them."""
 
 from __future__ import annotations
 

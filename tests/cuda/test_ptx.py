@@ -1,4 +1,4 @@
-"""The kernels' PTX: the same bytes on every machine, no operation that the source has not, and its translation for tests."""
+"""The kernels' PTX: the same bytes everywhere, no operation that the source has not; and its translation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import ctypes
 import hashlib
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cuda.build import CUDA, FLAGS, HERE, ptx
+from tests.cuda.build import CUDA, FLAGS, HERE, compile_with_nvrtc, ptx
 from tests.cuda.ptx_to_cpp import UnknownInstruction, translate
 from tests.house.builds import ROOT, run, tool
 
@@ -44,7 +43,7 @@ def test_no_operation_is_fused_that_is_not_written_so() -> None:
         f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import make_ptx\n"
         "make_ptx.OPTIONS.append('--define-macro=__fma_rn(a,b,c)=(a-b-c)'); print(make_ptx.compiled())"
     )
-    without = run(sys.executable, "-c", program)
+    without = compile_with_nvrtc("-c", program)
     assert len(without) > 1_000_000
     assert not [name for name in operations(without) if re.match(r"fma|mad\.\w+\.f", name)]
 
@@ -130,6 +129,8 @@ def machine(tmp_path: Path) -> Callable[[str, int, int], int]:
 
 ALL = 2**64 - 1
 FLOAT_NAN = 0x7FFFFFFF
+SUB = "mov.b32 %f1, %r1; sub.rn.f32 %f2, %f1, %f1;"
+FMA = "fma.rn.f64 %fd3, %fd1, %fd1, %fd2;"
 
 
 @pytest.mark.parametrize(
@@ -174,14 +175,14 @@ FLOAT_NAN = 0x7FFFFFFF
         ("min.s64 %rd5, %rd3, %rd4;", ALL, 5, ALL),
         # A NaN is the device's.
         (
-            "mov.b32 %f1, %r1; sub.rn.f32 %f2, %f1, %f1; mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;",
+            f"{SUB} mov.b32 %r3, %f2; cvt.u64.u32 %rd5, %r3;",
             0x7F800000,
             0,
             FLOAT_NAN,
         ),
         ("neg.f64 %fd3, %fd1; mov.b64 %rd5, %fd3;", 0x7FF8000000000001, 0, 0xFFF8000000000001),
         (
-            "fma.rn.f64 %fd3, %fd1, %fd1, %fd2; mov.b64 %rd5, %fd3;",
+            f"{FMA} mov.b64 %rd5, %fd3;",
             0x3FF0000000000001,
             0xBFF0000000000002,
             0x3970000000000000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,12 @@ from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
     from halfulp.benchmark.case import Case
+    from halfulp.benchmark.cuda import Line
 
 _SIZE = 1 << 18  # the operands lie in a cache, and the threads are worth waking
 _SECONDS = 0.5  # a row of arrays
 _NETWORK_SECONDS = 5.0
+_DEVICE_SIZE = 1 << 26  # far more than a device's caches
 
 
 def bench(
@@ -46,6 +49,9 @@ def bench(
         list[str] | None,
         typer.Option("--dim", metavar="NAME=N", help="The size of a symbolic dim in what is made up."),
     ] = None,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
+    ] = "cpu",
     seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
     json: Annotated[
         Path | None,
@@ -60,6 +66,13 @@ def bench(
         raise HalfulpError(
             "--input, --dim, --seed and --json are for a network", expected="halfulp bench MODEL"
         )
+    if device not in ("cpu", "cuda"):
+        raise HalfulpError("no such device", expected="cpu or cuda", got=device)
+    if device == "cuda":
+        if model is not None:
+            raise HalfulpError("networks are measured on the processor: --device is for arrays")
+        _on_cuda(seconds)
+        return
     from halfulp.benchmark.environment import environment
 
     if threads is None:
@@ -102,6 +115,44 @@ def _arrays(threads: int, seconds: float) -> None:
         " and how many values off the farthest is.",
         highlight=False,
     )
+
+
+def _on_cuda(seconds: float | None) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    if find_spec("torch") is None:
+        raise HalfulpError(
+            "--device cuda needs torch, whose memory and clock it uses: pip install 'halfulp[torch]'"
+        )
+    from halfulp.benchmark import cuda
+    from halfulp.benchmark.show import table
+    from halfulp.cli.table import console
+
+    cuda.require_device()
+    turns = max(3, round(20 * (_SECONDS if seconds is None else seconds)))
+    lines = [
+        cuda.measure(row, _DEVICE_SIZE, turns)
+        for row in track(cuda.ROWS, "measuring", console=Console(stderr=True), transient=True)
+    ]
+    libraries = sorted({name for line in lines for name in line.seconds} - {"halfulp"})
+    to = console()
+    to.print(table("", ("", "halfulp", *libraries), [_cells(line, libraries) for line in lines]))
+    to.print(
+        f"Times a copy of the same bytes on the device ({_DEVICE_SIZE:,} elements), the median; the share of results"
+        " that are not halfulp's.",
+        highlight=False,
+    )
+
+
+def _cells(line: Line, libraries: list[str]) -> list[str]:
+    cells = [line.row.label, f"{line.seconds['halfulp'] / line.copy:.2f}"]
+    for name in libraries:
+        if name not in line.seconds:
+            cells.append("-")
+            continue
+        cells.append(f"{line.seconds[name] / line.copy:.2f}; {100 * line.misrounded[name]:.2g} % off")
+    return cells
 
 
 def _cases() -> dict[str, Case]:

@@ -29,7 +29,7 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="TARGET",
-            help="onnxruntime, openvino (from ONNX), openvino-native, torch, jax, numpy, onnx-reference,"
+            help="onnxruntime, openvino (from ONNX), openvino-native, torch, jax, cupy, numpy, onnx-reference,"
             " onnx-converter, halfulp, or a module with the interface of onnx.backend.base."
             " All of the first five that are installed if none is given.",
             show_default=False,
@@ -42,6 +42,10 @@ def check(
             help="Any other runtime: a command with {model}, {inputs} and {outputs} in it, for an ONNX model,"
             " an .npz file to read and one to write; repeat for more.",
         ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy)."),
     ] = None,
     full: Annotated[
         bool,
@@ -108,11 +112,13 @@ def check(
     from halfulp.conformance.report import terminal
     from halfulp.conformance.runner.examine import Options
     from halfulp.conformance.runner.executor import processors
-    from halfulp.conformance.runner.targets import find, find_command
+    from halfulp.conformance.runner.targets import find, find_command, on_device
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.verdict.allow import load as load_allowed
 
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
+    if device is not None:
+        specs = [on_device(spec, device) for spec in specs or _having(device)]
     chosen = selection(_listed(operator), _listed(version), _listed(types))
     if not specs and (export is None or json is not None or html is not None):
         specs = _installed(chosen)
@@ -231,6 +237,20 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
     typer.echo(
         f"no target is named; checking what is installed: {', '.join(s.name for s in specs)}", err=True
     )
+    return specs
+
+
+def _having(device: str) -> list[TargetSpec]:
+    """Return the installed runtimes that can compute on a device.
+
+    Raises:
+        HalfulpError: there are none.
+    """
+    from halfulp.conformance.runner.targets import installed
+
+    specs = [spec for spec in installed() if device in spec.devices]
+    if not specs:
+        raise HalfulpError(f"no runtime that computes on {device} is installed")
     return specs
 
 

@@ -1,8 +1,8 @@
 """PyTorch: ``pow`` and ``prelu`` as operators that autograd, torch.func and torch.compile know.
 
 The operators are ``torch.ops.halfulp.pow`` and ``torch.ops.halfulp.prelu``. Call them by the functions here,
-which take numbers, too, and have forward-mode derivatives. Tensors on the CPU are computed where they lie,
-without a copy; ``replace`` puts both into a module that exists.
+which take numbers, too, and have forward-mode derivatives. Tensors on the CPU and on CUDA's devices are computed where
+they lie, without a copy, on CUDA in torch's current stream; ``replace`` puts both into a module that exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from halfulp._args import Number
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.eager import Replacing, module_prelu_or_none, pow_or_none, prelu_or_none
-from halfulp.integrations.torch.operators import DTYPES, exponent_tensor, leaky, power
+from halfulp.integrations.torch.operators import DTYPES, exponent_tensor, home_of_numbers, leaky, power
 from halfulp.operators import number_array
 
 
@@ -119,6 +119,7 @@ def _scalar(operand: Any) -> Number:
 
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused where an integer type can't hold it."""
+    device = home_of_numbers(device)
     if dtype.is_floating_point and torch.compiler.is_compiling():
         return _rounded_once(torch.tensor(number, dtype=torch.float64, device=device), dtype)
     return torch.tensor(_fitting(number, dtype), dtype=dtype, device=device)

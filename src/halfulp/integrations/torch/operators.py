@@ -34,8 +34,14 @@ def leaky(x: Tensor, slope: Tensor) -> Tensor:
     return _Prelu.apply(x, slope) if is_transformed() else _prelu(x, slope)
 
 
+def home_of_numbers(device: torch.device) -> torch.device:
+    """Return where numbers beside a device's tensors are kept: for CUDA in the processor's memory."""
+    return torch.device("cpu") if device.type == "cuda" else device
+
+
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
     """Return a number as a tensor without a loss."""
+    device = home_of_numbers(device)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         return torch.from_numpy(exponent_array(number)).to(device)
     return torch.tensor(
@@ -95,6 +101,8 @@ for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slo
     _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 _LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
 _LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
+_LIBRARY.impl("pow", lambda x, y: hu.pow(x.detach(), y.detach()), "CUDA")
+_LIBRARY.impl("prelu", lambda x, slope: hu.prelu(x.detach(), slope.detach()), "CUDA")
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -67,6 +67,8 @@ class TargetSpec:
         refuses: whether it can be asked to refuse: array libraries know no invalid model.
         types: the column of the type table with its names of types: where it has none, there is nothing to ask.
         by_call: whether a function makes the operator: then there is no wrong number of inputs, nor an output declared.
+        devices: where it can be asked to compute, the first one unless something else is said; it is made with the
+            device's name as the argument.
     """
 
     name: str
@@ -79,6 +81,7 @@ class TargetSpec:
     refuses: bool = True
     types: str = ""
     by_call: bool = False
+    devices: tuple[str, ...] = ("cpu",)
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target: whether it has such operators at all."""
@@ -101,8 +104,11 @@ class TargetSpec:
         return target
 
 
-def _arrays(name: str, extra: str) -> TargetSpec:
-    return TargetSpec(name, name, package=name, extra=extra, newest=True, refuses=False)
+def _arrays(name: str, extra: str, *devices: str) -> TargetSpec:
+    argument, *_ = devices = devices or ("cpu",)
+    return TargetSpec(
+        name, name, argument, package=name, extra=extra, newest=True, refuses=False, devices=devices
+    )
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
@@ -123,8 +129,9 @@ _BUILT_IN = (
         types="openvino",
         by_call=True,
     ),
-    _arrays("torch", "torch"),
-    _arrays("jax", "jax"),
+    _arrays("torch", "torch", "cpu", "cuda"),
+    _arrays("jax", "jax", "cpu", "cuda"),
+    _arrays("cupy", "cupy", "cuda"),
     _arrays("numpy", "check"),
     TargetSpec("onnx-reference", "onnx_reference"),
     TargetSpec("onnx-converter", "onnx_converter"),
@@ -182,6 +189,27 @@ def installed() -> list[TargetSpec]:
         set()
     """
     return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
+
+
+def on_device(spec: TargetSpec, device: str) -> TargetSpec:
+    """Return a target as it computes on a device.
+
+    Raises:
+        HalfulpError: it has no such device.
+
+    Example:
+        >>> on_device(BUILT_IN["torch"], "cuda").name
+        'torch (cuda)'
+        >>> on_device(BUILT_IN["numpy"], "cuda")
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: numpy computes on cpu, not on cuda
+    """
+    if device not in spec.devices:
+        raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
+    if device == spec.devices[0]:
+        return spec
+    return replace(spec, name=f"{spec.name} ({device})", argument=device)
 
 
 def find_command(text: str) -> TargetSpec:

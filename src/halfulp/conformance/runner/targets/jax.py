@@ -1,4 +1,4 @@
-"""JAX on the CPU, compiled, with 64-bit types allowed."""
+"""JAX, compiled, with 64-bit types allowed, on the CPU or a CUDA device."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class Target:
     """Compiles a function of the operands that are no constants."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """The number of threads comes from the environment."""
-        jax.config.update("jax_platforms", "cpu")
+        """The number of threads comes from the environment; the argument is the device."""
+        jax.config.update("jax_platforms", argument)
         jax.config.update("jax_enable_x64", True)
+        jax.numpy.ones(1).block_until_ready()  # what a device needs is there before memory is limited
         self._function = jax.jit(_compute, static_argnums=(2,))
 
     def versions(self) -> dict[str, str]:

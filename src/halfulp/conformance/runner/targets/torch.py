@@ -1,4 +1,4 @@
-"""PyTorch on the CPU, eagerly."""
+"""PyTorch, eagerly, on the CPU or a CUDA device."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ class Target:
     """Calls ``torch.pow``; a constant number is a Python number, as in ``x ** 3``."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Set the number of threads."""
+        """Set the number of threads, and the device that the argument names."""
         torch.set_num_threads(threads)
+        self._device = torch.device(argument)
+        torch.ones(1, device=self._device)  # what a device needs is there before memory is limited
 
     def versions(self) -> dict[str, str]:
         """Return PyTorch's version."""
@@ -31,12 +33,12 @@ class Target:
 
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the output, in x's type."""
-        x, y = _tensor(prepared.x), _tensor(prepared.y)
+        x, y = (_tensor(a).to(self._device) for a in (prepared.x, prepared.y))
         if prepared.is_prelu:
             result = torch.where(x < 0, x * y, x)
         else:
             result = torch.pow(x, y if prepared.number is None else prepared.number)
-        bits = result.to(x.dtype).contiguous().reshape(-1).view(torch.uint8).numpy()
+        bits = result.to(x.dtype).contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
         return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
 
 

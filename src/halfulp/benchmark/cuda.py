@@ -1,0 +1,178 @@
+"""Times on a CUDA device: halfulp beside a copy of the same bytes, torch, and of CuPy and JAX what is installed.
+
+All take turns in one run on the same operands, which torch keeps in the device's memory; the device's own clock (events
+in the stream) times all but JAX, which has streams of its own and is waited for.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import torch
+
+import halfulp as hu
+from halfulp.errors import HalfulpError
+
+Call = Callable[[], Any]
+
+
+class Row(NamedTuple):
+    """What is computed: of so many elements of a type.
+
+    Attributes:
+        label: what a person calls it.
+        type: of the operands and the result.
+        exponent: a number, or None where each element has its own.
+        channels: of a PReLU with a slope each; 0 for a power.
+    """
+
+    label: str
+    type: str
+    exponent: float | None = None
+    channels: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What is read and written for an element."""
+        operands = 3 if self.exponent is None and not self.channels else 2
+        return operands * int(getattr(torch, self.type).itemsize)
+
+
+ROWS = (
+    *(Row(f"{t} ** {t}", t) for t in ("float32", "float64", "float16", "bfloat16")),
+    *(Row(f"{t} ** {e:g}", t, e) for t in ("float32", "float16") for e in (2, 0.5)),
+    *(Row(f"float32 ** {e:g}", "float32", e) for e in (3, 2.5)),
+    Row("float64 ** 2.5", "float64", 2.5),
+    *(Row(f"PRelu {t}", t, channels=64) for t in ("float32", "bfloat16")),
+)
+
+
+class Line(NamedTuple):
+    """What a row took.
+
+    Attributes:
+        row: the row.
+        copy: seconds that a copy of the same bytes takes.
+        seconds: by library, the median.
+        misrounded: by library, the share of results that are not halfulp's; NaNs are alike.
+    """
+
+    row: Row
+    copy: float
+    seconds: dict[str, float]
+    misrounded: dict[str, float]
+
+
+def require_device() -> None:
+    """Refuse a machine without a device.
+
+    Raises:
+        HalfulpError: torch finds none.
+    """
+    if not torch.cuda.is_available():
+        raise HalfulpError(f"torch {torch.__version__} finds no CUDA device")
+
+
+def measure(row: Row, size: int, turns: int, device: str = "cuda") -> Line:
+    """Measure a row.
+
+    Args:
+        row: which.
+        size: how many elements.
+        turns: how often each library's turn comes, beside a first one that does not count.
+        device: as torch names it.
+    """
+    generator = torch.Generator(device).manual_seed(1)
+    dtype = getattr(torch, row.type)
+    x, y = (_operand(kind, row, size, dtype, generator, device) for kind in "xy")
+    out = torch.empty_like(x)
+    calls = {"copy": lambda: out.copy_(x), **_calls(row, x, y, out)}
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(turns + 1):
+        for name, call in calls.items():
+            seconds = _seconds(call, waits=name == "jax", device=device)
+            if turn:
+                taken[name].append(seconds)
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    ours = (hu.prelu if row.channels else hu.pow)(x, y)
+    misrounded = {
+        name: _share(ours, call()) for name, call in calls.items() if name not in ("copy", "halfulp")
+    }
+    copied = 2 * dtype.itemsize
+    return Line(row, medians.pop("copy") * row.bytes / copied, medians, misrounded)
+
+
+def _operand(kind: str, row: Row, size: int, dtype: Any, generator: Any, device: str) -> Any:
+    normal = torch.empty(size, device=device).normal_(generator=generator)
+    if row.channels:
+        if kind == "y":
+            return torch.rand(row.channels, 1, generator=generator, device=device).to(dtype)
+        return normal.to(dtype).reshape(-1, row.channels, 1 << 10)
+    if kind == "x":
+        return normal.mul_(2).exp_().to(dtype)
+    return normal.mul_(3).to(dtype) if row.exponent is None else row.exponent
+
+
+def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
+    if row.channels:
+        calls = {
+            "halfulp": lambda: hu.prelu(x, y, out=out),
+            "torch": lambda: torch.nn.functional.prelu(x, y.reshape(-1)),
+        }
+    else:
+        calls = {"halfulp": lambda: hu.pow(x, y, out=out), "torch": lambda: torch.pow(x, y, out=out)}
+    if find_spec("cupy") is not None and not row.channels and row.type != "bfloat16":
+        calls["cupy"] = _cupy(x, y, out)
+    if find_spec("jax") is not None and not row.channels:
+        calls["jax"] = _jax(x, y)
+    return calls
+
+
+def _cupy(x: Any, y: Any, out: Any) -> Call:
+    import cupy
+
+    a, to = cupy.from_dlpack(x), cupy.from_dlpack(out)
+    b = y if isinstance(y, float | int) else cupy.from_dlpack(y)
+    stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+
+    def call() -> Any:
+        with stream:
+            cupy.power(a, b, out=to)
+        return out
+
+    return call
+
+
+def _jax(x: Any, y: Any) -> Call:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    a = jax.dlpack.from_dlpack(x)
+    b = y if isinstance(y, float | int) else jax.dlpack.from_dlpack(y)
+    power = jax.jit(jax.numpy.power)
+    return lambda: power(a, b).block_until_ready()
+
+
+def _seconds(call: Call, *, waits: bool, device: str) -> float:
+    if device != "cuda" or waits:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    call()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1000
+
+
+def _share(ours: Any, theirs: Any) -> float:
+    theirs = theirs if isinstance(theirs, torch.Tensor) else torch.from_dlpack(theirs)
+    differ = (ours != theirs) & ~(ours.isnan() & theirs.isnan())
+    return float(differ.sum().item()) / int(ours.numel())

@@ -1,0 +1,108 @@
+"""``hu.pow`` and ``hu.prelu`` of arrays in a device's memory: their checks, and results of the operands' kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp._args import exponent_array, is_number
+from halfulp._interop import Array, is_on_cuda
+from halfulp.cuda.launch import Memory, launch, share_memory
+from halfulp.cuda.libraries import library_of
+from halfulp.errors import HalfulpError
+from halfulp.specs.tensor import TensorType
+from halfulp.types import element_type
+
+
+def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
+    """Return ``operator(x, y)``, where at least one operand is in a CUDA device's memory.
+
+    Args:
+        operator: the operator of ``hu.pow`` or ``hu.prelu``.
+        x, y: arrays on one device, or numbers: of Python, of NumPy, or 0-d arrays in the processor's memory.
+        out: an array on that device for the result; it may share memory with an operand.
+
+    Returns:
+        An array of the first device array's kind, on its device and in its library's stream; ``out`` where that is
+        given.
+
+    Raises:
+        SpecError: what ``hu.pow`` and ``hu.prelu`` refuse.
+        HalfulpError: operands on several devices, an array in the processor's memory, no driver, no memory.
+    """
+    arrays = [a for a in (x, y) if is_on_cuda(a)]
+    if out is not None and not is_on_cuda(out):
+        raise HalfulpError("the operands are on a CUDA device, and out is not")
+    if not arrays:
+        raise HalfulpError("out is on a CUDA device, and no operand is")
+    library = library_of(arrays[0])
+    operands = _operands(operator, [library.memory(a) if is_on_cuda(a) else a for a in (x, y)])
+    devices = sorted({a.device for a in operands if isinstance(a, Memory)})
+    if len(devices) > 1:
+        raise HalfulpError(f"operands on several devices: {devices}")
+    output = operator.infer(*(_type_of(a) for a in operands))
+    if out is None:
+        result = _new(library, output, arrays)
+    else:
+        into = library.memory(out)
+        if _type_of(into) != output or into.device != devices[0]:
+            raise operator.error(
+                "output", "out must have the output's type and shape", expected=output, got=_type_of(into)
+            )
+        overlaps = any(share_memory(into, a) for a in operands if isinstance(a, Memory))
+        result = _new(library, output, arrays) if overlaps else out
+    launch(
+        prelu=operator.kernel == "prelu",
+        x=operands[0],
+        y=operands[1],
+        out=library.memory(result),
+        stream=library.stream,
+        allocate=library.allocate,
+    )
+    if out is not None and result is not out:
+        library.copy(result, out)
+    library.finish()
+    return library.given(result) if out is None else out
+
+
+def _new(library: Any, output: TensorType, arrays: list[Any]) -> Any:
+    like = next((a for a in arrays if tuple(a.shape) == output.shape), arrays[0])
+    return library.new(output.shape, output.type, like)
+
+
+def _type_of(operand: Memory | Array) -> TensorType:
+    if isinstance(operand, Memory):
+        return TensorType(operand.type, operand.shape)
+    return TensorType(operand.dtype.name, ())
+
+
+def _operands(operator: Any, operands: list[Any]) -> list[Memory | Array]:
+    """Return numbers as 0-d arrays of the types that they count as."""
+    from halfulp.operators import number_array  # which imports this
+
+    x, y = operands
+    if is_number(y) and operator.kernel != "prelu":
+        y = exponent_array(y)
+    for i, (number, other) in enumerate(((x, y), (y, x))):
+        if not is_number(number):
+            continue
+        type = other.type if isinstance(other, Memory) else other.dtype.name
+        array = number_array(number, element_type(type).dtype)
+        if array is None:
+            raise operator.error(
+                f"type {operator.inputs[i].type}",
+                f"{operator.inputs[i].name} does not fit the type {type}",
+                got=number,
+            )
+        x, y = (array, y) if i == 0 else (x, array)
+    return [operand if isinstance(operand, Memory) else _number(operand) for operand in (x, y)]
+
+
+def _number(operand: Any) -> Array:
+    array = np.asarray(operand)
+    if array.ndim > 0:
+        raise HalfulpError(
+            "one operand is on a CUDA device and the other in the processor's memory: move one of them"
+        )
+    return array

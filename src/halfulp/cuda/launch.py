@@ -1,0 +1,160 @@
+"""The door to halfulp._cuda: operands as addresses, and errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from halfulp._interop import Array
+from halfulp.errors import HalfulpError
+from halfulp.types import element_type
+
+Allocate = Callable[[int], int]
+
+
+def _kernels() -> Path | None:
+    """Return what tools/make_ptx.py made, if the build did: beside this file, or in an editable install elsewhere."""
+    spec = find_spec(__package__ or "")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    return next((path for folder in folders if (path := Path(folder) / "kernels.ptx").is_file()), None)
+
+
+KERNELS = _kernels()
+
+
+class Memory(NamedTuple):
+    """An array in a device's memory.
+
+    Attributes:
+        address: of its first element.
+        type: its element type's name.
+        shape: its dims.
+        strides: in bytes, one for each dim.
+        device: the device's number.
+    """
+
+    address: int
+    type: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: int
+
+
+@cache
+def core() -> Any:
+    """Return ``halfulp._cuda`` with its kernels.
+
+    Raises:
+        HalfulpError: this installation has none.
+    """
+    from halfulp import _cuda
+
+    if KERNELS is None:
+        raise HalfulpError("this installation has no kernels for CUDA: it was built without HALFULP_CUDA=1")
+    _cuda.set_kernels(KERNELS.read_text())
+    return _cuda
+
+
+def launch(
+    *,
+    prelu: bool,
+    x: Memory | Array,
+    y: Memory | Array,
+    out: Memory,
+    stream: int,
+    allocate: Allocate | None = None,
+) -> None:
+    """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
+
+    Args:
+        prelu: which of the two.
+        x, y: an array on the device, or a 0-d ndarray for a number.
+        out: where the results go: an operand's own elements, or memory that shares none with them.
+        stream: the stream's handle; 0 is the device's default stream.
+        allocate: returns the address of so many bytes of the device's memory, which are free again after what is in
+            the stream by then. None: the driver's own.
+
+    Raises:
+        HalfulpError: no driver, no kernels, no memory, or what else the driver says.
+    """
+    operands = (_operand(a) for a in (x, y, out))
+    try:
+        core().apply(prelu, *operands, out.device, stream, allocate)
+    except RuntimeError as error:
+        raise HalfulpError(str(error)) from None
+
+
+def _operand(operand: Memory | Array) -> Any:
+    kind = core().Operand
+    if isinstance(operand, Memory):
+        return kind(operand.address, operand.type, operand.shape, operand.strides)
+    return kind(operand.dtype.name, int(operand.view(f"u{operand.itemsize}")))
+
+
+def share_memory(a: Memory, b: Memory) -> bool:
+    """Whether two arrays may share memory other than element by element, going by their bounds."""
+    if (a.address, a.shape, a.strides, a.type) == (b.address, b.shape, b.strides, b.type):
+        return False
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    return a_low < b_high and b_low < a_high
+
+
+def _bounds(memory: Memory) -> tuple[int, int]:
+    reaches = [stride * (dim - 1) for stride, dim in zip(memory.strides, memory.shape, strict=True)]
+    low = memory.address + sum(reach for reach in reaches if reach < 0)
+    high = memory.address + sum(reach for reach in reaches if reach > 0)
+    empty = 0 in memory.shape
+    return low, low if empty else high + element_type(memory.type).dtype.itemsize
+
+
+def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of an array without gaps whose last axis is the fastest.
+
+    Example:
+        >>> dense_strides((2, 3, 4), 8)
+        (96, 32, 8)
+    """
+    strides = [item_size]
+    for dim in reversed(shape[1:]):
+        strides.append(strides[-1] * dim)
+    return tuple(reversed(strides)) if shape else ()
+
+
+def is_available() -> bool:
+    """Whether there are kernels, a driver and a device.
+
+    Example:
+        >>> is_available() in (True, False)
+        True
+    """
+    try:
+        return device_count() > 0
+    except HalfulpError:
+        return False
+
+
+def device_count() -> int:
+    """Return how many devices the driver knows.
+
+    Raises:
+        HalfulpError: there is no driver, or there are no kernels.
+    """
+    try:
+        return int(core().device_count())
+    except RuntimeError as error:
+        raise HalfulpError(str(error)) from None
+
+
+def undecided(device: int) -> int:
+    """Return how many powers the last phase could not decide on a device, which it waits for. None is known.
+
+    Raises:
+        HalfulpError: there is no such device.
+    """
+    try:
+        return int(core().undecided(device))
+    except RuntimeError as error:
+        raise HalfulpError(str(error)) from None

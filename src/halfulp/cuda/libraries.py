@@ -1,0 +1,280 @@
+"""What libraries call an array in a device's memory: where it lies, how to make another, which stream is theirs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from halfulp.cuda.launch import Allocate, Memory, core, dense_strides
+from halfulp.errors import HalfulpError
+from halfulp.types import TYPES, element_type
+
+
+class Library(Protocol):
+    """A library's arrays on one device."""
+
+    @property
+    def stream(self) -> int:
+        """The stream on which the library's own work for the device goes."""
+
+    @property
+    def allocate(self) -> Allocate | None:
+        """As ``launch`` takes it."""
+
+    def memory(self, array: Any) -> Memory:
+        """Return where an array lies. Its elements are there for what comes in the stream."""
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        """Return a new array of a type, laid out as `like` where that has the shape."""
+
+    def copy(self, array: Any, to: Any) -> None:
+        """Put the elements of a new array into one of the library's."""
+
+    def finish(self) -> None:
+        """All launches are in the stream."""
+
+    def given(self, array: Any) -> Any:
+        """Return a new array as the library's users get it."""
+
+
+def library_of(array: Any) -> Library:
+    """Return the library of an array in a device's memory, on that device."""
+    name = type(array).__module__.partition(".")[0]
+    if name == "torch":
+        return Torch(array)
+    if name == "cupy":
+        return CuPy(array)
+    return Other(array)
+
+
+class Torch:
+    """torch's tensors, on the current stream of their device, with memory of torch's own for what is needed between."""
+
+    def __init__(self, like: Any) -> None:
+        self._torch = sys.modules["torch"]
+        self._device = like.device
+        self._between: list[Any] = []
+        self.stream = self._torch.cuda.current_stream(self._device).cuda_stream
+        self.allocate = self._allocate
+
+    def _allocate(self, size: int) -> int:
+        memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
+        self._between.append(memory)  # which may go when the launches are in the stream
+        return int(memory.data_ptr())
+
+    def memory(self, array: Any) -> Memory:
+        if array.requires_grad and self._torch.is_grad_enabled():
+            raise HalfulpError("a tensor that requires gradients: halfulp.integrations.torch has derivatives")
+        if array.layout is not self._torch.strided:
+            raise HalfulpError(f"a tensor of layout {array.layout}: only strided ones are supported")
+        resolved = array.resolve_neg()
+        if resolved is not array:
+            self._between.append(resolved)
+        return tensor_memory(resolved)
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        dtype = getattr(self._torch, type)
+        if tuple(like.shape) == tuple(shape):
+            return self._torch.empty_like(like, dtype=dtype, requires_grad=False)
+        return self._torch.empty(shape, dtype=dtype, device=self._device)
+
+    def copy(self, array: Any, to: Any) -> None:
+        to.copy_(array)
+
+    def finish(self) -> None:
+        self._between.clear()
+
+    def given(self, array: Any) -> Any:
+        return array
+
+
+def tensor_memory(tensor: Any) -> Memory:
+    """Return where a tensor of torch's lies."""
+    size = tensor.element_size()
+    strides = tuple(stride * size for stride in tensor.stride())
+    device = tensor.device.index
+    return Memory(tensor.data_ptr(), _known(str(tensor.dtype)[6:]), tuple(tensor.shape), strides, device or 0)
+
+
+class CuPy:
+    """CuPy's arrays, on CuPy's current stream."""
+
+    def __init__(self, like: Any) -> None:
+        self._cupy = sys.modules["cupy"]
+        self._device = like.device
+        self._between: list[Any] = []
+        with self._device:
+            self.stream = self._cupy.cuda.get_current_stream().ptr
+        self.allocate = self._allocate
+
+    def _allocate(self, size: int) -> int:
+        with self._device:
+            memory = self._cupy.empty(size, "uint8")
+        self._between.append(memory)
+        return int(memory.data.ptr)
+
+    def memory(self, array: Any) -> Memory:
+        shape, strides = tuple(array.shape), tuple(array.strides)
+        return Memory(int(array.data.ptr), _known(array.dtype.name), shape, strides, int(array.device.id))
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        with self._device:
+            if tuple(like.shape) == tuple(shape):
+                return self._cupy.empty_like(like, dtype=element_type(type).dtype)
+            return self._cupy.empty(shape, element_type(type).dtype)
+
+    def copy(self, array: Any, to: Any) -> None:
+        with self._device:
+            to[...] = array
+
+    def finish(self) -> None:
+        self._between.clear()
+
+    def given(self, array: Any) -> Any:
+        return array
+
+
+# Streams that CUDA numbers: the device's default one.
+_DEFAULT_STREAM = 1
+
+
+class Other:
+    """Arrays with ``__cuda_array_interface__`` or DLPack, JAX's among them.
+
+    The work is on the device's default stream, which the operands' producers are told by DLPack, or which is waited for
+    otherwise; results are there when the call returns.
+    """
+
+    stream = _DEFAULT_STREAM
+    allocate = None
+
+    def __init__(self, like: Any) -> None:
+        self._like = like
+        self._core = core()
+        self._device = 0
+        self._exported: list[Any] = []
+
+    def memory(self, array: Any) -> Memory:
+        memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
+        self._device = memory.device
+        return memory
+
+    def _memory(self, array: Any) -> Memory:
+        if hasattr(type(array), "__dlpack__"):
+            capsule = array.__dlpack__(stream=self.stream)
+            address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
+            self._exported.append(capsule)
+            return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
+        interface = array.__cuda_array_interface__
+        if interface.get("mask") is not None:
+            raise HalfulpError("a masked array")
+        if interface.get("stream") is not None:
+            self._core.synchronize(0, interface["stream"])
+        dtype = _type_of_interface(interface["typestr"])
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides") or dense_strides(shape, element_type(dtype).dtype.itemsize)
+        address = interface["data"][0]
+        return Memory(address, dtype, shape, tuple(strides), self._core.device_of(address) if address else 0)
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        return DeviceArray(tuple(shape), type, self._device)
+
+    def copy(self, array: Any, to: Any) -> None:
+        raise HalfulpError("out shares memory with an operand, though not element by element")
+
+    def finish(self) -> None:
+        self._core.synchronize(self._device, self.stream)
+        self._exported.clear()
+
+    def given(self, array: Any) -> Any:
+        name = type(self._like).__module__.partition(".")[0]
+        if name in ("jax", "jaxlib"):
+            return sys.modules["jax"].dlpack.from_dlpack(array)
+        if name == "numba":
+            return sys.modules["numba"].cuda.as_cuda_array(array)
+        return array
+
+
+class DeviceArray:
+    """An array of ours in a device's memory, which other libraries take by DLPack or ``__cuda_array_interface__``."""
+
+    def __init__(self, shape: tuple[int, ...], type: str, device: int) -> None:
+        dtype = element_type(type).dtype
+        self._core = core()
+        size = dtype.itemsize
+        for dim in shape:
+            size *= dim
+        self.dtype = dtype
+        self.shape = shape
+        try:
+            address = self._core.allocate(device, size) if size else 0
+        except RuntimeError as error:
+            raise HalfulpError(str(error)) from None
+        self.memory = Memory(address, type, shape, dense_strides(shape, dtype.itemsize), device)
+
+    def __del__(self) -> None:
+        memory = getattr(self, "memory", None)
+        if memory is not None and memory.address:
+            self._core.free(memory.device, memory.address)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.memory.type}{list(self.shape)} on device {self.memory.device}>"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.memory.address, False),
+            "strides": None,
+            "version": 3,
+            "stream": None,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.memory.device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        code, bits = next(key for key, name in _DLPACK_TYPES.items() if name == self.memory.type)
+        memory = self.memory
+        return self._core.write_dlpack(memory.address, code, bits, list(self.shape), memory.device, self)
+
+
+# (code, bits) of DLPack 1.1; types of 4 bits are a byte each here.
+_DLPACK_TYPES = {
+    **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
+    (4, 16): "bfloat16",
+    (7, 8): "float8_e3m4",
+    (8, 8): "float8_e4m3",
+    (9, 8): "float8_e4m3b11fnuz",
+    (10, 8): "float8_e4m3fn",
+    (11, 8): "float8_e4m3fnuz",
+    (12, 8): "float8_e5m2",
+    (13, 8): "float8_e5m2fnuz",
+    (14, 8): "float8_e8m0fnu",
+}
+
+
+def _type_of_dlpack(code: int, bits: int) -> str:
+    name = _DLPACK_TYPES.get((code, bits))
+    if name is None:
+        raise HalfulpError(f"no element type of DLPack's code {code} with {bits} bits")
+    return name
+
+
+def _type_of_interface(typestr: str) -> str:
+    dtype = np.dtype(typestr)
+    if not dtype.isnative:
+        raise HalfulpError(f"elements in another byte order ({typestr})")
+    return _known(dtype.name)
+
+
+def _known(name: str) -> str:
+    if name not in TYPES:
+        raise HalfulpError(f"no element type {name}")
+    return name
