@@ -85,30 +85,47 @@ HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Exponent& y) {
     else return pow_of_float<type>(x, y);
 }
 
+// A base as the type that formulas compute in.
+template <Element type>
+HALFULP_INLINE auto formula_base(Storage<type> x) {
+    if constexpr (type == Element::float64) return double_of(x);
+    else return decode_float<type>(x);
+}
+
+// A magnitude of that type as an encoding; the two roundings of a shorter one are right (kernels/pow_shortcut.h).
+template <Element type, typename Real>
+HALFULP_INLINE Storage<type> encode_formula(Real magnitude) {
+    if constexpr (sizeof(Real) == sizeof(Storage<type>)) return word_of(magnitude);
+    else if constexpr (type == Element::bfloat16)
+        return static_cast<Storage<type>>(round_to_bfloat16(magnitude).encoding);
+    else return static_cast<Storage<type>>(round_to_float16(magnitude).encoding);
+}
+
+// x^2, 1/x and x^(1/2), which single operations round right, those of special values too.
+template <Element type, Shortcut shortcut>
+HALFULP_INLINE FastPower<type> pow_by_operation(Storage<type> x) {
+    constexpr Storage<type> sign = row(type).sign(), nan = row(type).nan, infinity = row(type).overflow;
+    const auto base = formula_base<type>(x);
+    const Storage<type> power = encode_formula<type>(exact_power_of<shortcut>(fabs(base)));
+    if (base != base) return {nan, true};
+    if constexpr (shortcut == Shortcut::square) return {power, true};
+    else if constexpr (shortcut == Shortcut::reciprocal) return {static_cast<Storage<type>>(power | (x & sign)), true};
+    else return {(x & sign) != 0 && power != 0 && power != infinity ? nan : power, true};
+}
+
 // The same by a constant exponent's formula.
 template <Element type, Shortcut shortcut>
 HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Exponent& y) {
-    constexpr bool is_wide = type == Element::float64;
-    using Real = std::conditional_t<is_wide, double, float>;
-    Real base;
-    if constexpr (is_wide) base = double_of(x);
-    else base = decode_float<type>(x);
-    const Word<Real> bits = word_of(base);
-    FastPower<type> power;
-    if constexpr (!is_exact(shortcut)) {
-        power = round_interval<type>(power_of_any<shortcut>(fabs(base)), 1 + 2 * shortcut_error);
+    if constexpr (is_exact(shortcut)) {
+        return pow_by_operation<type, shortcut>(x);
     } else {
-        const Real value = exact_power_of<shortcut>(fabs(base));
-        power.decided = true;
-        if constexpr (is_wide || type == Element::float32) power.encoding = word_of(value);
-        else if constexpr (type == Element::bfloat16)
-            power.encoding = static_cast<Storage<type>>(round_to_bfloat16(value).encoding);
-        else power.encoding = static_cast<Storage<type>>(round_to_float16(value).encoding);
+        const float base = decode_float<type>(x);
+        const uint32_t bits = word_of(base), parity = static_cast<uint32_t>(parity_of(y.high));
+        FastPower<type> power = round_interval<type>(power_of_any<shortcut>(fabs(base)), 1 + 2 * shortcut_error);
+        power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));
+        power.special = is_special(base, uint32_t{0});
+        return power;
     }
-    power.encoding =
-        static_cast<Storage<type>>(with_sign<type, Word<Real>>(power.encoding, bits, parity_of(Real(y.high))));
-    power.special = word_of(fabs(base)) - 1 >= word_of(Real(__builtin_inf())) - 1;
-    return power;
 }
 
 }  // namespace halfulp::HALFULP_ISA

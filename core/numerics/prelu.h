@@ -1,7 +1,7 @@
 // PReLU: x < 0 ? slope * x : x.
 //
-//   guarantee   floating types: the product rounded once (types of at most 24 bits: the exact product of two
-//               doubles' worth of bits, then one rounding); a NaN product is the canonical NaN; every x that is not
+//   guarantee   floating types: the product rounded once (types of at most 24 bits: the exact product, then one
+//               rounding); a NaN product is the canonical NaN; every x that is not
 //               below zero, NaN and the zeros included, is copied bit for bit. Integers: the product modulo 2^bits
 #pragma once
 
@@ -26,6 +26,16 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
         auto bits =
             product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
         return select(base < 0, bits, x);
+    } else if constexpr (type == Element::float16 || type == Element::bfloat16) {
+        // The product of two float16 is a float. That of two bfloat16 is one, too, or below 2^-134, where bfloat16 rounds
+        // to zero, and with it the float next to it.
+        const float base = decode_float<type>(x), product = base * decode_float<type>(slope);
+        const uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
+        const float size = __builtin_bit_cast(float, magnitude);
+        const RoundedFloat rounded = type == Element::float16 ? round_to_float16(size) : round_to_bfloat16(size);
+        const uint32_t encoding =
+            magnitude > 0x7f800000 ? static_cast<uint32_t>(to.nan) : rounded.encoding | bits >> 31 << 15;
+        return select(base < 0, static_cast<Storage<type>>(encoding), x);
     } else if constexpr (to.is_float) {
         double base = decode<type>(x);
         return select(base < 0, encode<type>(base * decode<type>(slope)), x);

@@ -82,19 +82,24 @@ class Operator(OpVersion):
             return tuple(map(as_array, inputs))
         x, y = inputs
         if is_number(x):
-            x = as_array(x) if is_number(y) else self._number(self.inputs[0].name, x, as_array(y))
+            x = as_array(x) if is_number(y) else self.number(self.inputs[0].name, x, as_array(y).dtype)
         x = as_array(x)
         if not is_number(y):
             return x, as_array(y)
         if self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type:
             return x, exponent_array(y)
-        return x, self._number(self.inputs[1].name, y, x, exactly=self.kernel != "prelu")
+        return x, self.number(self.inputs[1].name, y, x.dtype, exactly=self.kernel != "prelu")
 
-    def _number(self, port: str, number: Any, like: Array, *, exactly: bool = False) -> Array:
-        array = number_array(number, like.dtype, exactly=exactly)
+    def number(self, port: str, number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
+        """Return a Python number in an input's place as an array of a type: see ``number_array``.
+
+        Raises:
+            SpecError: it does not fit.
+        """
+        array = number_array(number, dtype, exactly=exactly)
         if array is None:
             check = next(f"type {p.type}" for p in self.inputs if p.name == port)
-            raise self.error(check, f"{port} does not fit the type {like.dtype.name}", got=number)
+            raise self.error(check, f"{port} does not fit the type {dtype.name}", got=number)
         return array
 
     def __str__(self) -> str:
@@ -230,9 +235,9 @@ def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
     if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
         (out,) = out
     if is_on_cuda(x) or is_on_cuda(y) or is_on_cuda(out):
-        from halfulp import cuda  # lazily: few need it
+        from halfulp.cuda import apply  # lazily: few need it
 
-        return cuda.apply(operator, x, y, out)
+        return apply(operator, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
     except TypeError:

@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "reference": BASE,
     "_interop": set(),
     "_args": BASE | {"_interop"},
-    "operators": BASE | {"specs", "pages", "_interop", "_args", "_core"},
+    "cuda": BASE | {"specs", "_interop", "_args", "_cuda"},
+    "operators": BASE | {"specs", "pages", "_interop", "_args", "cuda", "_core"},
     "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
     "models": BASE | {"specs", "_args", "operators"},
     "frontends": {"models"},
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
-    "benchmark": BASE | {"operators", "models", "conversion", "integrations"},
+    "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
@@ -83,7 +84,7 @@ def imports_of_files(source: Path) -> Graph:
 
     def file_of(name: str) -> str | None:
         # What is no module is a name in one, or a compiled module.
-        if name in files or name == "halfulp._core":
+        if name in files or name in ("halfulp._core", "halfulp._cuda"):
             return name
         return file_of(name.rpartition(".")[0]) if "." in name else None
 

@@ -79,24 +79,17 @@ def _type_of(operand: Memory | Array) -> TensorType:
 
 def _operands(operator: Any, operands: list[Any]) -> list[Memory | Array]:
     """Return numbers as 0-d arrays of the types that they count as."""
-    from halfulp.operators import number_array  # which imports this
-
     x, y = operands
-    if is_number(y) and operator.kernel != "prelu":
-        y = exponent_array(y)
-    for i, (number, other) in enumerate(((x, y), (y, x))):
-        if not is_number(number):
-            continue
-        type = other.type if isinstance(other, Memory) else other.dtype.name
-        array = number_array(number, element_type(type).dtype)
-        if array is None:
-            raise operator.error(
-                f"type {operator.inputs[i].type}",
-                f"{operator.inputs[i].name} does not fit the type {type}",
-                got=number,
-            )
-        x, y = (array, y) if i == 0 else (x, array)
+    base, second = operator.inputs
+    if is_number(x):
+        x = operator.number(base.name, x, _dtype(y))
+    if is_number(y):
+        y = operator.number(second.name, y, _dtype(x)) if operator.kernel == "prelu" else exponent_array(y)
     return [operand if isinstance(operand, Memory) else _number(operand) for operand in (x, y)]
+
+
+def _dtype(operand: Any) -> np.dtype[Any]:
+    return element_type(operand.type).dtype if isinstance(operand, Memory) else np.asarray(operand).dtype
 
 
 def _number(operand: Any) -> Array:
