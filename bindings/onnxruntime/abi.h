@@ -58,6 +58,8 @@ inline constexpr Function<90, Status*(const KernelContext*, size_t index, const 
 inline constexpr Function<91, Status*(KernelContext*, size_t, const int64_t* dims, size_t count, Value**)> output{};
 inline constexpr Function<93, void(Status*)> release_status{};
 inline constexpr Function<99, void(TensorInfo*)> release_tensor_info{};
+// Of an operator's call on a GPU.
+inline constexpr Function<193, Status*(const KernelContext*, void** stream)> gpu_stream{};
 // Calls work(user, 0) .. work(user, total - 1) on the session's own threads, in up to `batches` portions.
 inline constexpr Function<274, Status*(const KernelContext*, void (*work)(void* user, size_t), size_t total,
                                        size_t batches, void* user)>

@@ -1,7 +1,8 @@
 // A library of custom operators for ONNX Runtime: Pow and PRelu in the domain "halfulp", on the core's kernels.
 //
 // One operator per type of X, such as Pow_float16: were they one operator of several types, ONNX Runtime would take
-// its float32 kernel for a float16 node among nodes that it has no float16 kernels for.
+// its float32 kernel for a float16 node among nodes that it has no float16 kernels for. Each has a kernel for the
+// processor and one for the CUDA provider.
 //
 // The library stays loaded once it is (it is linked so), because sessions come and go. It owns no threads, and nothing
 // is thrown out of it.
@@ -27,6 +28,7 @@ struct Operator : CustomOperator {
     bool has_tensor_shape;
     Kernel kernel;
     Element type;
+    bool on_cuda;
     std::string full_name;
 };
 
@@ -60,6 +62,11 @@ Status* compute(void* kernel, KernelContext* context) {
     return guarded(instance.api, [&] { instance.node.compute(context); });
 }
 
+Status* compute_on_cuda(void* kernel, KernelContext* context) {
+    const Instance& instance = *static_cast<Instance*>(kernel);
+    return guarded(instance.api, [&] { instance.node.compute_on_cuda(context); });
+}
+
 // The result may take X's place.
 size_t may_inplace(int** inputs, int** outputs) {
     static int first_input = 0, first_output = 0;
@@ -68,11 +75,13 @@ size_t may_inplace(int** inputs, int** outputs) {
     return 1;
 }
 
-Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Element type) {
+Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, bool on_cuda) {
     Operator op{};
     op.version = abi_version;
     op.name = [](const CustomOperator* self) { return own(self).full_name.c_str(); };
-    op.execution_provider = [](const CustomOperator*) { return "CPUExecutionProvider"; };
+    op.execution_provider = [](const CustomOperator* self) {
+        return own(self).on_cuda ? "CUDAExecutionProvider" : "CPUExecutionProvider";
+    };
     op.input_type = [](const CustomOperator* self, size_t index) {
         return index == 0 || own(self).kernel == Kernel::prelu ? number_of(own(self).type) : any_element;
     };
@@ -83,7 +92,7 @@ Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Ele
     op.output_characteristic = [](const CustomOperator*, size_t) { return required; };
     op.input_memory_type = [](const CustomOperator*, size_t) { return default_memory; };
     op.create_kernel_v2 = create;
-    op.compute_v2 = compute;
+    op.compute_v2 = on_cuda ? compute_on_cuda : compute;
     op.destroy_kernel = [](void* kernel) { delete static_cast<Instance*>(kernel); };
     // No infer_output_shape: it sees a tensor of unknown rank as a scalar.
     op.may_inplace = may_inplace;
@@ -92,6 +101,7 @@ Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Ele
     op.has_tensor_shape = has_tensor_shape;
     op.kernel = kernel;
     op.type = type;
+    op.on_cuda = on_cuda;
     op.full_name = std::string(kernel == Kernel::pow ? "Pow_" : "PRelu_") + row(type).name;
     return op;
 }
@@ -100,12 +110,17 @@ Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Ele
 class Library {
 public:
     Library(const ApiBase* base, const Api* api, bool has_tensor_shape) : base_(base), api_(api) {
-        for (Element type :
-             {Element::float64, Element::float32, Element::float16, Element::bfloat16, Element::int32, Element::int64})
-            operators_.push_back(make_operator(api, has_tensor_shape, Kernel::pow, type));
-        for (Element type : {Element::float64, Element::float32, Element::float16, Element::bfloat16, Element::int32,
-                             Element::int64, Element::uint32, Element::uint64})
-            operators_.push_back(make_operator(api, has_tensor_shape, Kernel::prelu, type));
+        for (bool on_cuda : {false, true}) {
+            const auto add = [&](Kernel kernel, Element type) {
+                operators_.push_back(make_operator(api, has_tensor_shape, kernel, type, on_cuda));
+            };
+            for (Element type : {Element::float64, Element::float32, Element::float16, Element::bfloat16,
+                                 Element::int32, Element::int64})
+                add(Kernel::pow, type);
+            for (Element type : {Element::float64, Element::float32, Element::float16, Element::bfloat16,
+                                 Element::int32, Element::int64, Element::uint32, Element::uint64})
+                add(Kernel::prelu, type);
+        }
         check(create_domain(api, "halfulp", &domain_));
         for (const Operator& op : operators_) check(add_operator(api, domain_, &op));
     }

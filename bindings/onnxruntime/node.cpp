@@ -5,6 +5,7 @@
 #include <new>
 
 #include "dispatch.h"
+#include "on_cuda.h"
 
 namespace halfulp::ort {
 
@@ -148,21 +149,37 @@ View Node::view(Element type, void* data, const Shape& shape, const int64_t* dim
     return view;
 }
 
-void Node::compute(KernelContext* context) const {
-    Operand x, y;
+void Node::prepare(KernelContext* context, Call& call) const {
+    Operand &x = call.x_operand, &y = call.y_operand;
     read(context, 0, x);
     read(context, 1, y);
     Arrangement arrangement;
     if (auto mismatch = arrange(rule_, legacy_, x.dims, y.dims, arrangement)) refuse(*mismatch, x, y);
-
-    const Shape& shape = arrangement.result;
+    call.shape = arrangement.result;
     int64_t dims[max_dims];
-    std::copy_n(shape.extent, shape.dims, dims);
+    std::copy_n(call.shape.extent, call.shape.dims, dims);
     Value* result;
     void* target;
-    check(output(api_, context, 0, dims, static_cast<size_t>(shape.dims), &result));
+    check(output(api_, context, 0, dims, static_cast<size_t>(call.shape.dims), &result));
     check(tensor_data(api_, result, &target));
+    call.x = view(type_, x.data, call.shape, arrangement.x);
+    call.y = view(y.type, y.data, call.shape, arrangement.y);
+    call.out = view(type_, target, call.shape, dims);
+}
 
+void Node::compute_on_cuda(KernelContext* context) const {
+    Call call;
+    prepare(context, call);
+    void* stream;
+    check(gpu_stream(api_, context, &stream));
+    launch_on_cuda({kernel_ == Kernel::prelu, type_, call.y_operand.type, call.shape, call.x, call.y, call.out},
+                   stream);
+}
+
+void Node::compute(KernelContext* context) const {
+    Call call;
+    prepare(context, call);
+    const Operand& y = call.y_operand;
     const Kernels& kernels = chosen_kernels();
     TileFunction tile;
     BoundBy bound_by = BoundBy::arithmetic;
@@ -181,8 +198,7 @@ void Node::compute(KernelContext* context) const {
         const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
         if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) bound_by = BoundBy::mostly_memory;
     }
-    const Loop loop(shape, view(type_, x.data, shape, arrangement.x), view(y.type, y.data, shape, arrangement.y),
-                    view(type_, target, shape, dims), bound_by);
+    const Loop loop(call.shape, call.x, call.y, call.out, bound_by);
     struct Work {
         const Loop& loop;
         const TileFunction& tile;

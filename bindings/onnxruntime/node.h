@@ -25,8 +25,10 @@ public:
     // Reads the node's attributes, which the Python side gives it. Throws Failure.
     Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, const KernelInfo* info);
 
-    // Throws Failure where the operands' shapes don't fit, with the text of the Python side's SpecError.
+    // Throws Failure where the operands' shapes don't fit, with the text of the Python side's SpecError. On CUDA the
+    // operands lie in the device's memory, and the work goes into the call's stream.
     void compute(KernelContext* context) const;
+    void compute_on_cuda(KernelContext* context) const;
 
 private:
     struct Operand {
@@ -35,12 +37,19 @@ private:
         void* data;
         int64_t stored_dims[max_dims];
     };
+    // A call's operands, and the output's memory, as views of the result's shape.
+    struct Call {
+        Operand x_operand, y_operand;
+        Shape shape;
+        View x, y, out;
+    };
 
     void check(Status* status) const;
     [[noreturn]] void fail(ErrorCode code, const std::string& message) const;
     std::string text_attribute(const KernelInfo* info, const char* name) const;
     std::optional<int64_t> optional_int(const KernelInfo* info, const char* name) const;
     void read(const KernelContext* context, size_t index, Operand& operand) const;
+    void prepare(KernelContext* context, Call& call) const;
     [[noreturn]] void refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) const;
     View view(Element type, void* data, const Shape& shape, const int64_t* dims) const;
 

@@ -1,0 +1,45 @@
+#include "on_cuda.h"
+
+#include <dlfcn.h>
+
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace halfulp::ort {
+
+namespace {
+
+// The kernels that the package has beside this library: cuda/kernels.ptx.
+void load_kernels() {
+    Dl_info here;
+    if (dladdr(reinterpret_cast<void*>(&load_kernels), &here) == 0) throw std::runtime_error("the library has no path");
+    const std::string library = here.dli_fname, folder = library.substr(0, library.rfind('/') + 1);
+    std::ifstream file(folder + "cuda/kernels.ptx", std::ios::binary);
+    if (!file)
+        throw std::runtime_error(
+            "this installation of halfulp has no kernels for CUDA: it was built without HALFULP_CUDA=1");
+    cuda::set_kernels({std::istreambuf_iterator<char>(file), {}});
+}
+
+int device_of(const void* address) {
+    constexpr int device_ordinal = 9;
+    int device = 0;
+    cuda::check(cuda::driver().pointer_attribute(&device, device_ordinal, reinterpret_cast<uintptr_t>(address)),
+                "an operand's device");
+    return device;
+}
+
+}  // namespace
+
+void launch_on_cuda(const cuda::Operation& operation, void* stream) {
+    for (int i = 0; i < operation.shape.dims; ++i)
+        if (operation.shape.extent[i] == 0) return;  // and no memory, which would tell the device
+    static std::once_flag loaded;
+    std::call_once(loaded, load_kernels);
+    cuda::launch(operation, device_of(operation.out.data), static_cast<cuda::Stream>(stream));
+}
+
+}  // namespace halfulp::ort
