@@ -78,6 +78,8 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["--dim", "N=3"], "are for a network"),
+        (["--device", "tpu"], "no such device"),
+        (["net.onnx", "--device", "cuda"], "--device is for arrays"),
         (["net.onnx", "--dim", "K=3"], "no dim of the model's inputs is called 'K'"),
         (["net.onnx", "--dim", "N=3", "-i", "in.npz"], "--dim is for inputs that are made up"),
         (["gone.onnx"], "gone.onnx: can't be read"),

@@ -168,6 +168,8 @@ def test_export(tmp_path: Path) -> None:
         (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
         (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
+        (["numpy", "--device", "cuda"], "numpy computes on cpu, not on cuda"),
+        (["--device", "tpu"], "no runtime that computes on tpu is installed"),
         (["numpy", "--operator", "Pwo"], "no operator Pwo"),
         (["numpy", "--types", "float32,flaot16"], "no element type flaot16"),
         (["numpy", "--version", "99"], "no version 99"),
@@ -193,6 +195,16 @@ def test_bad_input(arguments: list[str], says: str, tmp_path: Path, monkeypatch:
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_a_device_that_is_not_there() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a device")
+    result = run("torch", "--device", "cuda")
+    assert result.exit_code == 2
+    assert "the target torch (cuda) can't be loaded: " in result.stderr
+    assert "CUDA" in result.stderr
 
 
 def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def session(
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is left as it is.
         sess_options: an ``onnxruntime.SessionOptions``; our operators are registered with it.
-        providers: as for ``InferenceSession``; our nodes run on the CPU.
+        providers: as for ``InferenceSession``; our nodes run on the CPU, or on CUDA where that provider is named.
         keep_fusions: whether ONNX Runtime may first replace subgraphs by operators of its own, LayerNorm and
             GELU among them. A Pow in one is gone then: those results are ONNX Runtime's.
         **kwargs: more of its arguments.
