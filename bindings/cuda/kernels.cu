@@ -139,7 +139,7 @@ HALFULP_INLINE Exponent exponent_at(const Arguments& arguments, int64_t offset) 
 template <Element type>
 HALFULP_INLINE Exponent exponent_of_base_type(Storage<type> y) {
     if constexpr (type == Element::float64) return Exponent::of(double_of(y));
-    else return Exponent::of(static_cast<double>(decode_float<type>(y)));
+    else return Exponent::of(static_cast<double>(float_of<type>(y)));
 }
 
 // The power of a special value.
@@ -272,6 +272,18 @@ HALFULP_CALLED static void pow_element(const Arguments& arguments, uint32_t inde
     if (!power.decided) atomicAdd(undecidable, 1ull);
 }
 
+// PReLU of an element (numerics/prelu.h); types of 16 bits by the device's conversions.
+template <Element type>
+HALFULP_INLINE Storage<type> prelu_of(Storage<type> x, Storage<type> slope) {
+    if constexpr (type != Element::float16 && type != Element::bfloat16) {
+        return prelu<type>(x, slope);
+    } else {
+        const float base = float_of<type>(x), product = base * float_of<type>(slope);
+        const Storage<type> encoding = product != product ? row(type).nan : short_of<type>(product);
+        return base < 0 ? encoding : x;
+    }
+}
+
 template <Element type>
 HALFULP_INLINE void prelu_own(const Arguments& arguments) {
     const uint32_t index = thread_number();
@@ -280,7 +292,7 @@ HALFULP_INLINE void prelu_own(const Arguments& arguments) {
     PreluVector<type> vector = load<PreluVector<type>>(arguments.x, place.x);
     const PreluVector<type> slopes = load<PreluVector<type>>(arguments.y, place.y);
 #pragma unroll
-    for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu<type>(vector.of[i], slopes.of[i]);
+    for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu_of<type>(vector.of[i], slopes.of[i]);
     store(arguments.out, place.out, vector);
 }
 
@@ -292,7 +304,7 @@ HALFULP_INLINE void prelu_one(const Arguments& arguments) {
     PreluVector<type> vector = load<PreluVector<type>>(arguments.x, place.x);
     const auto slope = load_or<Storage<type>>(arguments.y, place.y, arguments.y_number);
 #pragma unroll
-    for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu<type>(vector.of[i], slope);
+    for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu_of<type>(vector.of[i], slope);
     store(arguments.out, place.out, vector);
 }
 
@@ -300,7 +312,7 @@ template <Element type>
 HALFULP_INLINE void prelu_element(const Arguments& arguments, const Place& place) {
     const auto x = load_or<Storage<type>>(arguments.x, place.x, arguments.x_number);
     const auto slope = load_or<Storage<type>>(arguments.y, place.y, arguments.y_number);
-    store(arguments.out, place.out, prelu<type>(x, slope));
+    store(arguments.out, place.out, prelu_of<type>(x, slope));
 }
 
 }  // namespace

@@ -7,6 +7,24 @@
 
 namespace halfulp::HALFULP_ISA {
 
+// A type's value as a float.
+template <Element type>
+HALFULP_INLINE float float_of(Storage<type> x) {
+    if constexpr (type == Element::float16) return float_of_half(x);
+    else return decode_float<type>(x);
+}
+
+// A float of any sign rounded to a type of 16 bits; of a NaN, a NaN.
+template <Element type>
+HALFULP_INLINE Storage<type> short_of(float value) {
+    if constexpr (type == Element::float16) {
+        return half_of_float(value);
+    } else {
+        const uint32_t bits = word_of(value);
+        return static_cast<Storage<type>>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
 // A power of a type as its encoding; whether it is decided; or whether the operands have a special value, as
 // encode_special takes them.
 template <Element type>
@@ -22,8 +40,8 @@ HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
     return {static_cast<Storage<type>>(encoding), encoding == round_once<type>(power * up)};
 }
 
-// The same for the fast phase's power that is a normal float or overflows to the infinity: from the double's lower bits,
-// or the float's (kernels/pow_lanes.h has it for a tile).
+// The same for the fast phase's power that is a normal float or overflows to the infinity: float32 from the double's lower
+// bits (kernels/pow_lanes.h has it for a tile).
 template <Element type>
 HALFULP_INLINE FastPower<type> round_normal_power(double power) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(power));
@@ -32,17 +50,27 @@ HALFULP_INLINE FastPower<type> round_normal_power(double power) {
         constexpr uint32_t width = static_cast<uint32_t>(2 * fast_error * 0x1p53);
         return {bits, ((boundary - static_cast<uint32_t>(bits_of(power))) & lower_bits) > width};
     } else {
+        // The exact power lies between the float's neighbours; a boundary of bfloat16 next to it is the float itself.
         const float value = __builtin_bit_cast(float, bits);
-        const RoundedFloat rounded = type == Element::bfloat16 ? round_to_bfloat16(value) : round_to_float16(value);
-        if (rounded.from_tie == 0) return round_interval<type>(power, 1 + 2 * fast_error);
-        return {static_cast<Storage<type>>(rounded.encoding), true};
+        Storage<type> encoding;
+        bool decided;
+        if constexpr (type == Element::bfloat16) {
+            const RoundedFloat rounded = round_to_bfloat16(value);
+            encoding = static_cast<Storage<type>>(rounded.encoding);
+            decided = rounded.from_tie != 0;
+        } else {
+            encoding = half_of_float(__builtin_bit_cast(float, bits - 1));
+            decided = encoding == half_of_float(__builtin_bit_cast(float, bits + 1));
+        }
+        if (!decided) return round_interval<type>(power, 1 + 2 * fast_error);
+        return {encoding, true};
     }
 }
 
 // x^y of float32, float16 and bfloat16.
 template <Element type>
 HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Exponent& y) {
-    const uint32_t bits = __builtin_bit_cast(uint32_t, decode_float<type>(x)), magnitude = bits & 0x7fffffff;
+    const uint32_t bits = word_of(float_of<type>(x)), magnitude = bits & 0x7fffffff;
     const double t = y.high * log2_fast_by_table(magnitude);
     FastPower<type> power = round_normal_power<type>(exp2_fast(t));
     if (beyond_normal(t) >> 8 != 0) power = round_interval<type>(exp2_fast(clamp(t, 1000)), 1 + 2 * fast_error);
@@ -89,28 +117,25 @@ HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Exponent& y) {
 template <Element type>
 HALFULP_INLINE auto formula_base(Storage<type> x) {
     if constexpr (type == Element::float64) return double_of(x);
-    else return decode_float<type>(x);
+    else return float_of<type>(x);
 }
 
-// A magnitude of that type as an encoding; the two roundings of a shorter one are right (kernels/pow_shortcut.h).
+// A number of that type as an encoding; the two roundings of a shorter one are right (kernels/pow_shortcut.h).
 template <Element type, typename Real>
-HALFULP_INLINE Storage<type> encode_formula(Real magnitude) {
-    if constexpr (sizeof(Real) == sizeof(Storage<type>)) return word_of(magnitude);
-    else if constexpr (type == Element::bfloat16)
-        return static_cast<Storage<type>>(round_to_bfloat16(magnitude).encoding);
-    else return static_cast<Storage<type>>(round_to_float16(magnitude).encoding);
+HALFULP_INLINE Storage<type> encode_formula(Real number) {
+    if constexpr (sizeof(Real) == sizeof(Storage<type>)) return word_of(number);
+    else return short_of<type>(number);
 }
 
 // x^2, 1/x and x^(1/2), which single operations round right, those of special values too.
 template <Element type, Shortcut shortcut>
 HALFULP_INLINE FastPower<type> pow_by_operation(Storage<type> x) {
     constexpr Storage<type> sign = row(type).sign(), nan = row(type).nan, infinity = row(type).overflow;
+    constexpr bool is_root = shortcut == Shortcut::root;
     const auto base = formula_base<type>(x);
-    const Storage<type> power = encode_formula<type>(exact_power_of<shortcut>(fabs(base)));
-    if (base != base) return {nan, true};
-    if constexpr (shortcut == Shortcut::square) return {power, true};
-    else if constexpr (shortcut == Shortcut::reciprocal) return {static_cast<Storage<type>>(power | (x & sign)), true};
-    else return {(x & sign) != 0 && power != 0 && power != infinity ? nan : power, true};
+    const Storage<type> power = encode_formula<type>(exact_power_of<shortcut>(is_root ? fabs(base) : base));
+    const bool is_nan = base != base || (is_root && (x & sign) != 0 && power != 0 && power != infinity);
+    return {is_nan ? nan : power, true};
 }
 
 // The same by a constant exponent's formula.
@@ -119,7 +144,7 @@ HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Exponent& 
     if constexpr (is_exact(shortcut)) {
         return pow_by_operation<type, shortcut>(x);
     } else {
-        const float base = decode_float<type>(x);
+        const float base = float_of<type>(x);
         const uint32_t bits = word_of(base), parity = static_cast<uint32_t>(parity_of(y.high));
         FastPower<type> power = round_interval<type>(power_of_any<shortcut>(fabs(base)), 1 + 2 * shortcut_error);
         power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));

@@ -15,6 +15,8 @@
 #define threadIdx thread_index
 
 static uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
+static float float_of_half(uint16_t half) { return static_cast<float>(__builtin_bit_cast(_Float16, half)); }
+static uint16_t half_of_float(float value) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value)); }
 static void atomicAdd(unsigned long long* count, unsigned long long more) { *count += more; }
 
 #include "kernels.cu"

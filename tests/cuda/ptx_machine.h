@@ -21,7 +21,9 @@ inline To bits_as(From value) {
 // A result into a register, which may be wider.
 template <typename Register, typename T>
 inline void put(Register& to, T value) {
-    if constexpr (std::is_same_v<T, float>) put(to, value != value ? 0x7fffffffu : std::bit_cast<uint32_t>(value));
+    if constexpr (std::is_same_v<T, _Float16>)
+        put(to, value != value ? uint16_t{0x7fff} : std::bit_cast<uint16_t>(value));
+    else if constexpr (std::is_same_v<T, float>) put(to, value != value ? 0x7fffffffu : std::bit_cast<uint32_t>(value));
     else if constexpr (std::is_same_v<T, double>)
         put(to, value != value ? 0x7fffffffffffffffull : std::bit_cast<uint64_t>(value));
     else to = static_cast<Register>(value);

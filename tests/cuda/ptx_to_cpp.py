@@ -33,8 +33,8 @@ def c_type(kind: str) -> str:
     if kind == "pred":
         return "bool"
     letter, bits = kind[0], kind[1:]
-    if letter == "f" and bits in ("32", "64"):
-        return {"32": "float", "64": "double"}[bits]
+    if letter == "f" and bits in ("16", "32", "64"):
+        return {"16": "_Float16", "32": "float", "64": "double"}[bits]
     if letter in "usb" and bits in ("8", "16", "32", "64"):
         return ("int" if letter == "s" else "uint") + bits + "_t"
     raise UnknownInstruction(f"type {kind}")
@@ -264,7 +264,7 @@ def _convert(base: str, modifiers: list[str], kind: str, o: list[str]) -> str | 
     operand = value(o[1], kind)
     if kind[0] == "f" and to[0] in "us":
         return put(o[0], f"to_integer<{c_type(to)}>({operand})") if rounding == ["rzi"] else None
-    is_exact = (to == "f64" and kind == "f32") or to[0] != "f"
+    is_exact = to[0] != "f" or (kind[0] == "f" and int(to[1:]) > int(kind[1:]))
     if rounding != ([] if is_exact else ["rn"]):
         return None
     return put(o[0], f"static_cast<{c_type(to)}>({operand})")
@@ -366,7 +366,10 @@ def class_of(opcode: str) -> int:
     if base in ("mov", "cvta"):
         return CLASSES.index("moves")
     if base == "cvt":
-        return CLASSES.index("conversions" if re.search(r"\bf\d", opcode) else "integers")
+        # Those of float64 are slow; those of float16 are operations as others.
+        return CLASSES.index(
+            "conversions" if "f64" in opcode else "float32" if "f16" in opcode else "integers"
+        )
     if base in ("ld", "st", "atom", "red"):
         return CLASSES.index("memory")
     if kind in ("f64", "f32") and base != "selp":

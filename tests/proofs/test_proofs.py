@@ -107,7 +107,7 @@ FAULTS = {
         INTEGERS, "if constexpr (bits <= shift)", "if constexpr (bits <= shift + 8)", "integers", "series"
     ),
     "a product copied": Fault(
-        KERNELS / "prelu.h", "select(base < 0, encode", "select(base <= 0, encode", "prelu", "bfloat16"
+        NUMERICS / "prelu.h", "select(base < 0, encode", "select(base <= 0, encode", "prelu", "float8_e5m2"
     ),
 }
 

@@ -13,6 +13,18 @@
 #define __builtin_inff() __builtin_bit_cast(float, 0x7f800000u)
 #define __builtin_nan(text) __builtin_bit_cast(double, 0x7ff8000000000000ull)
 
+// The device's own conversions of float16, which are single instructions. Of NaN they make a NaN, of whatever payload.
+HALFULP_INLINE float float_of_half(unsigned short half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+}
+HALFULP_INLINE unsigned short half_of_float(float value) {
+    unsigned short half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
 constexpr double __builtin_fabs(double a) {
     return __builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, a) & 0x7fffffffffffffffull);
 }

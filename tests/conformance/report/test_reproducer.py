@@ -178,6 +178,14 @@ def test_every_target_that_is_built_in_has_code_of_its_own(name: str) -> None:
     assert "subprocess" not in program
 
 
+@pytest.mark.parametrize("name", ["torch (cuda)", "jax (cuda)"])
+def test_a_device_is_named(name: str) -> None:
+    case = next(cases("quick", ["onnx.Pow-15"], types=["float32"]))
+    program = "".join(reproducer(target_of(name, some="1.0"), entry_of(case)))
+    compile(program, name, "exec")
+    assert "'cuda'" in program or '"cuda"' in program
+
+
 TOOL = """
 import sys
 import numpy as np

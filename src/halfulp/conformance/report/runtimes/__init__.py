@@ -16,8 +16,8 @@ Pieces = tuple[str, ...]
 def call(target: Target, case: Case) -> Pieces:
     """Return the code that computes ``got`` from ``x`` and ``y`` as the target did."""
     name = target.document["target"]["name"]
-    if name in arrays.LIBRARIES:
-        return (arrays.code(name, case),)
+    if (library := arrays.library_of(name)) is not None:
+        return (arrays.code(library[0], case, library[1]),)
     if name == "openvino-native":
         return openvino.native(case)
     if case.row.standard != "onnx":
@@ -45,7 +45,7 @@ def needs(target: Target, case: Case) -> list[str]:
     """Return what a program needs, as pip takes it."""
     found = target.document["target"]
     more = ["numpy"] if only_numpys(case) else ["numpy", "ml_dtypes"]
-    if case.row.standard == "onnx" and found["name"] not in arrays.LIBRARIES:
+    if case.row.standard == "onnx" and arrays.library_of(found["name"]) is None:
         more.append("onnx")
     pinned = [f"{name}=={text}" if text[:1].isdigit() else name for name, text in found["versions"].items()]
     return [name for name in more if name not in found["versions"]] + pinned

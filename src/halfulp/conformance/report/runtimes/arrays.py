@@ -7,11 +7,22 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.report.literals import VARIABLES, dtype, numpy_has
 from halfulp.conformance.runner.targets.array_library import prepare
 
-LIBRARIES = ("numpy", "torch", "jax")
+LIBRARIES = ("numpy", "torch", "jax", "cupy")
 
 
-def code(library: str, case: Case) -> str:
-    """Return the code that computes ``got`` with a library.
+def library_of(target: str) -> tuple[str, str] | None:
+    """Return the library that a target is, and the device that it computes on; None where it is none.
+
+    Example:
+        >>> library_of("torch"), library_of("torch (cuda)"), library_of("onnxruntime")
+        (('torch', 'cpu'), ('torch', 'cuda'), None)
+    """
+    library, _, device = target.removesuffix(")").partition(" (")
+    return (library, device or "cpu") if library in LIBRARIES and device in ("", "cuda") else None
+
+
+def code(library: str, case: Case, device: str = "cpu") -> str:
+    """Return the code that computes ``got`` with a library, on a device.
 
     Example:
         >>> import numpy as np
@@ -21,7 +32,9 @@ def code(library: str, case: Case) -> str:
         y = y.item()
         got = np.asarray(x**y).astype(x.dtype)
     """
-    return {"numpy": _numpy, "torch": _torch, "jax": _jax}[library](case)
+    if library == "torch":
+        return _torch(case, device)
+    return _jax(case, device) if library == "jax" else {"numpy": _numpy, "cupy": _cupy}[library](case)
 
 
 def _is_prelu(case: Case) -> bool:
@@ -42,36 +55,48 @@ def _numpy(case: Case) -> str:
     return f"{_fitted(case, number=True)}got = np.asarray(x**y).astype(x.dtype)\n"
 
 
-def _torch(case: Case) -> str:
+def _cupy(case: Case) -> str:
+    is_prelu = _is_prelu(case)
+    fitted = _fitted(case, number=not is_prelu)
+    compute = "cupy.where(x < 0, x * y, x)" if is_prelu else "(x**y).astype(x.dtype)"
+    second = "" if "item" in fitted else "y = cupy.asarray(y)\n"
+    return f"import cupy\n\n{fitted}x = cupy.asarray(x)\n{second}got = cupy.asnumpy({compute})\n"
+
+
+def _torch(case: Case, device: str) -> str:
     x, y = case.inputs
     is_prelu = _is_prelu(case)
     fitted = _fitted(case, number=not is_prelu)
     compute = "torch.where(x < 0, x * y, x)" if is_prelu else "torch.pow(x, y)"
-    back = "got.numpy()"
+    got = "got" if device == "cpu" else "got.cpu()"
+    back = f"{got}.numpy()"
     if not numpy_has(x.dtype):
-        back = f"got.view(torch.{_bits(x)}).numpy().view({dtype(x.dtype)})"
+        back = f"{got}.view(torch.{_bits(x)}).numpy().view({dtype(x.dtype)})"
     return (
         "import torch\n\n"
         f"torch.set_num_threads({case.threads or 1})\n"
         f"{fitted}"
-        f"{_tensor('x', x)}"
-        f"{'' if 'item' in fitted else _tensor('y', y)}"
+        f"{_tensor('x', x, device)}"
+        f"{'' if 'item' in fitted else _tensor('y', y, device)}"
         f"got = {compute}.to(x.dtype)\n"
         f"got = {back}\n"
     )
 
 
-def _tensor(name: str, array: Array) -> str:
+def _tensor(name: str, array: Array, device: str) -> str:
+    moved = "" if device == "cpu" else f".to({device!r})"
     if numpy_has(array.dtype):
-        return f"{name} = torch.from_numpy({name})\n"
-    return f"{name} = torch.from_numpy({name}.view(np.{_bits(array)})).view(torch.{array.dtype.name})\n"
+        return f"{name} = torch.from_numpy({name}){moved}\n"
+    return (
+        f"{name} = torch.from_numpy({name}.view(np.{_bits(array)})).view(torch.{array.dtype.name}){moved}\n"
+    )
 
 
 def _bits(array: Array) -> str:
     return "int16" if array.dtype.itemsize == 2 else "uint8"
 
 
-def _jax(case: Case) -> str:
+def _jax(case: Case, device: str) -> str:
     fitted = _fitted(case, number=True)
     constants = case.constants | {1} if "item" in fitted else case.constants
     formula = (
@@ -81,7 +106,7 @@ def _jax(case: Case) -> str:
     held = "x = jax.numpy.asarray(x)\n" if 0 in constants else ""
     return (
         "import jax\n\n"
-        'jax.config.update("jax_platforms", "cpu")\n'
+        f'jax.config.update("jax_platforms", "{device}")\n'
         'jax.config.update("jax_enable_x64", True)\n'
         f"{fitted}{held}"
         f"got = np.asarray(jax.jit(lambda {fed}: {formula})({fed}))\n"

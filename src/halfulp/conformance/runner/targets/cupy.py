@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cupy
 import numpy as np
 
 from halfulp._interop import Array
@@ -18,11 +17,14 @@ class Target:
 
     def __init__(self, threads: int, argument: str) -> None:
         """Load what a device needs, before memory is limited."""
+        import cupy  # here, since no test has it
+
+        self._cupy: Any = cupy
         cupy.ones(1)
 
     def versions(self) -> dict[str, str]:
         """Return CuPy's version and that of CUDA's runtime."""
-        return versions("cupy") | {"CUDA": str(cupy.cuda.runtime.runtimeGetVersion())}
+        return versions("cupy") | {"CUDA": str(self._cupy.cuda.runtime.runtimeGetVersion())}
 
     def prepare(self, case: Case) -> Prepared:
         """Return the operands."""
@@ -30,6 +32,7 @@ class Target:
 
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the output, in x's type."""
+        cupy = self._cupy
         x = cupy.asarray(prepared.x)
         y: Any = cupy.asarray(prepared.y)
         if prepared.is_prelu:
