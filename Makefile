@@ -51,10 +51,14 @@ proofs: $(VENV)/proofs
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
-# In an environment of its own: with the kernels, and builds of torch and others for CUDA.
+# In an environment of its own: with the kernels, and builds of torch and others for CUDA; who can't be installed beside
+# torch is not measured.
+gpu: PIP := build/gpu/bin/python -m pip install --quiet --disable-pip-version-check
 gpu: $(VENV)/build-tools
 	test -x build/gpu/bin/python || $(PYTHON) -m venv build/gpu
-	HALFULP_CUDA=1 build/gpu/bin/python -m pip install --quiet --disable-pip-version-check '.[gpu]'
+	HALFULP_CUDA=1 $(PIP) '.[gpu]'
+	-$(PIP) '.[cupy]'
+	-$(PIP) 'jax[cuda13]'
 	build/gpu/bin/python -m pytest -m gpu -s tests/cuda/test_on_device.py $(ARGS)
 	build/gpu/bin/python benchmarks/gpu.py --docs
 

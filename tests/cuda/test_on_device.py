@@ -9,10 +9,16 @@ import pytest
 import torch
 from tests.cuda import on_device
 
+from halfulp.benchmark.cuda import require_device
 from halfulp.cuda import undecided
 
 PAIRS = 10**9
 Pairs = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+@pytest.fixture
+def device() -> None:
+    require_device()
 
 
 def hold(pairs: Pairs, *, prelu: bool = False) -> int:
@@ -25,12 +31,14 @@ def hold(pairs: Pairs, *, prelu: bool = False) -> int:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("device")
 def test_hard_cases(rng: np.random.Generator) -> None:
     print(hold(on_device.hard_pairs(rng)), "pairs of operands for powers,", end=" ")
     print(hold(on_device.prelu_pairs(rng), prelu=True), "for PRelu: the same bits")
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_all_pairs(name: str) -> None:
     count = hold(on_device.all_pairs(name))
@@ -39,6 +47,7 @@ def test_all_pairs(name: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_random_pairs(name: str, rng: np.random.Generator) -> None:
     print(f"{name}: {hold(on_device.random_pairs(name, PAIRS, rng))} random pairs, the same bits")

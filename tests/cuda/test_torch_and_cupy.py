@@ -14,6 +14,7 @@ from tests.cuda.build import Driver
 from tests.cuda.conftest import STREAM
 
 import halfulp as hu
+from halfulp.integrations.torch.operators import as_array, compute_on_cuda, exponent_tensor
 
 X = np.random.default_rng(3).uniform(-3, 9, (4, 6, 10, 10)).astype(np.float32)
 
@@ -43,6 +44,19 @@ def test_types(name: str) -> None:
     raw = x.view(torch.uint8).numpy()
     expected = hu.pow(raw.view(hu.types.TYPES[name].dtype), 2)
     assert hu.pow(x, 2).view(torch.uint8).numpy().tobytes() == expected.tobytes()
+
+
+def test_numbers_beside_tensors(driver: Driver) -> None:
+    """As the operators get them: 0-d tensors in the processor's memory, of types that NumPy lacks, too."""
+    x = torch.from_numpy(X)
+    by_number = compute_on_cuda(hu.pow, x, exponent_tensor(2.5, torch.device("cuda")))
+    assert by_number.numpy().tobytes() == hu.pow(X, 2.5).tobytes()
+    short = x.to(torch.bfloat16)
+    slope = torch.tensor(0.1, dtype=torch.bfloat16)
+    expected = hu.prelu(as_array(short), as_array(slope))
+    assert as_array(compute_on_cuda(hu.prelu, short, slope)).tobytes() == expected.tobytes()
+    from_number = compute_on_cuda(hu.pow, torch.tensor(2.0), x)
+    assert from_number.numpy().tobytes() == hu.pow(np.float32(2), X).tobytes()
 
 
 def test_the_layout_of_a_tensor_is_kept() -> None:

@@ -142,6 +142,9 @@ class TestValues:
             htorch.pow(2.5, torch.ones(2, 2, dtype=torch.int32).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
+        for function in (htorch.pow, htorch.prelu):
+            with pytest.raises(hu.HalfulpError, match="no kernels for tensors on cpu, torch.sparse_coo"):
+                function(torch.ones(3).to_sparse(), 2)
         with pytest.raises(TypeError, match="x must be a tensor"):
             htorch.prelu(np.ones(3), x)
 

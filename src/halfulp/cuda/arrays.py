@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp._args import exponent_array, is_number
+from halfulp._args import as_array, exponent_array, is_number
 from halfulp._interop import Array, is_on_cuda
 from halfulp.cuda.launch import Memory, launch, share_memory
 from halfulp.cuda.libraries import library_of
@@ -89,11 +89,11 @@ def _operands(operator: Any, operands: list[Any]) -> list[Memory | Array]:
 
 
 def _dtype(operand: Any) -> np.dtype[Any]:
-    return element_type(operand.type).dtype if isinstance(operand, Memory) else np.asarray(operand).dtype
+    return element_type(operand.type).dtype if isinstance(operand, Memory) else as_array(operand).dtype
 
 
 def _number(operand: Any) -> Array:
-    array = np.asarray(operand)
+    array = as_array(operand)
     if array.ndim > 0:
         raise HalfulpError(
             "one operand is on a CUDA device and the other in the processor's memory: move one of them"

@@ -171,13 +171,14 @@ class Other:
         interface = array.__cuda_array_interface__
         if interface.get("mask") is not None:
             raise HalfulpError("a masked array")
+        address = interface["data"][0]
+        device = self._core.device_of(address) if address else 0
         if interface.get("stream") is not None:
-            self._core.synchronize(0, interface["stream"])
+            self._core.synchronize(device, interface["stream"])
         dtype = _type_of_interface(interface["typestr"])
         shape = tuple(interface["shape"])
         strides = interface.get("strides") or dense_strides(shape, element_type(dtype).dtype.itemsize)
-        address = interface["data"][0]
-        return Memory(address, dtype, shape, tuple(strides), self._core.device_of(address) if address else 0)
+        return Memory(address, dtype, shape, tuple(strides), device)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         return DeviceArray(tuple(shape), type, self._device)

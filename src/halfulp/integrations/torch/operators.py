@@ -35,8 +35,9 @@ def leaky(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def home_of_numbers(device: torch.device) -> torch.device:
-    """Return where numbers beside a device's tensors are kept: for CUDA in the processor's memory."""
-    return torch.device("cpu") if device.type == "cuda" else device
+    """Return where numbers beside a device's tensors are kept: for CUDA in the processor's memory, but for a graph."""
+    in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
+    return torch.device("cpu") if in_processor else device
 
 
 def exponent_tensor(number: Number, device: torch.device) -> Tensor:
@@ -94,6 +95,21 @@ def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
     return out
 
 
+def refuse(*tensors: Tensor) -> Tensor:
+    """Refuse tensors of another device or layout, which no kernel is for.
+
+    Raises:
+        HalfulpError: always.
+    """
+    kinds = " and ".join(sorted({f"{t.device.type}, {t.layout}" for t in tensors}))
+    raise HalfulpError(f"no kernels for tensors on {kinds}: only strided ones, on the cpu or on cuda")
+
+
+def compute_on_cuda(function: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Return the same of tensors in a device's memory, beside which a 0-d tensor may be in the processor's."""
+    return function(*(as_array(t) if t.is_cpu and t.dim() == 0 else t.detach() for t in (x, y)))
+
+
 # The operators: kernels for the CPU, shapes for the compiler, batching.
 
 _LIBRARY = torch.library.Library("halfulp", "DEF")
@@ -101,8 +117,10 @@ for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slo
     _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 _LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
 _LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
-_LIBRARY.impl("pow", lambda x, y: hu.pow(x.detach(), y.detach()), "CUDA")
-_LIBRARY.impl("prelu", lambda x, slope: hu.prelu(x.detach(), slope.detach()), "CUDA")
+_LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
+_LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
+for _name in ("pow", "prelu"):
+    _LIBRARY.impl(_name, lambda x, y: refuse(x, y), "CompositeExplicitAutograd")
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 
