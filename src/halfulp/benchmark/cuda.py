@@ -127,9 +127,21 @@ def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
         calls = {"halfulp": lambda: hu.pow(x, y, out=out), "torch": lambda: torch.pow(x, y, out=out)}
     if find_spec("cupy") is not None and not row.channels and row.type != "bfloat16":
         calls["cupy"] = _cupy(x, y, out)
-    if find_spec("jax") is not None and not row.channels:
+    if not row.channels and _jax_computes_on(x.device.type):
         calls["jax"] = _jax(x, y)
     return calls
+
+
+def _jax_computes_on(device: str) -> bool:
+    """Whether JAX is installed, and for the device."""
+    if find_spec("jax") is None:
+        return False
+    import jax
+
+    try:
+        return bool(jax.devices(device))
+    except RuntimeError:
+        return False
 
 
 def _cupy(x: Any, y: Any, out: Any) -> Call:
