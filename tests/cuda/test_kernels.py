@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cuda.build import HOST, PTX, Driver
-from tests.oracle.grids import pow_grid, prelu_grid, random_bits
+from tests.oracle.grids import Part, outer, pow_grid, prelu_grid, random_bits, specials
 
 import halfulp as hu
 from halfulp.types import TYPES
@@ -41,11 +41,26 @@ def compare(
 
 @pytest.mark.parametrize("x_name", TYPES)
 def test_powers_of_every_pair_of_types(driver: Driver, rng: np.random.Generator, x_name: str) -> None:
+    """Special values with each other, and random bits; the hard cases of some pairs. `make exhaustive` has the others."""
     for y_name in TYPES:
-        parts = pow_grid(x_name, y_name, rng)
-        x, y = (np.concatenate([getattr(part, n) for part in parts]) for n in ("x", "y"))
-        for device in (PTX, HOST):
-            compare(driver, device, x, y)
+        parts = [outer("specials", specials(x_name), specials(y_name))]
+        parts.append(Part("random bits", random_bits(x_name, rng, 2000), random_bits(y_name, rng, 2000)))
+        if x_name in OWN and y_name in (*OWN, "int64", "uint8"):
+            parts += pow_grid(x_name, y_name, rng)
+        compare_parts(driver, parts)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("x_name", TYPES)
+def test_hard_cases_of_every_pair_of_types(driver: Driver, rng: np.random.Generator, x_name: str) -> None:
+    for y_name in TYPES:
+        compare_parts(driver, pow_grid(x_name, y_name, rng))
+
+
+def compare_parts(driver: Driver, parts: list[Part]) -> None:
+    x, y = (np.concatenate([getattr(part, n) for part in parts]) for n in ("x", "y"))
+    for device in (PTX, HOST):
+        compare(driver, device, x, y)
 
 
 @pytest.mark.parametrize("name", TYPES)
