@@ -162,6 +162,13 @@ def test_refusals() -> None:
         hu.prelu(WithDLPack(X), WithDLPack(N))
     with pytest.raises(hu.SpecError, match="does not fit the type int8"):
         hu.pow(300, WithDLPack(N.astype(np.int8)))
+
+    class Keeps(WithDLPack):
+        def __dlpack__(self, **_: Any) -> Any:
+            raise BufferError("it is wanted here")
+
+    with pytest.raises(hu.HalfulpError, match="not an array: it is wanted here"):
+        hu.pow(Keeps(X), 2)
     with pytest.raises(hu.HalfulpError, match="no element type complex64"):
         hu.pow(WithInterface(np.ones(3, np.complex64)), 2)
     with pytest.raises(hu.HalfulpError, match="another byte order"):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from tests.cuda.build import Driver
 from tests.cuda.conftest import STREAM
+from tests.cuda.test_arrays import WithDLPack, WithInterface, on_host
 
 import halfulp as hu
 from halfulp.integrations.torch.operators import as_array, compute_on_cuda, exponent_tensor
@@ -57,6 +58,16 @@ def test_numbers_beside_tensors(driver: Driver) -> None:
     assert as_array(compute_on_cuda(hu.prelu, short, slope)).tobytes() == expected.tobytes()
     from_number = compute_on_cuda(hu.pow, torch.tensor(2.0), x)
     assert from_number.numpy().tobytes() == hu.pow(np.float32(2), X).tobytes()
+
+
+def test_operands_of_several_libraries(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their protocols, and the result is of the first one's kind."""
+    monkeypatch.setattr(WithDLPack, "__module__", "torch._tensor")
+    taken: list[Any] = []
+    monkeypatch.setattr(torch, "from_dlpack", lambda array: taken.append(array) or "a tensor")
+    assert hu.pow(WithDLPack(X), WithInterface(X[0, 0, 0])) == "a tensor"
+    assert driver.log()[-1] == "synchronize stream 1"
+    assert on_host(taken[0]).tobytes() == hu.pow(X, X[0, 0, 0]).tobytes()
 
 
 def test_the_layout_of_a_tensor_is_kept() -> None:

@@ -36,7 +36,7 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
         raise HalfulpError("the operands are on a CUDA device, and out is not")
     if not arrays:
         raise HalfulpError("out is on a CUDA device, and no operand is")
-    library = library_of(arrays[0])
+    library = library_of(arrays if out is None else [*arrays, out])
     operands = _operands(operator, [library.memory(a) if is_on_cuda(a) else a for a in (x, y)])
     devices = sorted({a.device for a in operands if isinstance(a, Memory)})
     if len(devices) > 1:

@@ -40,14 +40,19 @@ class Library(Protocol):
         """Return a new array as the library's users get it."""
 
 
-def library_of(array: Any) -> Library:
-    """Return the library of an array in a device's memory, on that device."""
-    name = type(array).__module__.partition(".")[0]
-    if name == "torch":
-        return Torch(array)
-    if name == "cupy":
-        return CuPy(array)
-    return Other(array)
+def library_of(arrays: Sequence[Any]) -> Library:
+    """Return the library of arrays in a device's memory, on the first one's device; those of several meet by protocols."""
+    first = arrays[0]
+    names = {_name_of(array) for array in arrays}
+    if names == {"torch"}:
+        return Torch(first)
+    if names == {"cupy"}:
+        return CuPy(first)
+    return Other(first)
+
+
+def _name_of(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
 
 
 class Torch:
@@ -164,7 +169,10 @@ class Other:
 
     def _memory(self, array: Any) -> Memory:
         if hasattr(type(array), "__dlpack__"):
-            capsule = array.__dlpack__(stream=self.stream)
+            try:
+                capsule = array.__dlpack__(stream=self.stream)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:
+                raise HalfulpError(f"not an array: {error}") from None
             address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
             self._exported.append(capsule)
             return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
@@ -191,9 +199,11 @@ class Other:
         self._exported.clear()
 
     def given(self, array: Any) -> Any:
-        name = type(self._like).__module__.partition(".")[0]
+        name = _name_of(self._like)
         if name in ("jax", "jaxlib"):
             return sys.modules["jax"].dlpack.from_dlpack(array)
+        if name in ("torch", "cupy"):
+            return sys.modules[name].from_dlpack(array)
         if name == "numba":
             return sys.modules["numba"].cuda.as_cuda_array(array)
         return array
