@@ -27,7 +27,6 @@ class WithInterface:
 
     def __init__(self, array: np.ndarray, stream: int | None = None) -> None:
         self.array, self.stream = array, stream
-        self.shape = array.shape
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -41,12 +40,18 @@ class WithInterface:
         }
 
 
+class ReadOnly(WithInterface):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        interface = super().__cuda_array_interface__
+        return interface | {"data": (interface["data"][0], True)}
+
+
 class WithDLPack:
     """As JAX's arrays are."""
 
     def __init__(self, array: np.ndarray, device: int = 0) -> None:
         self.array, self.device = array, device
-        self.shape = array.shape
         self.streams: list[Any] = []
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -58,7 +63,9 @@ class WithDLPack:
         self.streams.append(stream)
         name = self.array.dtype.name
         code, bits = next(key for key, value in libraries._DLPACK_TYPES.items() if value == name)
-        return _cuda.write_dlpack(self.array.ctypes.data, code, bits, self.shape, self.device, self.array)
+        return _cuda.write_dlpack(
+            self.array.ctypes.data, code, bits, self.array.shape, self.device, self.array
+        )
 
 
 def on_host(array: Any) -> np.ndarray:
@@ -145,6 +152,8 @@ def test_out(driver: Driver) -> None:
         hu.pow(WithInterface(X), 2.5, out=WithInterface(np.empty(3, np.float32)))
     with pytest.raises(hu.HalfulpError, match="shares memory"):
         hu.pow(WithInterface(x[1:]), 2.5, out=WithInterface(x[:-1]))
+    with pytest.raises(hu.SpecError, match="out must be writeable"):
+        hu.pow(WithInterface(X), 2.5, out=ReadOnly(out))
     with pytest.raises(hu.HalfulpError, match="on a CUDA device, and out is not"):
         hu.pow(WithInterface(X), 2.5, out=out)
     with pytest.raises(hu.HalfulpError, match="no operand is"):

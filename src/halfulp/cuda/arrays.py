@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from halfulp._args import as_array, exponent_array, is_number
 from halfulp._interop import Array, is_on_cuda
 from halfulp.cuda.launch import Memory, launch, share_memory
-from halfulp.cuda.libraries import library_of
+from halfulp.cuda.libraries import Library, library_of
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import TensorType
 from halfulp.types import element_type
@@ -43,15 +43,17 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
         raise HalfulpError(f"operands on several devices: {devices}")
     output = operator.infer(*(_type_of(a) for a in operands))
     if out is None:
-        result = _new(library, output, arrays)
+        result = _new(library, output, arrays, operands)
     else:
         into = library.memory(out)
+        if not library.is_writeable(out):
+            raise operator.error("output", "out must be writeable", expected=output, got="a read-only array")
         if _type_of(into) != output or into.device != devices[0]:
             raise operator.error(
                 "output", "out must have the output's type and shape", expected=output, got=_type_of(into)
             )
         overlaps = any(share_memory(into, a) for a in operands if isinstance(a, Memory))
-        result = _new(library, output, arrays) if overlaps else out
+        result = _new(library, output, arrays, operands) if overlaps else out
     launch(
         prelu=operator.kernel == "prelu",
         x=operands[0],
@@ -66,9 +68,10 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     return library.given(result) if out is None else out
 
 
-def _new(library: Any, output: TensorType, arrays: list[Any]) -> Any:
-    like = next((a for a in arrays if tuple(a.shape) == output.shape), arrays[0])
-    return library.new(output.shape, output.type, like)
+def _new(library: Library, output: TensorType, arrays: list[Any], operands: list[Memory | Array]) -> Any:
+    memories = (operand for operand in operands if isinstance(operand, Memory))
+    like = next((a for a, memory in zip(arrays, memories, strict=True) if memory.shape == output.shape), None)
+    return library.new(cast("tuple[int, ...]", output.shape), output.type, like)
 
 
 def _type_of(operand: Memory | Array) -> TensorType:

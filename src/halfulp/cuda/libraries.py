@@ -27,8 +27,11 @@ class Library(Protocol):
     def memory(self, array: Any) -> Memory:
         """Return where an array lies. Its elements are there for what comes in the stream."""
 
+    def is_writeable(self, array: Any) -> bool:
+        """Whether an array may be written to."""
+
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
-        """Return a new array of a type, laid out as `like` where that has the shape."""
+        """Return a new array of a type, laid out as `like` if that is an array of the shape."""
 
     def copy(self, array: Any, to: Any) -> None:
         """Put the elements of a new array into one of the library's."""
@@ -41,7 +44,7 @@ class Library(Protocol):
 
 
 def library_of(arrays: Sequence[Any]) -> Library:
-    """Return the library of arrays in a device's memory, on the first one's device; those of several meet by protocols."""
+    """Return the library of arrays in a device's memory, on the first one's device; several meet by protocols."""
     first = arrays[0]
     names = {_name_of(array) for array in arrays}
     if names == {"torch"}:
@@ -80,9 +83,12 @@ class Torch:
             self._between.append(resolved)
         return tensor_memory(resolved)
 
+    def is_writeable(self, array: Any) -> bool:
+        return True
+
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         dtype = getattr(self._torch, type)
-        if tuple(like.shape) == tuple(shape):
+        if like is not None:
             return self._torch.empty_like(like, dtype=dtype, requires_grad=False)
         return self._torch.empty(shape, dtype=dtype, device=self._device)
 
@@ -125,9 +131,12 @@ class CuPy:
         shape, strides = tuple(array.shape), tuple(array.strides)
         return Memory(int(array.data.ptr), _known(array.dtype.name), shape, strides, int(array.device.id))
 
+    def is_writeable(self, array: Any) -> bool:
+        return True
+
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         with self._device:
-            if tuple(like.shape) == tuple(shape):
+            if like is not None:
                 return self._cupy.empty_like(like, dtype=element_type(type).dtype)
             return self._cupy.empty(shape, element_type(type).dtype)
 
@@ -141,6 +150,8 @@ class CuPy:
     def given(self, array: Any) -> Any:
         return array
 
+
+_JAX = ("jax", "jaxlib")  # whose arrays never change
 
 # Streams that CUDA numbers: the device's default one.
 _DEFAULT_STREAM = 1
@@ -166,6 +177,12 @@ class Other:
         memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
         self._device = memory.device
         return memory
+
+    def is_writeable(self, array: Any) -> bool:
+        if _name_of(array) in _JAX:
+            return False
+        interface = getattr(array, "__cuda_array_interface__", None)
+        return interface is None or not interface["data"][1]
 
     def _memory(self, array: Any) -> Memory:
         if hasattr(type(array), "__dlpack__"):
@@ -200,7 +217,7 @@ class Other:
 
     def given(self, array: Any) -> Any:
         name = _name_of(self._like)
-        if name in ("jax", "jaxlib"):
+        if name in _JAX:
             return sys.modules["jax"].dlpack.from_dlpack(array)
         if name in ("torch", "cupy"):
             return sys.modules[name].from_dlpack(array)
