@@ -34,8 +34,7 @@ static_assert(sizeof(Arguments) <= 4096);  // what a kernel may be given
 inline constexpr uint32_t block_threads = 256;
 
 // How many elements in a row a thread takes, of a type of so many bytes.
-constexpr int vector_of_pow(int size) { return size == 8 ? 2 : 4; }
-constexpr int vector_of_prelu(int size) { return 16 / size; }
+constexpr int vector_of(int size) { return 16 / size; }
 
 // The elements of a thread that takes single ones: so many, a block's threads apart, so that neighbours take neighbours.
 inline constexpr uint32_t elements_apart = 4;

@@ -64,9 +64,7 @@ struct alignas(elements * sizeof(Storage<type>)) Vector {
     Storage<type> of[size];
 };
 template <Element type>
-using PowVector = Vector<type, halfulp::cuda::vector_of_pow(row(type).size)>;
-template <Element type>
-using PreluVector = Vector<type, halfulp::cuda::vector_of_prelu(row(type).size)>;
+using WholeVector = Vector<type, halfulp::cuda::vector_of(row(type).size)>;
 
 // The element at a place, or the number that stands for all of them.
 template <typename T>
@@ -155,7 +153,7 @@ HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Exponent& y) {
 template <Element type, typename First, typename Y>
 HALFULP_INLINE void pow_vector(const Arguments& arguments, const Place& place, uint8_t* undecided, First first, Y y) {
     constexpr int element_size = sizeof(Storage<type>);
-    PowVector<type> vector = load<PowVector<type>>(arguments.x, place.x);
+    WholeVector<type> vector = load<WholeVector<type>>(arguments.x, place.x);
     uint32_t open = 0, special = 0;
 #pragma unroll
     for (int i = 0; i < vector.size; ++i) {
@@ -188,7 +186,7 @@ HALFULP_INLINE void pow_own(const Arguments& arguments, uint8_t* undecided) {
         return;
     }
     const Place place = place_of(arguments, index);
-    const PowVector<type> exponents = load<PowVector<type>>(arguments.y, place.y);
+    const WholeVector<type> exponents = load<WholeVector<type>>(arguments.y, place.y);
     pow_vector<type>(
         arguments, place, undecided,
         [&](Storage<type> x, int i) { return pow_fast<type>(x, exponent_of_base_type<type>(exponents.of[i])); },
@@ -289,8 +287,8 @@ HALFULP_INLINE void prelu_own(const Arguments& arguments) {
     const uint32_t index = thread_number();
     if (index >= arguments.count) return;
     const Place place = place_of(arguments, index);
-    PreluVector<type> vector = load<PreluVector<type>>(arguments.x, place.x);
-    const PreluVector<type> slopes = load<PreluVector<type>>(arguments.y, place.y);
+    WholeVector<type> vector = load<WholeVector<type>>(arguments.x, place.x);
+    const WholeVector<type> slopes = load<WholeVector<type>>(arguments.y, place.y);
 #pragma unroll
     for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu_of<type>(vector.of[i], slopes.of[i]);
     store(arguments.out, place.out, vector);
@@ -301,7 +299,7 @@ HALFULP_INLINE void prelu_one(const Arguments& arguments) {
     const uint32_t index = thread_number();
     if (index >= arguments.count) return;
     const Place place = place_of(arguments, index);
-    PreluVector<type> vector = load<PreluVector<type>>(arguments.x, place.x);
+    WholeVector<type> vector = load<WholeVector<type>>(arguments.x, place.x);
     const auto slope = load_or<Storage<type>>(arguments.y, place.y, arguments.y_number);
 #pragma unroll
     for (int i = 0; i < vector.size; ++i) vector.of[i] = prelu_of<type>(vector.of[i], slope);

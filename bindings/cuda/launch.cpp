@@ -203,8 +203,7 @@ public:
 
     // An only axis may end with fewer elements than a vector has.
     void run(const Box& box) const {
-        const int size = row(operation_.type).size;
-        const int vector = operation_.prelu ? vector_of_prelu(size) : vector_of_pow(size);
+        const int vector = vector_of(row(operation_.type).size);
         const int64_t extent = box.axis[0].extent, rest = extent % vector;
         if (box.axes > 1 || rest == 0 || rest == extent) return run_part(box, vector);
         Box whole = box, last = box;

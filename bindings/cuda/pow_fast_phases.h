@@ -73,13 +73,13 @@ HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Exponent& y) 
     const uint32_t bits = word_of(float_of<type>(x)), magnitude = bits & 0x7fffffff;
     const double t = y.high * log2_fast_by_table(magnitude);
     FastPower<type> power = round_normal_power<type>(exp2_fast(t));
-    if (beyond_normal(t) >> 8 != 0) power = round_interval<type>(exp2_fast(clamp(t, 1000)), 1 + 2 * fast_error);
-    power.decided &= y.low == 0;
-    if (magnitude - 0x00800000 >= 0x7f800000 - 0x00800000 || !(fabs(y.high) < __builtin_inf())) {
+    const bool beyond = beyond_normal(t) >> 8 != 0;  // of an infinite exponent and NaN, too
+    // One jump for all that most elements are not: bits of a positive normal float.
+    if (beyond || bits - 0x00800000 >= 0x7f800000 - 0x00800000) {
+        if (beyond) power = round_interval<type>(exp2_fast(clamp(t, 1000)), 1 + 2 * fast_error);
         power.special = is_special(__builtin_bit_cast(float, bits), classify(y.high));
-        power.decided = false;  // a subnormal base
-    } else if (bits >> 31 != 0) {
-        const uint32_t parity = static_cast<uint32_t>(parity_of(y.high));
+        power.decided &= magnitude >= 0x00800000;
+        const uint32_t parity = static_cast<uint32_t>(y.parity());
         power.encoding = static_cast<Storage<type>>(with_sign<type, uint32_t>(power.encoding, bits, parity));
     }
     return power;
@@ -93,14 +93,14 @@ HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Expo
     const DoubleDouble t = log2_dd_by_table<true>(begin_logarithm_by_table<false>(double_of(magnitude)), y.high, y.low);
     const NormalRounding rounding = round_normal(exp2_dd_by_table(t, begin_power_by_table(t.high)));
     FastPower<Element::float64> power = {rounding.encoding, rounding.undecided == 0};
-    if (!(fabs(t.high) <= 1020)) {
-        power.encoding = t.high > 0 ? infinity : 0;
-        power.decided = t.high >= overflowing || t.high <= vanishing;
-    }
-    if (magnitude - least_normal >= infinity - least_normal || !(fabs(y.high) < __builtin_inf())) {
+    const bool beyond = !(fabs(t.high) <= 1020);
+    if (beyond || x - least_normal >= infinity - least_normal) {
+        if (beyond) {
+            power.encoding = t.high > 0 ? infinity : 0;
+            power.decided = t.high >= overflowing || t.high <= vanishing;
+        }
         power.special = is_special(double_of(x), classify(y.high));
-        power.decided = false;
-    } else if (x >> 63 != 0) {
+        power.decided &= magnitude >= least_normal;
         power.encoding = with_sign<Element::float64, uint64_t>(power.encoding, x, y.parity());
     }
     return power;
