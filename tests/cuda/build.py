@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import platform
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,8 @@ import numpy as np
 import pytest
 from tests.cuda.ptx_to_cpp import translate
 from tests.house.builds import FOLDER, ROOT, locked, run, tool
+
+from halfulp.operators import instruction_set
 
 HERE = Path(__file__).parent
 CUDA = ROOT / "bindings" / "cuda"
@@ -82,15 +83,15 @@ def _library(counted: bool) -> Path:
             source = library.with_name("kernels_of_ptx.cpp")
             source.write_text(translate(text, counted=counted))
             compiler = tool("g++")
-            flags = [*FLAGS, *(["-march=x86-64-v3"] if _is_x86() else [])]
+            flags = [*FLAGS, *(["-march=x86-64-v3"] if has_avx2() else [])]
             parts = [source, HERE / "kernels_on_host.cpp", HERE / "fake_driver.cpp"]
             run(compiler, *flags, "-shared", "-Wl,-soname,libcuda.so.1", "-o", library, *parts)
             note.write_text(made_of)
     return library
 
 
-def _is_x86() -> bool:
-    return platform.machine() in ("x86_64", "AMD64")
+def has_avx2() -> bool:
+    return instruction_set() in ("avx2", "avx512")
 
 
 class Driver:
