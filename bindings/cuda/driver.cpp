@@ -89,6 +89,13 @@ void check(int error, const std::string& what) {
     throw std::runtime_error("CUDA, " + what + ": " + (name != nullptr ? name : "error " + std::to_string(error)));
 }
 
+Device device_of(DevicePointer address) {
+    constexpr int device_ordinal = 9;
+    Device device = 0;
+    check(driver().pointer_attribute(&device, device_ordinal, address), "an address");
+    return device;
+}
+
 DeviceScope::DeviceScope(Device device) { check(driver().push_context(context_of(device)), "context"); }
 
 DeviceScope::~DeviceScope() {

@@ -49,6 +49,9 @@ const Driver& driver();
 // Throws std::runtime_error that says what failed, and the driver's name for the error.
 void check(int error, const std::string& what);
 
+// The device whose memory an address is in. Throws std::runtime_error.
+Device device_of(DevicePointer address);
+
 // What is called while this lives is for one device's memory and streams, whichever context the thread had.
 class DeviceScope {
 public:

@@ -149,6 +149,14 @@ HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Exponent& y) {
     return static_cast<Storage<type>>(encode_special(row(type), base, y, false));
 }
 
+// f(place) for a thread's vector; a thread beyond the last one leaves nothing undecided.
+template <typename F>
+HALFULP_INLINE void for_vector(const Arguments& arguments, uint8_t* undecided, F f) {
+    const uint32_t index = thread_number();
+    if (index < arguments.count) f(place_of(arguments, index));
+    else undecided[index] = 0;
+}
+
 // first(x, i) for a vector of bases, whose exponents are y(i): powers, which are stored where they are decided.
 template <Element type, typename First, typename Y>
 HALFULP_INLINE void pow_vector(const Arguments& arguments, const Place& place, uint8_t* undecided, First first, Y y) {
@@ -180,42 +188,34 @@ HALFULP_INLINE void pow_vector(const Arguments& arguments, const Place& place, u
 
 template <Element type>
 HALFULP_INLINE void pow_own(const Arguments& arguments, uint8_t* undecided) {
-    const uint32_t index = thread_number();
-    if (index >= arguments.count) {
-        undecided[index] = 0;
-        return;
-    }
-    const Place place = place_of(arguments, index);
-    const WholeVector<type> exponents = load<WholeVector<type>>(arguments.y, place.y);
-    pow_vector<type>(
-        arguments, place, undecided,
-        [&](Storage<type> x, int i) { return pow_fast<type>(x, exponent_of_base_type<type>(exponents.of[i])); },
-        [&](int i) {
-            const int64_t offset = place.y + i * int64_t{sizeof(Storage<type>)};
-            return exponent_of_base_type<type>(load<Storage<type>>(arguments.y, offset));
-        });
+    for_vector(arguments, undecided, [&](const Place& place) {
+        const WholeVector<type> exponents = load<WholeVector<type>>(arguments.y, place.y);
+        pow_vector<type>(
+            arguments, place, undecided,
+            [&](Storage<type> x, int i) { return pow_fast<type>(x, exponent_of_base_type<type>(exponents.of[i])); },
+            [&](int i) {
+                const int64_t offset = place.y + i * int64_t{sizeof(Storage<type>)};
+                return exponent_of_base_type<type>(load<Storage<type>>(arguments.y, offset));
+            });
+    });
 }
 
 template <Element type>
 HALFULP_INLINE void pow_one(const Arguments& arguments, uint8_t* undecided) {
-    const uint32_t index = thread_number();
-    if (index >= arguments.count) {
-        undecided[index] = 0;
-        return;
-    }
-    const Place place = place_of(arguments, index);
-    const Exponent y = exponent_at(arguments, place.y);
-    const auto pow_by = [&](auto first) {
-        pow_vector<type>(arguments, place, undecided, first, [&](int) { return y; });
-    };
-    const auto fast = [&](Storage<type> x, int) { return pow_fast<type>(x, y); };
-    if (y.low != 0) return pow_by(fast);
-    const Shortcut shortcut = shortcut_of(y.high);
-    with_shortcut(type != Element::float64 || is_exact(shortcut) ? shortcut : Shortcut::none, [&](auto constant) {
-        constexpr Shortcut of_y = constant();
-        if constexpr (of_y == Shortcut::none) pow_by(fast);
-        else if constexpr (type != Element::float64 || is_exact(of_y))
-            pow_by([&](Storage<type> x, int) { return pow_by_shortcut<type, of_y>(x, y); });
+    for_vector(arguments, undecided, [&](const Place& place) {
+        const Exponent y = exponent_at(arguments, place.y);
+        const auto pow_by = [&](auto first) {
+            pow_vector<type>(arguments, place, undecided, first, [&](int) { return y; });
+        };
+        const auto fast = [&](Storage<type> x, int) { return pow_fast<type>(x, y); };
+        if (y.low != 0) return pow_by(fast);
+        const Shortcut shortcut = shortcut_of(y.high);
+        with_shortcut(type != Element::float64 || is_exact(shortcut) ? shortcut : Shortcut::none, [&](auto constant) {
+            constexpr Shortcut of_y = constant();
+            if constexpr (of_y == Shortcut::none) pow_by(fast);
+            else if constexpr (type != Element::float64 || is_exact(of_y))
+                pow_by([&](Storage<type> x, int) { return pow_by_shortcut<type, of_y>(x, y); });
+        });
     });
 }
 

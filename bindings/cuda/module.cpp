@@ -134,15 +134,7 @@ NB_MODULE(_cuda, m) {
             check(driver().synchronize(reinterpret_cast<Stream>(stream)), "what was in the stream");
         },
         nb::arg("device"), nb::arg("stream"));
-    m.def(
-        "device_of",
-        [](DevicePointer address) {
-            constexpr int device_ordinal = 9;
-            int device = 0;
-            check(driver().pointer_attribute(&device, device_ordinal, address), "an address");
-            return device;
-        },
-        nb::arg("address"));
+    m.def("device_of", &device_of, nb::arg("address"));
     m.def("device_count", [] {
         int count = 0;
         check(driver().device_count(&count), "device count");

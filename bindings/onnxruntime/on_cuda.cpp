@@ -24,14 +24,6 @@ void load_kernels() {
     cuda::set_kernels({std::istreambuf_iterator<char>(file), {}});
 }
 
-int device_of(const void* address) {
-    constexpr int device_ordinal = 9;
-    int device = 0;
-    cuda::check(cuda::driver().pointer_attribute(&device, device_ordinal, reinterpret_cast<uintptr_t>(address)),
-                "an operand's device");
-    return device;
-}
-
 }  // namespace
 
 void launch_on_cuda(const cuda::Operation& operation, void* stream) {
@@ -39,7 +31,8 @@ void launch_on_cuda(const cuda::Operation& operation, void* stream) {
         if (operation.shape.extent[i] == 0) return;  // and no memory, which would tell the device
     static std::once_flag loaded;
     std::call_once(loaded, load_kernels);
-    cuda::launch(operation, device_of(operation.out.data), static_cast<cuda::Stream>(stream));
+    const auto address = reinterpret_cast<uintptr_t>(operation.out.data);
+    cuda::launch(operation, cuda::device_of(address), static_cast<cuda::Stream>(stream));
 }
 
 }  // namespace halfulp::ort

@@ -1,8 +1,8 @@
 // PReLU: x < 0 ? slope * x : x.
 //
 //   guarantee   floating types: the product rounded once (types of at most 24 bits: the exact product, then one
-//               rounding); a NaN product is the canonical NaN; every x that is not
-//               below zero, NaN and the zeros included, is copied bit for bit. Integers: the product modulo 2^bits
+//               rounding); a NaN product is the canonical NaN; every x that is not below zero, NaN and the zeros
+//               included, is copied bit for bit. Integers: the product modulo 2^bits
 #pragma once
 
 #include "../formats/convert.h"

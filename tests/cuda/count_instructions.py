@@ -29,6 +29,19 @@ def counts(driver: Driver, x: np.ndarray, y: np.ndarray, *, prelu: bool) -> Sequ
     return [(after - early) / x.size for after, early in zip(executed[: len(CLASSES)], before, strict=True)]
 
 
+def undecided(driver: Driver, x: np.ndarray, y: np.ndarray) -> int:
+    """Return how many powers the first phase leaves."""
+    memory: list[np.ndarray] = []
+
+    def allocate(size: int) -> int:
+        memory.append(np.zeros(size, np.uint8))
+        return memory[-1].ctypes.data
+
+    out = np.empty_like(x)
+    driver.core.apply(False, *map(driver.operand, (x, y, out)), PTX, 0, allocate)
+    return sum(int(np.unpackbits(bits).sum()) for bits in memory)
+
+
 def main() -> None:
     driver = Driver(counted=True)
     rng = np.random.default_rng(1)
@@ -48,6 +61,9 @@ def main() -> None:
             found = counts(driver, a, b, prelu=prelu)
             numbers = [found[i] for i in shown]
             print(f"| {label} | " + " | ".join(f"{n:.1f}" for n in [*numbers, sum(numbers)]) + " |")
+        many = np.exp(rng.normal(0, 2, 1 << 22)).astype(dtype)
+        left = undecided(driver, many, rng.normal(0, 3, many.size).astype(dtype))
+        print(f"Of {many.size} powers of {name} the first phase leaves {left}.")
 
 
 if __name__ == "__main__":

@@ -58,19 +58,35 @@ def _name_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-class Torch:
-    """torch's tensors, on the current stream of their device, with memory of torch's own for what is needed between."""
+class _OnCurrentStream:
+    """What torch and CuPy share: work in their current stream, with memory of theirs for what is needed between."""
+
+    def __init__(self) -> None:
+        self._between: list[Any] = []  # which may go when the launches are in the stream
+
+    def is_writeable(self, array: Any) -> bool:
+        return True
+
+    def finish(self) -> None:
+        self._between.clear()
+
+    def given(self, array: Any) -> Any:
+        return array
+
+
+class Torch(_OnCurrentStream):
+    """torch's tensors on a device."""
 
     def __init__(self, like: Any) -> None:
+        super().__init__()
         self._torch = sys.modules["torch"]
         self._device = like.device
-        self._between: list[Any] = []
         self.stream = self._torch.cuda.current_stream(self._device).cuda_stream
         self.allocate = self._allocate
 
     def _allocate(self, size: int) -> int:
         memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
-        self._between.append(memory)  # which may go when the launches are in the stream
+        self._between.append(memory)
         return int(memory.data_ptr())
 
     def memory(self, array: Any) -> Memory:
@@ -81,10 +97,10 @@ class Torch:
         resolved = array.resolve_neg()
         if resolved is not array:
             self._between.append(resolved)
-        return tensor_memory(resolved)
-
-    def is_writeable(self, array: Any) -> bool:
-        return True
+        size = resolved.element_size()
+        strides = tuple(stride * size for stride in resolved.stride())
+        type = _known(str(resolved.dtype)[6:])
+        return Memory(resolved.data_ptr(), type, tuple(resolved.shape), strides, resolved.device.index or 0)
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         dtype = getattr(self._torch, type)
@@ -95,28 +111,14 @@ class Torch:
     def copy(self, array: Any, to: Any) -> None:
         to.copy_(array)
 
-    def finish(self) -> None:
-        self._between.clear()
 
-    def given(self, array: Any) -> Any:
-        return array
-
-
-def tensor_memory(tensor: Any) -> Memory:
-    """Return where a tensor of torch's lies."""
-    size = tensor.element_size()
-    strides = tuple(stride * size for stride in tensor.stride())
-    device = tensor.device.index
-    return Memory(tensor.data_ptr(), _known(str(tensor.dtype)[6:]), tuple(tensor.shape), strides, device or 0)
-
-
-class CuPy:
-    """CuPy's arrays, on CuPy's current stream."""
+class CuPy(_OnCurrentStream):
+    """CuPy's arrays on a device."""
 
     def __init__(self, like: Any) -> None:
+        super().__init__()
         self._cupy = sys.modules["cupy"]
         self._device = like.device
-        self._between: list[Any] = []
         with self._device:
             self.stream = self._cupy.cuda.get_current_stream().ptr
         self.allocate = self._allocate
@@ -131,9 +133,6 @@ class CuPy:
         shape, strides = tuple(array.shape), tuple(array.strides)
         return Memory(int(array.data.ptr), _known(array.dtype.name), shape, strides, int(array.device.id))
 
-    def is_writeable(self, array: Any) -> bool:
-        return True
-
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         with self._device:
             if like is not None:
@@ -143,12 +142,6 @@ class CuPy:
     def copy(self, array: Any, to: Any) -> None:
         with self._device:
             to[...] = array
-
-    def finish(self) -> None:
-        self._between.clear()
-
-    def given(self, array: Any) -> Any:
-        return array
 
 
 _JAX = ("jax", "jaxlib")  # whose arrays never change
