@@ -7,6 +7,7 @@
 //   ELEMENTS   so many operand pairs for each pair of types, in place of 1024
 //   FILE       data/worst_cases/<type>.txt: its operands too. A line is: x's bits, y's type, y's bits, # comment
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -168,9 +169,12 @@ Bytes results_by_element(const Case& what, const Operands& operands) {
     return all;
 }
 
-unsigned long long digest(const Bytes& data) {
+// Of elements of `size` bytes, each taken from its low byte on, however they lie in memory.
+unsigned long long digest(const Bytes& data, int size) {
+    constexpr bool big_endian = std::endian::native == std::endian::big;
+    const size_t flip = big_endian ? static_cast<size_t>(size) - 1 : 0;  // sizes are powers of two
     uint64_t sum = 0xcbf29ce484222325;
-    for (unsigned char byte : data) sum = (sum ^ byte) * 0x100000001b3;
+    for (size_t i = 0; i < data.size(); ++i) sum = (sum ^ data[i ^ flip]) * 0x100000001b3;
     return sum;
 }
 
@@ -190,7 +194,7 @@ bool check(const Case& what, const Operands& operands) {
     Bytes first = results(first_set, what, operands, tile_size);
     Bytes first_of_one = results(first_set, what, one_y, tile_size);
     std::printf("%s %s %s %d %016llx\n", what.name, row(operands.type).name, row(operands.y_type).name,
-                operands.count(), digest(first));
+                operands.count(), digest(first, row(operands.type).size));
     Case constant = what;
     constant.options.constant_exponent = true;
     bool all_agree = true;

@@ -4,7 +4,7 @@
 // its float32 kernel for a float16 node among nodes that it has no float16 kernels for. Each has a kernel for the
 // processor and one for the CUDA provider.
 //
-// The library stays loaded once it is (it is linked so), because sessions come and go. It owns no threads, and nothing
+// The library stays loaded once it is, because sessions come and go. It owns no threads, and nothing
 // is thrown out of it.
 
 #include <cstdio>
@@ -16,6 +16,13 @@
 
 #include "dispatch.h"
 #include "node.h"
+#include "this_library.h"
+
+#ifdef _WIN32
+#define HALFULP_EXPORTED __declspec(dllexport)
+#else
+#define HALFULP_EXPORTED [[gnu::visibility("default")]]
+#endif
 
 namespace halfulp::ort {
 
@@ -164,8 +171,8 @@ const Library& library_of(const ApiBase* base, const Api* api) {
 }  // namespace halfulp::ort
 
 // What ONNX Runtime looks for in a library that it is told to register.
-extern "C" [[gnu::visibility("default")]] halfulp::ort::Status* RegisterCustomOps(halfulp::ort::SessionOptions* options,
-                                                                                  const halfulp::ort::ApiBase* base) {
+extern "C" HALFULP_EXPORTED halfulp::ort::Status* RegisterCustomOps(halfulp::ort::SessionOptions* options,
+                                                                    const halfulp::ort::ApiBase* base) {
     using namespace halfulp::ort;
     if (minor_version(base) < oldest_minor) {
         std::string message =
@@ -174,6 +181,7 @@ extern "C" [[gnu::visibility("default")]] halfulp::ort::Status* RegisterCustomOp
     }
     const Api* api = base->get_api(abi_version);
     return guarded(api, [&] {
+        keep_this_library_loaded();
         halfulp::chosen_kernels();  // an impossible HALFULP_ISA is an error here
         library_of(base, api).add_to(options);
     });

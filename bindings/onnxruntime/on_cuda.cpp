@@ -1,12 +1,13 @@
 #include "on_cuda.h"
 
-#include <dlfcn.h>
-
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+
+#include "this_library.h"
 
 namespace halfulp::ort {
 
@@ -14,10 +15,8 @@ namespace {
 
 // The kernels that the package has beside this library: cuda/kernels.ptx.
 void load_kernels() {
-    Dl_info here;
-    if (dladdr(reinterpret_cast<void*>(&load_kernels), &here) == 0) throw std::runtime_error("the library has no path");
-    const std::string library = here.dli_fname, folder = library.substr(0, library.rfind('/') + 1);
-    std::ifstream file(folder + "cuda/kernels.ptx", std::ios::binary);
+    const std::filesystem::path folder = std::filesystem::path(path_of_this_library()).parent_path();
+    std::ifstream file(folder / "cuda" / "kernels.ptx", std::ios::binary);
     if (!file)
         throw std::runtime_error(
             "this installation of halfulp has no kernels for CUDA: it was built without HALFULP_CUDA=1");

@@ -2,9 +2,12 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#elif defined(_WIN32)
+#include <windows.h>
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -57,6 +60,9 @@ int processors() {
     if (sched_getaffinity(0, sizeof bound, &bound) == 0) count = CPU_COUNT(&bound);
     if (int allowed = processors_of_groups("/proc/self/cgroup", "/sys/fs/cgroup"); allowed > 0)
         count = std::min(count, allowed);
+#elif defined(_WIN32)
+    DWORD_PTR bound = 0, all = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &bound, &all) && bound != 0) count = std::popcount(bound);
 #endif
     return std::max(count, 1);
 }

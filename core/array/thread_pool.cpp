@@ -1,7 +1,5 @@
 #include "thread_pool.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "native_threads.h"
 #include "processors.h"
 
 namespace halfulp {
@@ -85,13 +84,8 @@ private:
     }
 
     void grow(int workers) {
-        for (; workers_ < workers; ++workers_) {
-            // (std::thread would throw, for which there may be no memory either.)
-            const auto serve_it = [](void* self) -> void* { return static_cast<Pool*>(self)->serve(), nullptr; };
-            pthread_t thread;
-            if (pthread_create(&thread, nullptr, serve_it, this) != 0) return;  // fewer do the work
-            pthread_detach(thread);
-        }
+        for (; workers_ < workers; ++workers_)
+            if (!start_thread<&Pool::serve>(this)) return;  // fewer do the work
     }
 
     void serve() {
@@ -127,7 +121,7 @@ std::atomic<Pool*> the_pool{nullptr};
 Pool& pool() {
     static std::once_flag registered;
     std::call_once(registered, [] {
-        pthread_atfork(nullptr, nullptr, [] {
+        at_fork_in_child([] {
             the_pool.store(nullptr);
             shares_threads = false;
         });
