@@ -23,7 +23,7 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets import TargetSpec
 from halfulp.conformance.runner.wire import Closed, Late, receive, send
 from halfulp.conformance.verdict.judge import Outcome
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.types import TYPES
 
 MEMORY = 4 << 30
@@ -91,9 +91,12 @@ class Process:
 
         Raises:
             HalfulpError: it can't be loaded.
+            UnsupportedError: on Windows, where a process is not given a socket, nor limits and a group to end it by.
         """
         if self._running is not None:
             return
+        if sys.platform == "win32":
+            raise UnsupportedError("check and audit of a runtime that is installed here need Linux or macOS")
         running = _Running(self._threads)
         try:
             start = {"threads": self._threads, "memory": self._memory}

@@ -7,8 +7,8 @@ on the session's own threads and read and write its own memory. Nodes are rename
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
+import halfulp
 from halfulp.errors import UnsupportedError
 from halfulp.integrations.onnxruntime.fusions import fused
 from halfulp.integrations.onnxruntime.rewrite import patched
@@ -141,10 +142,11 @@ def library() -> str:
     Raises:
         UnsupportedError: this installation was built without it.
     """
-    spec = importlib.util.find_spec("halfulp._onnxruntime")  # found as an extension module is; never imported
-    if spec is None or spec.origin is None:
-        raise UnsupportedError("this installation of halfulp has no library for ONNX Runtime")
-    return spec.origin
+    name = "_onnxruntime.dll" if sys.platform == "win32" else "_onnxruntime.so"
+    for folder in halfulp.__path__:  # an editable installation has two: the sources', and what was compiled
+        if (path := Path(folder, name)).is_file():
+            return str(path)
+    raise UnsupportedError(f"this installation of halfulp has no library for ONNX Runtime, {name}")
 
 
 def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
