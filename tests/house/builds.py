@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,11 +29,11 @@ AVX512_MODEL = [
     "-DHALFULP_ISA=avx512",
 ]
 
-AARCH64 = [
-    "-DCMAKE_SYSTEM_NAME=Linux",
-    "-DCMAKE_SYSTEM_PROCESSOR=aarch64",
-    "-DCMAKE_EXE_LINKER_FLAGS=-static",
-]
+
+def cross(system: str, processor: str) -> list[str]:
+    """Options to compile for another platform, by CMake's names; what is for Linux needs nothing of it to run."""
+    static = ["-DCMAKE_EXE_LINKER_FLAGS=-static"] if system == "Linux" else []
+    return [f"-DCMAKE_SYSTEM_NAME={system}", f"-DCMAKE_SYSTEM_PROCESSOR={processor}", *static]
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -63,17 +63,19 @@ def tool(name: str) -> str:
     return path
 
 
-def build(name: str, compiler: str, *options: str, extension: bool = False) -> Path:
-    """Build core_check, and the extension if wanted, with warnings as errors; return the folder."""
+def build(
+    name: str, compiler: str, *options: str, extension: bool = False, targets: Sequence[str] = ()
+) -> Path:
+    """Build core_check, the extension if wanted, and more, with warnings as errors; return the folder."""
     cmake, compiler = tool("cmake"), tool(compiler)
     options = (*options, "-DHALFULP_WERROR=ON", f"-DCMAKE_CXX_COMPILER={compiler}")
     options += (f"-DPython_EXECUTABLE={sys.executable}",) if extension else ("-DHALFULP_CORE_CHECK=ON",)
-    targets = ("core_check", "_core") if extension else ("core_check",)
+    targets = ["core_check", *(["_core"] if extension else []), *targets]
     folder = FOLDER / name
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         made_of = folder / "made_of"
-        wanted = sources(*options)
+        wanted = sources(*options, *targets)
         if not made_of.exists() or made_of.read_text() != wanted:
             shutil.rmtree(folder, ignore_errors=True)
             run(cmake, "-S", ROOT, "-B", folder, *options)
@@ -86,7 +88,8 @@ def sources(*options: str) -> str:
     """A digest of what a build is made of."""
     digest = hashlib.sha256("\n".join([str(ROOT), *options]).encode())
     model = sorted((ROOT / "tests" / "avx512_model").rglob("*"))
-    for path in [ROOT / "CMakeLists.txt", *sorted((ROOT / "core").rglob("*")), *model]:
+    code = [path for folder in ("core", "bindings") for path in sorted((ROOT / folder).rglob("*"))]
+    for path in [ROOT / "CMakeLists.txt", *code, *model]:
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.house.builds import AARCH64, ROOT, WORST_CASES, build, build_here, run, tool
+from tests.house.builds import ROOT, WORST_CASES, build, build_here, run, tool
 from tests.oracle.grids import worst_cases
 
 from halfulp import reference
@@ -24,7 +24,7 @@ def here() -> Path:
 
 @pytest.fixture
 def aarch64() -> Path:
-    return build("aarch64", "aarch64-linux-gnu-g++", "-DHALFULP_VECTOR_REPORT=ON", *AARCH64)
+    return build("aarch64", "aarch64-linux-gnu-g++", "-DHALFULP_VECTOR_REPORT=ON", *cross("Linux", "aarch64"))
 
 
 def test_aarch64_gives_the_same_bits(here: Path, aarch64: Path) -> None:
