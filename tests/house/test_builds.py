@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, WORST_CASES, build, build_here, run, tool
+from tests.house.builds import ROOT, WORST_CASES, build, build_here, cross, run, tool
 from tests.oracle.grids import worst_cases
 
 from halfulp import reference
