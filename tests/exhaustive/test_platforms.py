@@ -18,6 +18,11 @@ ZIG_TARGETS = {
     "x86_64-windows-gnu": ("Windows", "AMD64"),
     "x86_64-linux-musl": ("Linux", "x86_64"),
 }
+# Zig spells the names of processors with underscores.
+ZIG = """#!/bin/bash
+arguments=("${{@/#-march=x86-64/-march=x86_64}}")
+exec {python} -m ziglang c++ -target {target} "${{arguments[@]/#-march=x86_64-/-march=x86_64_}}"
+"""
 MINGW = "x86_64-w64-mingw32-g++-posix"
 pytestmark = pytest.mark.exhaustive
 
@@ -55,7 +60,7 @@ def test_it_compiles_for(target: str) -> None:
         pytest.skip("the package ziglang is not installed")
     FOLDER.mkdir(parents=True, exist_ok=True)
     compiler = FOLDER / f"zig-c++-{target}"
-    compiler.write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang c++ -target {target} "$@"\n')
+    compiler.write_text(ZIG.format(python=sys.executable, target=target))
     compiler.chmod(0o755)
     folder = build(f"zig-{target}", str(compiler), *cross(*ZIG_TARGETS[target]))
     assert any(path.stem == "core_check" for path in folder.iterdir())
