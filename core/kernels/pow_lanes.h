@@ -30,9 +30,17 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     }
 }
 
+// What the phases look at of a type. (They are not made again for each of the short types.)
+enum class FloatKind { float32, float16, other };
+
+static constexpr FloatKind kind_of(Element type) {
+    if (type == Element::float32) return FloatKind::float32;
+    return type == Element::float16 ? FloatKind::float16 : FloatKind::other;
+}
+
 // What the phases that a tile went through leave: magnitudes in lanes, and flags, not zero where one is undecided.
-template <Element type>
-struct FloatLanes {
+template <FloatKind kind>
+struct FloatPowers {
     uint32_t* lanes;
     alignas(64) uint32_t flags[tile_size];
     uint32_t any_flag = 0;
@@ -47,8 +55,8 @@ struct FloatLanes {
         const double up = 1 + 2 * error;
         for (int i = 0; i < n; ++i) {  // vector loop
             lanes[i] = word_of(static_cast<float>(powers[i]));
-            if (type == Element::float32) any |= is_undecided(powers[i], up);
-            if (type == Element::float16) below |= from_normal(lanes[i]);
+            if (kind == FloatKind::float32) any |= is_undecided(powers[i], up);
+            if (kind == FloatKind::float16) below |= from_normal(lanes[i]);
         }
         below_normal = below;
         any_flag = any;
@@ -63,7 +71,7 @@ struct FloatLanes {
             uint32_t below = 0;
             for (int i = 0; i < n; ++i) {  // vector loop
                 lanes[i] = word_of(exact_power_of<shortcut>(fabs(x[i])));
-                if (type == Element::float16) below |= from_normal(lanes[i]);
+                if (kind == FloatKind::float16) below |= from_normal(lanes[i]);
             }
             below_normal = below;
         } else {
@@ -76,8 +84,8 @@ struct FloatLanes {
     }
 
     template <typename Y>
-    void fill_by_fast_phase(const float* x, const Y* y, bool one_y, OperandFlags& operand_flags, int n,
-                            const Prefetch& prefetch) {
+    [[gnu::noinline]] void fill_by_fast_phase(const float* x, const Y* y, bool one_y, OperandFlags& operand_flags,
+                                              int n, const Prefetch& prefetch) {
         alignas(64) double t[tile_size];
         error = fast_error;
         prefetch.issue(0);
@@ -105,6 +113,75 @@ struct FloatLanes {
         }
         prefetch.issue(3);
     }
+
+private:
+    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the
+    // next boundary is, and few tiles have one that is nearer than the greatest error.
+    void fill_normal(const double* t, int n) {
+        constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
+        constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);
+        uint64_t borrows = 0;
+        uint32_t any = 0, below = 0;
+        for (int i = 0; i < n; ++i) {  // vector loop
+            lanes[i] = word_of(static_cast<float>(powers[i]));
+            if (kind == FloatKind::float32) borrows |= ((boundary - bits_of(powers[i])) & lower_bits) - (width + 1);
+            if (kind == FloatKind::float16) below |= from_normal(lanes[i]);
+        }
+        if (borrows >> 63 != 0) {
+            for (int i = 0; i < n; ++i) {  // vector loop
+                double nearer = multiply_add(fabs(t[i]), fast_error_of_t, fast_error_of_exp2);
+                double least = powers[i] * (1 + (fast_error - nearer));
+                lanes[i] = word_of(static_cast<float>(least));
+                flags[i] = is_undecided(least, 1 + 2 * nearer);
+                any |= flags[i];
+            }
+        }
+        below_normal = below;
+        any_flag = any;
+    }
+
+    // Not zero where the interval from a power to `up` times as much holds a boundary between floats.
+    static uint32_t is_undecided(double power, double up) {
+        return word_of(static_cast<float>(power)) ^ word_of(static_cast<float>(power * up));
+    }
+
+    // t = y * log2(x). Returns what bases there are.
+    template <typename Y>
+    static OperandFlags fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
+#ifdef __AVX512F__
+        if (one_y ? Log2Table().fill<true>(x, y, t, n) : Log2Table().fill<false>(x, y, t, n)) return {};
+        const OperandFlags operand_flags = scan_closely(x, n);
+        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
+#else
+        const OperandFlags operand_flags = scan(x, n);
+        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
+        else fill_logarithms_by<float>(x, y, t, n);
+#endif
+        return operand_flags;
+    }
+
+    // By way of quotients; Real is the type of which the bases are normal numbers.
+    template <typename Real, typename Y>
+    static void fill_logarithms_by(const float* x, const Y* y, double* t, int n) {
+        alignas(64) double s[tile_size];
+        alignas(64) float e[tile_size];
+        for (int i = 0; i < n; ++i) {  // vector loop
+            Quotient quotient = quotient_fast(static_cast<Real>(fabs(x[i])));
+            s[i] = quotient.s;
+            e[i] = quotient.e;
+        }
+        for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
+    }
+
+    // Below zero for a float below the normal range of float16.
+    static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
+};
+
+// Rounded to the type.
+template <Element type>
+struct FloatLanes : FloatPowers<kind_of(type)> {
+    using Powers = FloatPowers<kind_of(type)>;
+    using Powers::any_flag, Powers::below_normal, Powers::error, Powers::flags, Powers::lanes, Powers::powers;
 
     // From float32 to the type: what matters from now on is whether the float is undecided between two elements of
     // that. float16 goes to `out` right away, and to the lanes if these are needed yet, for signs or undecided ones.
@@ -228,67 +305,6 @@ private:
         }
         return any != 0;
     }
-
-    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the
-    // next boundary is, and few tiles have one that is nearer than the greatest error.
-    void fill_normal(const double* t, int n) {
-        constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
-        constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);
-        uint64_t borrows = 0;
-        uint32_t any = 0, below = 0;
-        for (int i = 0; i < n; ++i) {  // vector loop
-            lanes[i] = word_of(static_cast<float>(powers[i]));
-            if (type == Element::float32) borrows |= ((boundary - bits_of(powers[i])) & lower_bits) - (width + 1);
-            if (type == Element::float16) below |= from_normal(lanes[i]);
-        }
-        if (borrows >> 63 != 0) {
-            for (int i = 0; i < n; ++i) {  // vector loop
-                double nearer = multiply_add(fabs(t[i]), fast_error_of_t, fast_error_of_exp2);
-                double least = powers[i] * (1 + (fast_error - nearer));
-                lanes[i] = word_of(static_cast<float>(least));
-                flags[i] = is_undecided(least, 1 + 2 * nearer);
-                any |= flags[i];
-            }
-        }
-        below_normal = below;
-        any_flag = any;
-    }
-
-    // Not zero where the interval from a power to `up` times as much holds a boundary between floats.
-    static uint32_t is_undecided(double power, double up) {
-        return word_of(static_cast<float>(power)) ^ word_of(static_cast<float>(power * up));
-    }
-
-    // t = y * log2(x). Returns what bases there are.
-    template <typename Y>
-    static OperandFlags fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
-#ifdef __AVX512F__
-        if (one_y ? Log2Table().fill<true>(x, y, t, n) : Log2Table().fill<false>(x, y, t, n)) return {};
-        const OperandFlags operand_flags = scan_closely(x, n);
-        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
-#else
-        const OperandFlags operand_flags = scan(x, n);
-        if (operand_flags.subnormal) fill_logarithms_by<double>(x, y, t, n);
-        else fill_logarithms_by<float>(x, y, t, n);
-#endif
-        return operand_flags;
-    }
-
-    // By way of quotients; Real is the type of which the bases are normal numbers.
-    template <typename Real, typename Y>
-    static void fill_logarithms_by(const float* x, const Y* y, double* t, int n) {
-        alignas(64) double s[tile_size];
-        alignas(64) float e[tile_size];
-        for (int i = 0; i < n; ++i) {  // vector loop
-            Quotient quotient = quotient_fast(static_cast<Real>(fabs(x[i])));
-            s[i] = quotient.s;
-            e[i] = quotient.e;
-        }
-        for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
-    }
-
-    // Below zero for a float below the normal range of float16.
-    static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
 };
 
 }  // namespace halfulp::HALFULP_ISA

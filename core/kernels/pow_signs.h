@@ -32,7 +32,7 @@ struct DoubleBits {
     bool subnormal() const { return borrows >> 63 != 0; }
 };
 
-static OperandFlags scan(const double* x, const double* y, int n) {
+[[maybe_unused]] static OperandFlags scan(const double* x, const double* y, int n) {
     DoubleBits of_x, of_y;
     for (int i = 0; i < n; ++i) {  // vector loop
         of_x.add(x[i]);
@@ -42,7 +42,7 @@ static OperandFlags scan(const double* x, const double* y, int n) {
 }
 
 // Whether any exponent is infinite or NaN.
-static bool any_not_finite(const float* y, int n) {
+[[maybe_unused]] static bool any_not_finite(const float* y, int n) {
     uint32_t most = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
         most = max(most, word_of(fabs(y[i])));
@@ -50,14 +50,14 @@ static bool any_not_finite(const float* y, int n) {
     return most >= 0x7f800000;
 }
 
-static bool any_not_finite(const double* y, int n) {
+[[maybe_unused]] static bool any_not_finite(const double* y, int n) {
     DoubleBits of_y;
     for (int i = 0; i < n; ++i) of_y.add(y[i]);  // vector loop
     return of_y.not_finite();
 }
 
 template <std::integral Integer>
-static bool any_not_finite(const Integer*, int) {
+[[maybe_unused]] static bool any_not_finite(const Integer*, int) {
     return false;
 }
 
@@ -78,7 +78,7 @@ static OperandFlags scan_closely(const float* x, int n) {
     return {any_bit >> 31 != 0, from_one >= infinity - 1, subnormal >> 31 != 0};
 }
 
-static OperandFlags scan(const float* x, int n) {
+[[maybe_unused]] static OperandFlags scan(const float* x, int n) {
     uint32_t most = 0;
     for (int i = 0; i < n; ++i) most = max(most, above_least_normal(x[i]));  // vector loop
     return most < all_normal ? OperandFlags{} : scan_closely(x, n);

@@ -3,18 +3,15 @@
 // of others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
-#include <atomic>
-
 #include "../numerics/pow_closed_form.h"
 #include "../numerics/pow_dd.h"
 #include "../numerics/pow_exact.h"
 #include "../numerics/pow_fast.h"
-#include "../simd/prefetch.h"
-#include "kernels.h"
 #include "pow_dd_quotient.h"
 #include "pow_dd_table.h"
 #include "pow_lanes.h"
 #include "pow_td_tile.h"
+#include "tiles.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -58,9 +55,6 @@ struct PairExponents {
     }
     PairExponents from(int i) const { return {highs + i, lows + i}; }
 };
-
-// Powers that not even the last phase decided; nothing is known that would count here.
-inline std::atomic<uint64_t> undecided{0};
 
 static inline uint64_t counted(const Decision<uint64_t>& power) {
     if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
@@ -159,7 +153,10 @@ template <Element type, typename Y>
     resolve_exactly<type>(x, y, out, listed_undecided, exact_count);
 }
 
-// Every floating type but float64, whose values are floats.
+// Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
+static constexpr bool takes_shortcuts(Element type) { return row(type).bits >= 16; }
+
+// Every floating type but float64, whose values are floats. A constant exponent that has a formula comes as a float.
 template <Element type, typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
                                        const Prefetch& prefetch) {
@@ -175,8 +172,7 @@ template <Element type, typename Y>
             power.fill_by_fast_phase(x, y, options.constant_exponent, operand_flags, n, prefetch);
         else power.template fill_by<shortcut>(x, operand_flags, n, prefetch);
     };
-    // Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
-    if constexpr (row(type).bits >= 16)
+    if constexpr (takes_shortcuts(type) && std::is_same_v<Y, float>)
         with_shortcut(options.constant_exponent ? shortcut_of(y[0]) : Shortcut::none, fill);
     else fill(std::integral_constant<Shortcut, Shortcut::none>{});
     if constexpr (type != Element::float32)

@@ -13,7 +13,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static void decode_half(const uint16_t* stored, float* values, int n) {
+[[maybe_unused]] static void decode_half(const uint16_t* stored, float* values, int n) {
     int i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= n; i += 16)

@@ -97,11 +97,11 @@ def sources(*options: str) -> str:
 
 def build_here() -> Path:
     """All instruction sets of this platform by GCC, with its report: where make built the package, or afresh."""
-    for report in ROOT.glob("build/*/vector_loops_scalar.txt"):
+    for script in ROOT.glob("build/*/with_report.sh"):
         FOLDER.mkdir(parents=True, exist_ok=True)
         with locked(FOLDER / "package"):
-            run(tool("cmake"), "--build", report.parent, "--target", "core_check")
-        return report.parent
+            run(tool("cmake"), "--build", script.parent, "--target", "core_check")
+        return script.parent
     return build("g++-report", "g++", "-DHALFULP_VECTOR_REPORT=ON")
 
 

@@ -1,0 +1,60 @@
+#include "decode_tile.h"
+
+#include <cstring>
+
+namespace halfulp::HALFULP_ISA {
+
+// An integer as a double for a base of at most 24 bits. Beyond 2^53 any exponent sends such a base to zero or
+// infinity or is one of its fixed points, so that only the parity and the sign count: an odd one becomes the
+// greatest odd double.
+template <typename Integer>
+static double exponent_of(Integer value) {
+    constexpr double greatest_odd = 0x1p53 - 1;
+    double nearest = static_cast<double>(value);
+    bool far = nearest > greatest_odd || nearest < -greatest_odd;
+    return far && (value & 1) != 0 ? (nearest < 0 ? -greatest_odd : greatest_odd) : nearest;
+}
+
+bool decode_exponents(Element type, const void* y, float* values, int n) {
+    bool done = true;
+    with_element(type, [&](auto element) {
+        const auto* stored = as<element>(y);
+        if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
+            decode_floats<element>(stored, values, n);
+        } else if constexpr (!row(element).is_float) {
+            // Scanned and converted in one pass. Integers beyond 24 bits give wrong floats here; they are converted
+            // again.
+            IntegerBits<Storage<element>> seen(24);
+            for (int i = 0; i < n; ++i) {  // vector loop
+                seen.add(stored[i]);
+                values[i] = static_cast<float>(static_cast<int32_t>(stored[i]));
+            }
+            done = seen.all_within();
+        } else {
+            done = false;
+        }
+    });
+    return done;
+}
+
+void decode_exponents(Element type, const void* y, double* values, int n) {
+    with_element(type, [&](auto element) {
+        const auto* stored = as<element>(y);
+        if constexpr (!row(element).is_float && row(element).bits == 64) {
+            for (int i = 0; i < n; ++i) values[i] = exponent_of(stored[i]);  // vector loop: avx512 neon
+        } else {
+            // vector loop: avx512 avx2 neon scalar(most)
+            for (int i = 0; i < n; ++i) values[i] = decode<element>(stored[i]);
+        }
+    });
+}
+
+double exponent_as_double(Element type, const void* y) {
+    alignas(8) unsigned char stored[8];
+    std::memcpy(stored, y, static_cast<size_t>(row(type).size));
+    double exponent;
+    decode_exponents(type, stored, &exponent, 1);
+    return exponent;
+}
+
+}  // namespace halfulp::HALFULP_ISA

@@ -1,0 +1,51 @@
+// Powers of float64.
+#include <cstring>
+
+#include "decode_tile.h"
+#include "pow_tile.h"
+
+namespace halfulp::HALFULP_ISA {
+
+namespace {
+
+// A 64-bit integer as its nearest double and what is left of it. Returns whether anything is.
+template <typename Integer>
+bool split_exponents(const Integer* stored, double* high, double* low, int n) {
+    if (all_within(stored, 31, n)) {
+        // vector loop
+        for (int i = 0; i < n; ++i) high[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
+        return false;
+    }
+    for (int i = 0; i < n; ++i) {
+        high[i] = static_cast<double>(stored[i]);
+        low[i] = static_cast<double>(
+            static_cast<int64_t>(static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
+    }
+    return true;
+}
+
+void pow_of_float64(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
+                    const Prefetch& prefetch) {
+    alignas(64) double bases[tile_size], highs[tile_size], lows[tile_size];
+    const double* x_values = static_cast<const double*>(x);
+    if (x == out) {  // which the later phases read again
+        std::memcpy(bases, x, sizeof(double) * static_cast<size_t>(n));
+        x_values = bases;
+    }
+    const auto pow_by = [&](auto exponents) {
+        pow_tile(options, x_values, exponents, static_cast<uint64_t*>(out), n, prefetch);
+    };
+    if (y_type == Element::float64 && y != out) return pow_by(Exponents<double>{static_cast<const double*>(y)});
+    bool has_lows = false;
+    if (y_type == Element::int64) has_lows = split_exponents(as<Element::int64>(y), highs, lows, n);
+    else if (y_type == Element::uint64) has_lows = split_exponents(as<Element::uint64>(y), highs, lows, n);
+    else decode_exponents(y_type, y, highs, n);
+    if (has_lows) pow_by(PairExponents{highs, lows});
+    else pow_by(Exponents<double>{highs});
+}
+
+}  // namespace
+
+Tile float64_tile() { return pow_of_float64; }
+
+}  // namespace halfulp::HALFULP_ISA
