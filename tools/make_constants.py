@@ -26,6 +26,8 @@ FAST_ERROR = 1.25 * 2.0**-38
 LOG2_PARTS = 16
 PAIR_PARTS = 32
 EXP2_PARTS = 16
+FLOAT64_LOG_PARTS = 256
+FLOAT64_EXP_PARTS = 128
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
@@ -93,11 +95,24 @@ def exp2_factor(k: int) -> mpfr:
     return gmpy2.const_log2() ** k / gmpy2.factorial(k)
 
 
+def log_less_two_terms(f: mpfr) -> mpfr:
+    """(log(1+f) - f + f^2/2) / f^3."""
+    return (gmpy2.log1p(f) - f + f**2 / 2) / f**3 if f != 0 else mpfr(1) / 3
+
+
+def exp_less_two_terms(r: mpfr) -> mpfr:
+    """(e^r - 1 - r) / r^2."""
+    return (gmpy2.expm1(r) - r) / r**2 if r != 0 else mpfr(1) / 2
+
+
 LOG2_OF_QUOTIENT = Function(log2_of_quotient, lambda k: 2 / (gmpy2.const_log2() * (2 * k + 1)))
 LOG2_OF_ONE_AND = Function(log2_of_one_and, lambda k: (-1) ** k / (gmpy2.const_log2() * (k + 1)))
 EXP2 = Function(gmpy2.exp2, exp2_factor)
 EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
 LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
+
+LOG_LESS_TWO_TERMS = Function(log_less_two_terms, lambda k: mpfr((-1) ** k) / (k + 3))
+EXP_LESS_TWO_TERMS = Function(exp_less_two_terms, lambda k: 1 / gmpy2.factorial(k + 2))
 
 
 def error_bound(f: Function, low: mpfr, high: mpfr, coefficients: list[mpfr]) -> mpfr:
@@ -174,6 +189,12 @@ def polynomial(
 def table(name: str, values: list[float]) -> list[str]:
     lines = [f"inline constexpr double {name}[{len(values)}] = {{"]
     lines += [f"    {(value + 0.0).hex()}," for value in values]
+    return [*lines, "};"]
+
+
+def records(name: str, kind: str, rows: list[list[float]]) -> list[str]:
+    lines = [f"inline constexpr {kind} {name}[{len(rows)}] = {{"]
+    lines += [f"    {{{', '.join((value + 0.0).hex() for value in row)}}}," for row in rows]
     return [*lines, "};"]
 
 
@@ -283,6 +304,84 @@ def pair_tables() -> str:
     return "\n".join(lines)
 
 
+def float64_part(i: int) -> tuple[mpfr, mpfr]:
+    """Part i of [1, 2), about 1 + i/256: r, a multiple of 1/512, and the greatest |f|, f = m r - 1.
+
+    So f is a multiple of 2^-61 and below 2^-8, which a double holds. -log r is zero or at least |f|, for x = m and m/2.
+    """
+    begin, end = (1 + mpfr(2 * i + side) / (2 * FLOAT64_LOG_PARTS) for side in (-1, 1))
+    if i == 0:
+        begin = 1 - mpfr(1) / (4 * FLOAT64_LOG_PARTS)  # below 1 lies the next power of two's last half part
+    r = gmpy2.rint(1024 / (begin + end)) / 512 if i else mpfr(1)
+    greatest = max(abs(m * r - 1) for m in (begin, end))
+    assert greatest < mpfr(1) / 256
+    assert all(log == 0 or abs(log) >= greatest for log in (gmpy2.log(r), gmpy2.log(2 * r)))
+    return r, greatest
+
+
+def float64_tables() -> str:
+    """What the fast phase of float64 looks up."""
+    parts = [float64_part(i) for i in range(FLOAT64_LOG_PARTS)]
+    greatest_f = max(greatest for _, greatest in parts)
+    # In steps of 2^-42, so that e times the one and the other can be added exactly.
+    logarithms = [-gmpy2.log(r) for r, _ in parts]
+    highs = [gmpy2.rint(gmpy2.mul_2exp(log, 42)) / 2**42 for log in logarithms]
+    lows = [log - high for log, high in zip(logarithms, highs, strict=True)]
+    entries = [
+        [float(r), float(high), float(low)] for (r, _), high, low in zip(parts, highs, lows, strict=True)
+    ]
+    ln2 = gmpy2.const_log2()
+    ln2_high = gmpy2.rint(gmpy2.mul_2exp(ln2, 42)) / 2**42
+    # Of 35 bits, so that up to 2^18 times it is exact.
+    step = ln2 / FLOAT64_EXP_PARTS
+    step_high = gmpy2.rint(gmpy2.mul_2exp(step, 42)) / 2**42
+    greatest_r = step / 2 + mpfr(2) ** -15
+    powers = [gmpy2.exp2(mpfr(i) / FLOAT64_EXP_PARTS) for i in range(FLOAT64_EXP_PARTS)]
+    f_reach, r_reach = rounded_up(greatest_f, 5), rounded_up(greatest_r, 5)
+    return "\n".join(
+        [
+            "// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and the",
+            f"// rest. f = m r - 1, |f| <= {f_reach}.",
+            "struct alignas(32) LogEntry {",
+            "    double r, high, low;",
+            "};",
+            *records("float64_log_entries", "LogEntry", entries),
+            "// ln 2 in the same way, and ln 2 / 128: a multiple of 2^-42, and the rest.",
+            f"inline constexpr DoubleDouble float64_ln2 = {{{float(ln2_high).hex()}, {float(ln2 - ln2_high).hex()}}};",
+            "inline constexpr DoubleDouble float64_step ="
+            f" {{{float(step_high).hex()}, {float(step - step_high).hex()}}};",
+            f"inline constexpr double float64_steps = {float(1 / step).hex()};  // in a unit of the logarithm",
+            polynomial(
+                "float64_log",
+                f"(log(1+f) - f + f^2/2) / f^3, |f| <= {f_reach}",
+                LOG_LESS_TWO_TERMS,
+                -greatest_f,
+                greatest_f,
+                6,
+                0,
+            ),
+            f"// 2^(i/{FLOAT64_EXP_PARTS}), rounded, and its correction: what is lost, as a part of it.",
+            "struct alignas(16) ExpEntry {",
+            "    double power, correction;",
+            "};",
+            *records(
+                "float64_exp_entries",
+                "ExpEntry",
+                [[float(power), float(power / mpfr(float(power)) - 1)] for power in powers],
+            ),
+            polynomial(
+                "float64_exp",
+                f"(e^r - 1 - r) / r^2, |r| <= {r_reach}",
+                EXP_LESS_TWO_TERMS,
+                -greatest_r,
+                greatest_r,
+                4,
+                0,
+            ),
+        ]
+    )
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """value as 64-bit limbs, least first: WIDE_LIMBS - 1 of fraction, the last of whole units."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -336,6 +435,7 @@ def generate() -> str:
             polynomial("log2_dd", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
             polynomial("exp2_dd", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
             pair_tables(),
+            float64_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

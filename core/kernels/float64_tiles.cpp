@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "decode_tile.h"
-#include "pow_tile.h"
+#include "pow_float64_tile.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -16,7 +16,7 @@ inline constexpr int listed_size = tile_size + 16;
 
 #ifdef __AVX512F__
 // The lanes whose flag is not zero.
-static int compress_indices(const uint32_t* flags, int n, int* listed) {
+[[maybe_unused]] static int compress_indices(const uint32_t* flags, int n, int* listed) {
     constexpr int lanes = 16;
     __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int count = 0;
@@ -31,7 +31,7 @@ static int compress_indices(const uint32_t* flags, int n, int* listed) {
     return count;
 }
 
-static int compress_indices(const uint64_t* flags, int n, int* listed) {
+[[maybe_unused]] static int compress_indices(const uint64_t* flags, int n, int* listed) {
     constexpr int lanes = 8;
     __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int count = 0;
@@ -49,33 +49,24 @@ static int compress_indices(const uint64_t* flags, int n, int* listed) {
 // The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in
 // vectors tell where.
 template <typename Flag>
-static int compress_indices(const Flag* flags, int n, int* listed) {
+[[maybe_unused]] static int compress_indices(const Flag* flags, int n, int* listed) {
     constexpr int groups = 16;
-    alignas(64) Flag any[groups] = {}, any_zero[groups] = {};
+    alignas(64) Flag any[groups] = {};
     const int whole = n - n % groups;
-    for (int i = 0; i < whole; i += groups) {
-        for (int k = 0; k < groups; ++k) {
-            any[k] |= flags[i + k];
-            any_zero[k] |= flags[i + k] == 0 ? 1 : 0;
-        }
-    }
+    for (int i = 0; i < whole; i += groups)
+        for (int k = 0; k < groups; ++k) any[k] |= flags[i + k];
     int count = 0;
     const auto list = [&](int i) {
         listed[count] = i;
         count += flags[i] != 0;
     };
-    Flag not_all = 0;
-    for (int k = 0; k < groups; ++k) not_all |= any_zero[k];
-    if (not_all == 0) {
-        for (int i = 0; i < whole; ++i) listed[i] = i;  // vector loop: avx2 neon scalar
-        count = whole;
-    } else {
-        for (int k = 0; k < groups; ++k) {
-            if (any[k] == 0) continue;
-            for (int i = k; i < whole; i += groups) list(i);
-        }
+    for (int k = 0; k < groups; ++k) {
+        if (any[k] == 0) continue;
+        for (int i = k; i < whole; i += groups) list(i);
     }
     for (int i = whole; i < n; ++i) list(i);
+    if (count == n)
+        for (int i = 0; i < n; ++i) listed[i] = i;
     return count;
 }
 #endif

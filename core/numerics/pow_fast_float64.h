@@ -1,0 +1,96 @@
+// x^y for float64, the fast phase: in doubles and a few pairs of them, by tables. Plain functions without branches, which
+// the compiler turns into vectors when kernels/pow_float64_tile.h runs them in short loops; its look-ups are loops apart.
+//
+//   formula     x = m 2^e, m in [1 - 1/1024, 2 - 1/512); r about 1/m, by m's leading bits; f = m r - 1;
+//               log x = e ln 2 - log r + f - f^2/2 + f^3 P(f);
+//               e^t = 2^k 2^(i/128) (1 + s + s^2 Q(s)), t = (k + i/128) ln 2 + s
+//   domain      x a positive normal double, y finite, |t| <= 690. Other lanes yield a value without meaning
+//   constants   tools/make_constants.py, which prints each polynomial's error
+//   guarantee   x^y lies between the ends of its interval before they are rounded. A result is taken only where both
+//               round to one double; otherwise the next phase decides, pow_dd.h
+//
+// Error, relative to x^y; programs prove it (docs/proofs.md). The bounds marked * stand in constants.h.
+//   f           exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8
+//   log x       e ln 2 - log r is exact in its high part. What enters low loses its last place only: next to 1, where
+//               log x is about f, that is some 2^-53 of f^3/3, 2^-70 of f; farther away less. P: 2^-53.68* of f^3/3
+//   s           below 2^-8.5, rounded by 2^-62, and by as much again where it joins the ends of the interval
+//   Q           2^-45.53* of s^2/2, below 2^-63
+//   correction  2^(i/128) has lost up to 2^-53 of itself; what is added for that lacks its product with s, 2^-61.5
+//   ends        their difference from 2^(i/128), below 2^-8.5 of it, is rounded by 2^-62 where it is not fused
+#pragma once
+
+#include "pow_dd.h"
+
+namespace halfulp::HALFULP_ISA {
+
+// How far the ends of the interval are from what is computed, as a part of it.
+static constexpr double float64_error = 0x1.4p-60, float64_error_of_t = 0x1p-68;
+static constexpr double greatest_float64_t = 690;  // so that no product with 2^k 2^(i/128) is subnormal enough to show
+
+// m and e of x, and r's place in the tables.
+struct Float64Split {
+    double m, e;
+};
+
+static constexpr uint64_t float64_half_a_part = uint64_t{1} << 43;
+
+HALFULP_INLINE uint64_t float64_log_index(double x) { return (bits_of(x) + float64_half_a_part) >> 44 & 255; }
+
+HALFULP_INLINE Float64Split float64_split(double x) {
+    constexpr uint64_t one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
+    const uint64_t from_one = bits_of(x) + float64_half_a_part - one;
+    const double e = double_of((from_one >> 52 ^ 0x800) | bits_of(0x1p52)) - (0x1p52 + 2048);
+    return {double_of(bits_of(x) - (from_one & exponent)), e};
+}
+
+// The upper half of a double's bits: two of them have an exact product.
+HALFULP_INLINE double upper_half(double x) { return double_of(bits_of(x) & ~uint64_t{0} << 27); }
+
+HALFULP_INLINE DoubleDouble float64_log(const Float64Split& x, const constants::LogEntry& entry) {
+    const double whole = multiply_add(x.e, constants::float64_ln2.high, entry.high);
+    const double whole_low = multiply_add(x.e, constants::float64_ln2.low, entry.low);
+#ifdef HALFULP_FUSED
+    const double f = multiply_add(x.m, entry.r, -1);
+    const double half = -0.5 * f, square = half * f, square_low = multiply_add(half, f, -square);
+#else
+    const double m = upper_half(x.m), f = (m * entry.r - 1) + (x.m - m) * entry.r;
+    const double part = upper_half(f), half = -0.5 * f, half_part = -0.5 * part;
+    const double square = part * half_part, square_low = (f - part) * (half + half_part);
+#endif
+    const DoubleDouble first = fast_two_sum(whole, f), sum = fast_two_sum(first.high, square);
+    const double cube = f * f * f;
+    const double low = (whole_low + first.low) + (square_low + sum.low);
+    return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, f), low));
+}
+
+// y log x: what is rounded in the high part, if anything is, is in the low one.
+template <bool has_y_low>
+HALFULP_INLINE DoubleDouble float64_times(DoubleDouble log, double y, double y_low) {
+#ifdef HALFULP_FUSED
+    DoubleDouble t = two_product(y, log.high);
+    t.low = multiply_add(y, log.low, t.low);
+#else
+    const double y_part = upper_half(y), log_part = upper_half(log.high);
+    DoubleDouble t = {y_part * log_part, (y - y_part) * log_part + y * ((log.high - log_part) + log.low)};
+#endif
+    if constexpr (has_y_low) t.low = multiply_add(y_low, log.high, t.low);
+    return t;
+}
+
+// 128 k + i, in the lower bits.
+HALFULP_INLINE double float64_exp_place(double t) { return multiply_add(t, constants::float64_steps, round_magic); }
+
+HALFULP_INLINE uint64_t float64_exp_index(double place) { return bits_of(place) & 127; }
+
+// e^t as the ends of an interval.
+HALFULP_INLINE Rounding float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
+    const double steps = place - round_magic;
+    const double power = double_of(bits_of(entry.power) + (bits_of(place) >> 7 << 52));
+    const double s = multiply_add(steps, -constants::float64_step.high, t.high) +
+                     multiply_add(steps, -constants::float64_step.low, t.low);
+    const double rest = multiply_add(s * s, polynomial(constants::float64_exp, s), entry.correction);
+    const double error = multiply_add(double_of(bits_of(t.high) & ~double_sign), float64_error_of_t, float64_error);
+    return {multiply_add(power, s + (rest - error), power), multiply_add(power, s + (rest + error), power)};
+}
+
+}  // namespace halfulp::HALFULP_ISA
