@@ -15,6 +15,7 @@ from proofs.step import CORE, Step, Unproved
 PARTS = [
     "fast",
     "fast_by_table",
+    "fast_float64",
     "double_double",
     "by_table",
     "triple_double",

@@ -32,7 +32,7 @@ from proofs.double_double import (
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, last_operand_of_two, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, LogarithmTables, least_ratio
+from proofs.logarithm_tables import Case, LogarithmTables, least_ratio, sum_of
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -147,7 +147,3 @@ class Tables(LogarithmTables):
         fixed, of_t = self.claim("table_error.fixed"), self.claim("table_error.of_t")
         demand(self.exp2() + FOR_THE_TEST <= fixed, "the power's error is greater than table_error.fixed")
         return check_claims(GREATEST_VALUE, self.exp2() / GREATEST_VALUE, self.t()[0], fixed, of_t)
-
-
-def sum_of(given: Input, name: str) -> Polynomial:
-    return symbol(name) if given.value is None else given.value

@@ -161,3 +161,7 @@ def least_ratio(series: Polynomial, range_: Interval) -> Fraction:
         {((m[0][0], m[0][1] - 1),) if m[0][1] > 1 else (): c for m, c in series.terms.items()}
     )
     return quotient.range({"f": range_}).least
+
+
+def sum_of(given: Input, name: str) -> Polynomial:
+    return symbol(name) if given.value is None else given.value

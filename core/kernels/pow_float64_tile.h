@@ -151,7 +151,7 @@ private:
     };
 
     // The top bit is set where |t| is too great for the fast phase, or NaN.
-    static uint64_t beyond(double t) { return bits_of(greatest_float64_t) - bits_of(fabs(t)); }
+    static uint64_t beyond(double t) { return bits_of(greatest_float64_t) - (bits_of(t) & ~double_sign); }
 
     // And where a base is no positive normal number.
     static uint64_t not_normal(uint64_t base) {
@@ -168,9 +168,11 @@ private:
 #pragma GCC unroll 4
         for (int i = 0; i < n; ++i) logs[i] = constants::float64_log_entries[float64_log_index(x[i])];
         prefetch.issue(1);
+        uint64_t any = 0, any_out_of_range = 0;
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            const DoubleDouble log = float64_log(float64_split(fabs(x[i])), logs[i]);
-            const DoubleDouble t = float64_times<Y::has_lows>(log, y.high(i), y.low(i));
+            any_out_of_range |= not_normal(bits_of(x[i]));
+            const DoubleDouble log = float64_log(begin_float64_log(float64_split(fabs(x[i])), logs[i]));
+            const DoubleDouble t = times_by_table<Y::has_lows>(log, y.high(i), y.low(i));
             t_high[i] = t.high;
             t_low[i] = t.low;
             places[i] = float64_exp_place(t.high);
@@ -179,13 +181,12 @@ private:
 #pragma GCC unroll 4
         for (int i = 0; i < n; ++i) powers[i] = constants::float64_exp_entries[float64_exp_index(places[i])];
         prefetch.issue(3);
-        uint64_t any = 0, any_out_of_range = 0;
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
             const Rounding ends = float64_exp({t_high[i], t_low[i]}, places[i], powers[i]);
             out[i] = bits_of(ends.least);
             flags[i] = bits_of(ends.least) ^ bits_of(ends.greatest);
             any |= flags[i];
-            any_out_of_range |= beyond(t_high[i]) | not_normal(bits_of(x[i]));
+            any_out_of_range |= beyond(t_high[i]);
         }
         if (any_out_of_range >> 63 == 0) return {any != 0, false};
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar

@@ -24,7 +24,7 @@
 namespace halfulp::HALFULP_ISA {
 
 // How far the ends of the interval are from what is computed, as a part of it.
-static constexpr double float64_error = 0x1.4p-60, float64_error_of_t = 0x1p-68;
+static constexpr double float64_error = 0x1.3p-60, float64_error_of_t = 0x1p-68;
 static constexpr double greatest_float64_t = 690;  // so that no product with 2^k 2^(i/128) is subnormal enough to show
 
 // m and e of x, and r's place in the tables.
@@ -43,38 +43,22 @@ HALFULP_INLINE Float64Split float64_split(double x) {
     return {double_of(bits_of(x) - (from_one & exponent)), e};
 }
 
-// The upper half of a double's bits: two of them have an exact product.
-HALFULP_INLINE double upper_half(double x) { return double_of(bits_of(x) & ~uint64_t{0} << 27); }
+// What begins a logarithm: f, and e ln 2 - log r.
+struct Float64Logarithm {
+    double f, whole, whole_low;
+};
 
-HALFULP_INLINE DoubleDouble float64_log(const Float64Split& x, const constants::LogEntry& entry) {
-    const double whole = multiply_add(x.e, constants::float64_ln2.high, entry.high);
-    const double whole_low = multiply_add(x.e, constants::float64_ln2.low, entry.low);
-#ifdef HALFULP_FUSED
-    const double f = multiply_add(x.m, entry.r, -1);
-    const double half = -0.5 * f, square = half * f, square_low = multiply_add(half, f, -square);
-#else
-    const double m = upper_half(x.m), f = (m * entry.r - 1) + (x.m - m) * entry.r;
-    const double part = upper_half(f), half = -0.5 * f, half_part = -0.5 * part;
-    const double square = part * half_part, square_low = (f - part) * (half + half_part);
-#endif
-    const DoubleDouble first = fast_two_sum(whole, f), sum = fast_two_sum(first.high, square);
-    const double cube = f * f * f;
-    const double low = (whole_low + first.low) + (square_low + sum.low);
-    return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, f), low));
+HALFULP_INLINE Float64Logarithm begin_float64_log(const Float64Split& x, const constants::LogEntry& entry) {
+    return {-remainder_of(1, x.m, entry.r), multiply_add(x.e, constants::float64_ln2.high, entry.high),
+            multiply_add(x.e, constants::float64_ln2.low, entry.low)};
 }
 
-// y log x: what is rounded in the high part, if anything is, is in the low one.
-template <bool has_y_low>
-HALFULP_INLINE DoubleDouble float64_times(DoubleDouble log, double y, double y_low) {
-#ifdef HALFULP_FUSED
-    DoubleDouble t = two_product(y, log.high);
-    t.low = multiply_add(y, log.low, t.low);
-#else
-    const double y_part = upper_half(y), log_part = upper_half(log.high);
-    DoubleDouble t = {y_part * log_part, (y - y_part) * log_part + y * ((log.high - log_part) + log.low)};
-#endif
-    if constexpr (has_y_low) t.low = multiply_add(y_low, log.high, t.low);
-    return t;
+HALFULP_INLINE DoubleDouble float64_log(const Float64Logarithm& x) {
+    const DoubleDouble square = two_product(x.f, x.f), first = fast_two_sum(x.whole, x.f);
+    const DoubleDouble sum = multiply_add_pair<double>(-0.5, square.high, first.high);
+    const double low = (x.whole_low + first.low) + multiply_add(-0.5, square.low, sum.low);
+    const double cube = square.high * x.f;
+    return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, x.f), low));
 }
 
 // 128 k + i, in the lower bits.
@@ -82,15 +66,23 @@ HALFULP_INLINE double float64_exp_place(double t) { return multiply_add(t, const
 
 HALFULP_INLINE uint64_t float64_exp_index(double place) { return bits_of(place) & 127; }
 
-// e^t as the ends of an interval.
-HALFULP_INLINE Rounding float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
+// s.
+HALFULP_INLINE double float64_remainder(DoubleDouble t, double place) {
     const double steps = place - round_magic;
-    const double power = double_of(bits_of(entry.power) + (bits_of(place) >> 7 << 52));
-    const double s = multiply_add(steps, -constants::float64_step.high, t.high) +
-                     multiply_add(steps, -constants::float64_step.low, t.low);
-    const double rest = multiply_add(s * s, polynomial(constants::float64_exp, s), entry.correction);
-    const double error = multiply_add(double_of(bits_of(t.high) & ~double_sign), float64_error_of_t, float64_error);
+    return multiply_add(steps, -constants::float64_step.high, t.high) +
+           multiply_add(steps, -constants::float64_step.low, t.low);
+}
+
+// e^t as the ends of an interval.
+HALFULP_INLINE Rounding float64_ends(double s, double t, double power, double correction) {
+    const double rest = multiply_add(s * s, polynomial(constants::float64_exp, s), correction);
+    const double error = multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error);
     return {multiply_add(power, s + (rest - error), power), multiply_add(power, s + (rest + error), power)};
+}
+
+HALFULP_INLINE Rounding float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
+    const double power = double_of(bits_of(entry.power) + (bits_of(place) >> 7 << 52));
+    return float64_ends(float64_remainder(t, place), t.high, power, entry.correction);
 }
 
 }  // namespace halfulp::HALFULP_ISA

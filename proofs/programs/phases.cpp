@@ -1,6 +1,7 @@
 // The operations of the phases of a power, function by function, and the errors that they claim.
 #include "traced.h"
 
+#include "numerics/pow_fast_float64.h"
 #include "numerics/pow_td.h"
 
 using namespace halfulp::HALFULP_ISA;
@@ -36,6 +37,38 @@ static void fast_phase() {
     output("log2", log2_fast({s, input_float("e", 3)}));
     begin("exp2_fast");
     exp2_fast(input("t", 3.3));
+}
+
+// A number in the middle of each part of a binade.
+static void fast_phase_of_float64() {
+    state("float64_error", float64_error);
+    state("float64_error_of_t", float64_error_of_t);
+    state("greatest_float64_t", greatest_float64_t);
+    state("float64_step.high", constants::float64_step.high);
+    state("float64_step.low", constants::float64_step.low);
+    for (int i = 0; i < 256; ++i) {
+        begin("begin_float64_log." + std::to_string(i));
+        const traced::Double x = input("x", 8 * (1 + i * 0x1p-8));
+        const Float64Logarithm begun = begin_float64_log(float64_split(x), constants::float64_log_entries[i]);
+        output("f", begun.f);
+        output("whole", begun.whole);
+        output("whole_low", begun.whole_low);
+    }
+    begin("float64_log");
+    const traced::Double f = input("f", 0x1.3p-10), whole = input("whole", 1.3);
+    output_pair(float64_log({f, whole, input("whole_low", 0x1.1p-44)}));
+    begin("float64_remainder");
+    const DoubleDouble t = {input("t", 3.01), input("t_low", 0x1p-50)};
+    output("s", float64_remainder(t, float64_exp_place(t.high)));
+    for (int i = 0; i < 128; ++i) {
+        state(("float64_power." + std::to_string(i)).c_str(), constants::float64_exp_entries[i].power);
+        state(("float64_correction." + std::to_string(i)).c_str(), constants::float64_exp_entries[i].correction);
+    }
+    begin("float64_ends");
+    const traced::Double s = input("s", 0x1.3p-10), of_t = input("t", 3.01), power = input("power", 1.3);
+    const Rounding ends = float64_ends(s, of_t, power, input("correction", 0x1.1p-54));
+    output("least", ends.least);
+    output("greatest", ends.greatest);
 }
 
 static void double_double_phase() {
@@ -167,6 +200,7 @@ static void rounding_tests() {
 
 int main() {
     fast_phase();
+    fast_phase_of_float64();
     double_double_phase();
     double_double_phase_by_table();
     triple_double_phase();

@@ -3,6 +3,8 @@
 // the first error, which it prints.
 //
 //   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
+//   float64  float64_split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
+//            and below 1, from 1 - 1/1024
 //   tables   table_point, subnormal doubles included: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i = 0
 //            and below 1, from 1 - 1/128
 #include <cmath>
@@ -10,7 +12,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "numerics/pow_dd.h"
+#include "numerics/pow_fast_float64.h"
 
 using namespace halfulp::HALFULP_ISA;
 
@@ -37,13 +39,24 @@ static void check_table(double x) {
         fail(x);
 }
 
+static void check_float64(double x) {
+    const Float64Split parts = float64_split(x);
+    const uint64_t place = float64_log_index(x);
+    const double index = static_cast<double>(place), m = parts.m;
+    const double least = place == 0 && m < 1 ? 1 - 1.0 / 1024 : 1 + (2 * index - 1) / 512;
+    if (place > 255 || !(m >= least && m < 1 + (2 * index + 1) / 512) ||
+        std::ldexp(m, static_cast<int>(parts.e)) != x)
+        fail(x);
+}
+
 // f(x) for the doubles next to the ends of the parts of each binade, and to its sqrt 2.
 template <typename F>
 static long for_each_end(int least_exponent, F f) {
+    constexpr int parts = 1024;
     long count = 0;
     for (int e = least_exponent; e <= 1023; ++e) {
-        for (int i = 0; i <= 129; ++i) {
-            const double m = i == 129 ? 0x1.6a09e667f3bcdp+0 : 1 + i / 128.0;
+        for (int i = 0; i <= parts + 1; ++i) {
+            const double m = i > parts ? 0x1.6a09e667f3bcdp+0 : 1 + static_cast<double>(i) / parts;
             const double x = std::ldexp(m, e);
             for (const double near : {std::nextafter(x, 0.0), x, std::nextafter(x, HUGE_VAL)}) {
                 if (near < 0x1p-1022 ? least_exponent >= -1022 || near == 0 : std::isinf(near)) continue;
@@ -58,6 +71,10 @@ static long for_each_end(int least_exponent, F f) {
 int main(int, char** arguments) {
     if (arguments[1][0] == 't') {
         std::printf("%ld doubles\n", for_each_end(-1074, check_table));
+        return 0;
+    }
+    if (arguments[1][0] == 'f' && arguments[1][1] == 'l') {
+        std::printf("%ld doubles\n", for_each_end(-1022, check_float64));
         return 0;
     }
     for (uint32_t bits = 0x00800000; bits < 0x7f800000; ++bits)
