@@ -154,7 +154,7 @@ def _on_site(markdown: str, folder: str) -> str:
 
 
 SHIM = re.compile(r'<script src="?https://unpkg\.com/iframe-worker/shim"?></script>')
-"""The theme's way to search from the disk in other browsers than Chromium: a script from elsewhere, as nothing here is."""
+"""The theme's way to search from the disk in other browsers than Chromium is a script from elsewhere."""
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

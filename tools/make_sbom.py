@@ -36,7 +36,8 @@ def main() -> None:
     )
     parser.add_argument("--cuda", action="store_true", help="the kernels for CUDA's devices are there")
     arguments = parser.parse_args()
-    arguments.output.write_text(json.dumps(bill(*arguments.compiler, arguments.cuda), indent=1) + "\n")
+    compiler, version = arguments.compiler
+    arguments.output.write_text(json.dumps(bill(compiler, version, arguments.cuda), indent=1) + "\n")
 
 
 def bill(compiler: str, version: str, cuda: bool) -> dict[str, Any]:
