@@ -29,7 +29,7 @@ import json
 from importlib.metadata import files
 (bill,) = [file for file in files("halfulp") if file.match("*.dist-info/sboms/halfulp.cdx.json")]
 parts = {part["name"]: part["version"] for part in json.loads(bill.read_text())["components"]}
-assert {"nanobind", "robin-map", "libgcc"} == set(parts), parts
+assert {"nanobind", "robin-map"} < set(parts), parts
 """
 EXPECTED = "[ 4052555153018976267 -9223372036854775808  9223372036854775807]\n"
 
