@@ -81,7 +81,7 @@ wheel: $(VENV)/wheel
 	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 docs: $(VENV)/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
@@ -114,8 +114,8 @@ $(VENV)/file-list: FORCE | $(VENV)/build-tools
 	@find src -name '*.py' | sort > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(VENV)/test: $(VENV)/networks $(VENV)/kernels
-$(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed
-	$(PIP) 'halfulp[$(@F)]'
+$(VENV)/test $(VENV)/lint $(VENV)/bench: $(VENV)/installed tests/constraints.txt
+	$(PIP) --constraint tests/constraints.txt 'halfulp[$(@F)]'
 	touch $@
 
 # For these the package need not be built.

@@ -151,3 +151,17 @@ def _on_site(markdown: str, folder: str) -> str:
 
     # Python-Markdown knows no backslash before these.
     return LINK.sub(turned, markdown).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+SHIM = re.compile(r'<script src="?https://unpkg\.com/iframe-worker/shim"?></script>')
+"""The theme's way to search from the disk in other browsers than Chromium is a script from elsewhere."""
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Drop the script of a page."""
+    return SHIM.sub("", output)
+
+
+def on_post_template(output: str, template_name: str, config: Any) -> str:
+    """Drop the script of a page that comes from no file, such as the one for errors."""
+    return SHIM.sub("", output)

@@ -1,4 +1,5 @@
 """Try a wheel as a person would who has no compiler: install it, and run the README's examples and quick tests with it.
+The list of what it contains has to be in it, too.
 
     python tools/try_wheel.py dist/halfulp-0.1.0-*.whl
 
@@ -24,6 +25,11 @@ import numpy as np, halfulp as hu
 print(hu.pow(np.array([3, -2, 0], np.int64), np.array([39, 63, -1], np.int64)))
 from halfulp.cuda.launch import KERNELS
 assert KERNELS is not None, "the wheel has no kernels for CUDA"
+import json
+from importlib.metadata import files
+(bill,) = [file for file in files("halfulp") if file.match("*.dist-info/sboms/halfulp.cdx.json")]
+parts = {part["name"]: part["version"] for part in json.loads(bill.read_text())["components"]}
+assert {"nanobind", "robin-map"} < set(parts), parts
 """
 EXPECTED = "[ 4052555153018976267 -9223372036854775808  9223372036854775807]\n"
 

@@ -1,7 +1,8 @@
 """Correctly rounded power and PReLU operators of ONNX, OpenVINO and DirectML.
 
-Public is what ``__all__`` lists here, and beside it the modules of ``halfulp.integrations``, ``halfulp.backend``,
-``halfulp.reference``, and those that the docs import. All else can change without notice.
+Public is what ``__all__`` lists here, which is what ``dir(halfulp)`` shows, and what ``__all__`` lists in the modules
+that docs/support.md names: ``halfulp.reference``, ``halfulp.backend``, those of ``halfulp.integrations`` and some more.
+All else can change without notice.
 
 Example:
     >>> import halfulp as hu

@@ -23,6 +23,16 @@ from halfulp.models.graph import Model
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run
 
+__all__ = [
+    "HalfulpBackend",
+    "PreparedModel",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]
+
 
 class PreparedModel(BackendRep):
     """A loaded model, ready to run any number of times."""

@@ -37,9 +37,9 @@ try:
     try:
         hu.pow(long, long[:3])
     except hu.HalfulpError:
-        print("works")
+        print("works", flush=True)
 except ImportError as error:
-    print("refuses")
+    print("refuses", flush=True)
 '''
 """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,23 @@ def test_a_shell_completes_what_is_public() -> None:
     assert dir(hu) == sorted(hu.__all__)
     assert {"run", "convert", "check", "audit"} < set(dir(hu))
     assert all(hasattr(hu, name) for name in dir(hu))
+
+
+def test_public_modules_say_what_is_public() -> None:
+    """Those that the page on support names have an ``__all__``, and their names exist."""
+    page = (Path(__file__).parents[2] / "docs" / "support.md").read_text()
+    table = page.partition("**The public surface**")[2].partition("**Versions**")[0]
+    names = re.findall(r"^\| `(halfulp\.[\w.]+)` \|", table, re.MULTILINE)
+    assert len(names) > 10
+    for name in names:
+        try:
+            module = import_module(name)
+        except ImportError as error:
+            if error.name is None or error.name.partition(".")[0] == "halfulp":
+                raise
+            continue  # an integration whose library is not installed
+        assert module.__all__, name
+        assert all(hasattr(module, public) for public in module.__all__), name
 
 
 @pytest.mark.parametrize("name", ["audit", "check", "convert", "op", "ops", "pow", "prelu", "run"])

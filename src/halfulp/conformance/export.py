@@ -22,6 +22,8 @@ from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError
 from halfulp.types import element_type
 
+__all__ = ["Exported", "export"]
+
 VALID, INVALID = "node", "invalid"
 
 

@@ -16,6 +16,8 @@ from halfulp._args import as_array, is_number
 from halfulp.operators import POW, PRELU, Operator
 from halfulp.specs.tensor import TensorType, tensor_type
 
+__all__ = ["pow", "prelu"]
+
 
 def pow(x: Any, y: Any, /) -> da.Array:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does, when it is computed.

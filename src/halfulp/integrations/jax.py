@@ -18,6 +18,8 @@ from halfulp._args import Number
 from halfulp.errors import HalfulpError
 from halfulp.operators import POW, PRELU, number_array
 
+__all__ = ["pow", "prelu"]
+
 
 def pow(x: Any, y: Any, /) -> jax.Array:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.

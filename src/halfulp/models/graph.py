@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from halfulp.specs.tensor import Shape, format_shape
 
+__all__ = ["Graph", "Model", "Node", "Value"]
+
 Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -12,6 +12,8 @@ from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES, element_type
 
+__all__ = ["case", "cases"]
+
 Generator = Callable[[OpVersion, Types, Mode], Iterator[Case]]
 
 GENERATORS: dict[Group, Generator] = {

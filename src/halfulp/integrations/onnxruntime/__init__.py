@@ -25,6 +25,8 @@ from halfulp.integrations.onnxruntime.rewrite import patched
 from halfulp.models.onnx import Source, parse
 from halfulp.types import TYPES, ElementType, element_type
 
+__all__ = ["library", "patch", "register", "run", "session"]
+
 Array = NDArray[Any]
 
 # The entries of the session's configuration: ONNX Runtime's own, and the mark of options that have our operators.

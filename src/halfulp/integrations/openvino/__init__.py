@@ -31,6 +31,8 @@ from halfulp.integrations.openvino.operators import (
     array_of,
 )
 
+__all__ = ["replace"]
+
 # They move elements of any type untouched: their first input, by the others.
 _MOVERS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Transpose"})
 

@@ -20,6 +20,8 @@ from halfulp.integrations.torch.eager import Replacing, module_prelu_or_none, po
 from halfulp.integrations.torch.operators import DTYPES, exponent_tensor, home_of_numbers, leaky, power
 from halfulp.operators import number_array
 
+__all__ = ["PReLU", "pow", "prelu", "replace"]
+
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.

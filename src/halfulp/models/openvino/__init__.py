@@ -18,6 +18,8 @@ from halfulp.models.openvino.layers import parse
 from halfulp.models.openvino.weights import Weights
 from halfulp.models.openvino.writer import write
 
+__all__ = ["load", "save"]
+
 _LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
 
 
