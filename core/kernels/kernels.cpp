@@ -191,10 +191,13 @@ template <Element type>
 }
 
 double exponent_as_double(Element y_type, const void* y) {
-    alignas(8) unsigned char stored[8];
-    std::memcpy(stored, y, static_cast<size_t>(row(y_type).size));
-    double exponent;
-    decode_exponents(y_type, stored, &exponent, 1);
+    double exponent = 0;
+    with_element(y_type, [&](auto element) {
+        Storage<element> stored;
+        std::memcpy(&stored, y, sizeof(stored));
+        if constexpr (!row(element).is_float && row(element).bits == 64) exponent = exponent_of(stored);
+        else exponent = decode<element>(stored);
+    });
     return exponent;
 }
 
