@@ -84,6 +84,8 @@ BARS = (
         places=_IN, setting=_AVX2),
     Bar("float32 arrays, AVX2", "instruction sets", _F32, "numba", 0.45, 0.33,
         places=_IN, setting=_AVX2),
+    Bar("constant 3, AVX2", "instruction sets", _constants("3"), "torch", 1.2, None, setting=_AVX2),
+    Bar("int64, exponents 0 to 10, AVX2", "instruction sets", ("int64 ** int64",), "numpy", 0.2, None, setting=_AVX2),
     Bar("float64 arrays", "arrays", _F64, "numpy", 2.0, 1.2),
     Bar("float64 arrays", "arrays", _F64, "torch", 0.9, None),
     Bar("float64 arrays", "arrays", _F64, "onnxruntime", 0.5, None),

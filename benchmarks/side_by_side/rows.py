@@ -81,6 +81,7 @@ def rows(quick: bool = False) -> list[Row]:
     found = [*_instruction_sets(sizes[IN_CACHE]), *_calls(), *_worst(sizes[IN_CACHE])]
     for place, size in sizes.items():
         found += [
+            *_products(place, size),
             *_arrays(place, size),
             *_constants(place, size),
             *_integers(place, size),
@@ -111,6 +112,14 @@ def _instruction_sets(size: int) -> Iterator[Row]:
         yield Row(
             "instruction sets", f"{name} ** {name}", IN_CACHE, partial(power, name, name, size), settings
         )
+
+
+def _products(place: str, size: int) -> Iterator[Row]:
+    """What products alone compute, on a processor without AVX-512."""
+    only = (Setting(1, "avx2"),)
+    cube, integers = partial(constant_power, "float32", 3, size), partial(power, "int64", "int64", size)
+    yield Row("instruction sets", "float32 ** 3", place, cube, only, memory=True)
+    yield Row("instruction sets", "int64 ** int64", place, integers, only, memory=True)
 
 
 def _constants(place: str, size: int) -> Iterator[Row]:

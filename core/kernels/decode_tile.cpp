@@ -50,10 +50,13 @@ void decode_exponents(Element type, const void* y, double* values, int n) {
 }
 
 double exponent_as_double(Element type, const void* y) {
-    alignas(8) unsigned char stored[8];
-    std::memcpy(stored, y, static_cast<size_t>(row(type).size));
-    double exponent;
-    decode_exponents(type, stored, &exponent, 1);
+    double exponent = 0;
+    with_element(type, [&](auto element) {
+        Storage<element> stored;
+        std::memcpy(&stored, y, sizeof(stored));
+        if constexpr (!row(element).is_float && row(element).bits == 64) exponent = exponent_of(stored);
+        else exponent = decode<element>(stored);
+    });
     return exponent;
 }
 

@@ -4,17 +4,17 @@
 //               rounded a second time: a square of 16 bits is exact, or so small that it goes to zero (see prelu.h),
 //               and a root's or a quotient's distance from a boundary is more than float's rounding (24 bits are at
 //               least twice float16's 11 and 2 more)
+//   products    x^3 and x^4, whose last rounding is right for every float, so that none is tested: of doubles (see
+//               product_power_of), or, in half the time, of floats where they are fused (see fused_product_of)
 //   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a
 //               float that makes up for p's error. In 32-bit lanes, twice as many as double's
 //   by doubles  where floats are not fused, and for bases beyond the pairs' range
-//   specials    in the same loop for the single operations. For the others a loop that replaces them takes over from
-//               the first part of a block that has any, until a part has none: a processor that finds out in vain too
-//               often would take twice the time
+//   specials    in the same loop for the single operations, and for products of doubles. For the others a loop that
+//               replaces them takes over from the first part of a block that has any, until a part has none: a
+//               processor that finds out in vain too often would take twice the time
 //
 // Error of the pairs, relative to the power; u = 2^-24, which is what an operation rounds by:
-//   h + h' = x^2, p + p' = h x and so on are exact (a product's low part, fused, is a float)
-//   x^3:        c = h' x + p' <= 2u, rounded by 2u^2
-//   x^4:        c = 2 h h' + p' <= 3u, rounded by 3u^2; h'^2 <= u^2 is left out
+//   h + h' = x^2, p + p' = s x and so on are exact (a product's low part, fused, is a float)
 //   x^-2:       p = 1/h within u, d = (1 - p h) - p h' <= 2u, rounded by 2u^2, c = p d, by 2u^2; p d^2 <= 4u^2 is left
 //               out
 //   x^(-1/2):   p = 1/sqrt x within 2u: by a root and a quotient, or as f + f e/2 from f, the processor's first 14
@@ -23,8 +23,8 @@
 //               2u^2; 3 p d^2/8 <= 6.4u^2 is left out
 //   x^(3/2):    s = sqrt x, d = x - s^2 exact, c = x d/(2s) + p' <= 2u, rounded by 2u^2; d/(2s) by 2u^2; the square of
 //               that, u^2/2, is left out
-//   For bases from 2^-24 to 2^24 no operation leaves float's normal range but c's, which may lose 2^-149, 2^-53 of x^4:
-//   each error is below pair_error_of = 4, 8 or 16 u^2.
+//   For bases from 2^-24 to 2^24 no operation leaves float's normal range but c's, which may lose 2^-149, 2^-77 of
+//   x^(3/2): each error is below pair_error_of = 8 or 16 u^2.
 // The rounding test takes c (1 - e) and c (1 + e), e = 4 error/u, which needs no addition: where |c| >= p u/4, its
 // change is at least the error; where it is less, the power is nearer to p than any boundary, which are p u/2 away or
 // more.
@@ -63,8 +63,7 @@ HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
 static constexpr float least_pair_base = 0x1p-24f, greatest_pair_base = 0x1p24f;
 
 static constexpr float pair_error_of(Shortcut shortcut) {
-    if (shortcut == Shortcut::cube) return 0x1p-46f;
-    return shortcut == Shortcut::fourth || shortcut == Shortcut::root_cube ? 0x1p-45f : 0x1p-44f;
+    return shortcut == Shortcut::root_cube ? 0x1p-45f : 0x1p-44f;
 }
 
 // Of floats, or of vectors of them.
@@ -81,13 +80,7 @@ HALFULP_INLINE PairOfFloats<Real> product_of_floats(Real a, Real b) {
 
 template <Shortcut shortcut, typename Real>
 HALFULP_INLINE PairOfFloats<Real> pair_power_of(Real x) {
-    if constexpr (shortcut == Shortcut::cube) {
-        auto square = product_of_floats(x, x), power = product_of_floats(square.high, x);
-        return {power.high, fused(square.low, x, power.low)};
-    } else if constexpr (shortcut == Shortcut::fourth) {
-        auto square = product_of_floats(x, x), power = product_of_floats(square.high, square.high);
-        return {power.high, fused(square.high + square.high, square.low, power.low)};
-    } else if constexpr (shortcut == Shortcut::reciprocal_square) {
+    if constexpr (shortcut == Shortcut::reciprocal_square) {
         auto square = product_of_floats(x, x);
         Real power = 1 / square.high, d = fused(-power, square.low, fused(-power, square.high, 1));
         return {power, power * d};
@@ -118,9 +111,6 @@ static constexpr bool is_reciprocal(Shortcut shortcut) {
     return shortcut == Shortcut::reciprocal || shortcut == Shortcut::reciprocal_square ||
            shortcut == Shortcut::reciprocal_root;
 }
-static constexpr bool keeps_sign(Shortcut shortcut) {
-    return shortcut == Shortcut::cube || shortcut == Shortcut::reciprocal;
-}
 
 // The base below zero whose power is a number nevertheless where the exponent is not integral.
 template <typename Real>
@@ -145,6 +135,45 @@ static bool fill_by_operation(const Real* __restrict x, Real* __restrict powers,
         powers[i] = with_nan<shortcut>(exact_power_of<shortcut>(base), x[i], only_negative);
     }
     return true;
+}
+
+// x^3 or x^4 for a base in the pairs' range, and x^2. h + l = x^2 is exact, and h x + l x, or h^2 + 2 h l, is rounded
+// once; but its small term was rounded by itself, by at most 2^-24 of that and 2^-47 of the power, and l^2 <= 2^-48 h^2
+// is left out. That much takes none of these powers across a boundary, as a look at every base has shown
+// (tests/exhaustive/test_constant_exponents.py).
+template <Shortcut shortcut>
+HALFULP_INLINE float fused_product_of(float x, float& square) {
+    const auto [high, low] = product_of_floats(x, x);
+    square = high;
+    if constexpr (shortcut == Shortcut::cube) return fused(high, x, low * x);
+    else return fused(high, high, low * (high + high));
+}
+
+// By fused products. Returns whether all bases are in the pairs' range: otherwise some powers may be wrong.
+template <Shortcut shortcut>
+[[gnu::noinline]] static bool fill_by_fused_products(const float* __restrict x, float* __restrict powers, int n) {
+    constexpr uint32_t from = word_of(least_pair_base * least_pair_base);
+    constexpr uint32_t to = word_of(greatest_pair_base * greatest_pair_base);
+    uint32_t greatest = 0;
+#pragma GCC unroll 4               // so that processors foresee the loop's end
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        float square;
+        powers[i] = fused_product_of<shortcut>(x[i], square);
+        greatest = max(greatest, word_of(square) - from);
+    }
+    return greatest <= to - from;
+}
+
+// By products of doubles, for all bases. Returns whether they are in the pairs' range.
+template <Shortcut shortcut>
+[[gnu::noinline]] static bool fill_by_products(const float* __restrict x, float* __restrict powers, int n) {
+    constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
+    uint32_t greatest = 0;
+    for (int i = 0; i < n; ++i) {  // vector loop
+        powers[i] = with_nan<shortcut>(product_power_of<shortcut>(x[i]), x[i], 0.0f);
+        greatest = max(greatest, word_of(fabs(x[i])) - from);
+    }
+    return greatest <= to - from;
 }
 
 // By pairs, for positive bases in their range, or of any sign where the formula takes that. Returns whether these are
@@ -236,7 +265,6 @@ template <Shortcut shortcut, bool by_pairs>
         float special = base;
         if constexpr (is_reciprocal(shortcut)) special = base == 0 ? infinity : 0;
         uint32_t power = (word_of(end) & plain) | (word_of(special) & ~plain);
-        if constexpr (keeps_sign(shortcut)) power |= word_of(x[i]) & 0x80000000;
         powers[i] = with_nan<shortcut>(__builtin_bit_cast(float, power), x[i], only_negative);
         if constexpr (!takes_any_sign(shortcut)) any_special |= word_of(x[i]) >> 31;
     }
@@ -248,6 +276,15 @@ template <Shortcut shortcut>
 static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers, int n, const PowOptions& options) {
     if constexpr (is_exact(shortcut)) {
         return fill_by_operation<shortcut>(x, powers, n, options);
+    } else if constexpr (is_product(shortcut)) {
+        constexpr int part = 2 * tile_size;  // longer ones would be in vain for longer
+        bool in_range = has_pairs_of_floats;
+        for (int i = 0; i < n; i += part) {
+            const int count = n - i < part ? n - i : part;
+            if (in_range && fill_by_fused_products<shortcut>(x + i, powers + i, count)) continue;
+            in_range = fill_by_products<shortcut>(x + i, powers + i, count) && has_pairs_of_floats;
+        }
+        return true;
     } else {
         Part before = {true, false, false};
         for (int i = 0; i < n; i += tile_size) {

@@ -55,6 +55,20 @@ HALFULP_INLINE Real exact_power_of(Real x) {
     else return square_root(x);
 }
 
+// x^3 and x^4 of a float, the nearest float for every one. The square is exact, so that two roundings are left, and the
+// first is none where the power is on a boundary between floats, as it then has 25 bits at most. No other power is so
+// near to a boundary that 2^-53 of it take it there, as a look at every base has shown
+// (tests/exhaustive/test_constant_exponents.py).
+static constexpr bool is_product(Shortcut shortcut) {
+    return shortcut == Shortcut::cube || shortcut == Shortcut::fourth;
+}
+
+template <Shortcut shortcut>
+HALFULP_INLINE float product_power_of(float base) {
+    const double x = base, square = x * x;
+    return static_cast<float>(square * (shortcut == Shortcut::cube ? x : square));
+}
+
 // x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
 //
 // A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is

@@ -36,6 +36,29 @@ HALFULP_INLINE Word power(Word x, Exponent y) {
     else return odd * power<bits - 1>(x * x, y >> 1);
 }
 
+// An integer as a double by an addition: exactly where it is at least -2^51 and below 2^51. Any other gives one of size
+// 2^51 or more, infinity or NaN, as 2^52 + 2^51 + x is the pattern of a double from 2^52 to 2^53 for these x only.
+HALFULP_INLINE double double_of_small(uint64_t x) { return double_of(x + bits_of(round_magic)) - round_magic; }
+
+// x^y modulo 2^64 by products of doubles, for y below 2^bits, with no bits from the 52nd on in `excess` if it is right.
+// A power of size below 2^51 is: its factors are integers no greater than it, unless x is zero. Where it is greater, or x
+// was, some product has at least that size, rounded or not, and all that it enters: factors that count have at least 1.
+// To add 2^52 + 2^51 then leaves the doubles from 2^52 to 2^53, and so gives other patterns than sums of small integers.
+template <int bits, typename Exponent>
+HALFULP_INLINE double power_of_double(double x, Exponent y) {
+    const double odd = (y & 1) != 0 ? x : 1;
+    if constexpr (bits == 1) return odd;
+    else return odd * power_of_double<bits - 1>(x * x, y >> 1);
+}
+
+template <int bits, typename Exponent>
+HALFULP_INLINE uint64_t power_by_doubles(uint64_t x, Exponent y, uint64_t& excess) {
+    const double power = power_of_double<bits>(double_of_small(x), y);
+    const uint64_t integer = bits_of(power + round_magic) - bits_of(round_magic);
+    excess |= integer + (uint64_t{1} << 51);
+    return integer;
+}
+
 // 1/i modulo 2^64 for an odd i: i is right modulo 8, and each step doubles the bits.
 constexpr uint64_t inverse_of(uint64_t i) {
     uint64_t inverse = i;

@@ -118,6 +118,25 @@ def test_small_integral_exponents(x_name, y_name, most, seed):
     assert_same_bits(parts, in_place, reference.pow, seed)
 
 
+@pytest.mark.parametrize("y_name", ["int64", "uint64", "int32", "uint32", "int8"])
+@pytest.mark.parametrize("x_name", ["int64", "uint64"])
+def test_integers_whose_powers_are_small_or_not(x_name, y_name, seed):
+    """Small ones may be products of doubles: about 2^51 and 2^53, of each base in turn, and one among small powers."""
+    rng = generator(seed, x_name, y_name)
+    roots = [int(2 ** (bits / y)) + d for bits in (51, 52, 53) for y in range(1, 16) for d in (-1, 0, 1)]
+    edges = [0, 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 0xBCC8 << 48, 0x7FF8 << 48, 0x8008 << 48]
+    words = np.array([word * sign % 2**64 for word in roots + edges for sign in (1, -1)], np.uint64)
+    y = np.arange(16)
+    in_turn = np.repeat(words, 16).view(x_name), np.tile(y, words.size)
+    few = rng.integers(0, 10, 600).astype(x_name) * (rng.choice([-1, 1], 600) if x_name == "int64" else 1)
+    parts = [Part("in turn", in_turn[0], in_turn[1].astype(y_name))]
+    for place in (0, 1, 15, 16, 31, 32, 100, 255, 256, 599):
+        some, exponents = few.astype(x_name), rng.integers(0, 11, 600).astype(y_name)
+        some[place], exponents[place] = rng.choice(words).view(x_name), rng.integers(0, 16)
+        parts.append(Part(f"one at {place}", some, exponents))
+    assert_same_bits(parts, hu.pow, reference.pow, seed)
+
+
 def random_words(width: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Numbers of so many bits, of all sizes, with all numbers of zeros at their end."""
     words = rng.integers(0, 1 << width, count, np.uint64, endpoint=width < 64) & np.uint64((1 << width) - 1)
@@ -258,6 +277,34 @@ def test_one_special_base_at_every_place(x_name, exponent, seed):
             some, right = x.copy(), expected.copy()
             some[place], right[place] = special, power
             assert np.array_equal(bits(hu.pow(some, y)), right), (special, place, seed)
+
+
+def rounded_product(a, b):
+    """The products of integers below 2^48, rounded to 24 bits, half to even, as doubles."""
+    low = np.uint64((1 << 24) - 1)
+    lowest = (a & low) * (b & low)
+    middle = (a >> 24) * (b & low) + (a & low) * (b >> 24) + (lowest >> 24)
+    high, rest = (a >> 24) * (b >> 24) + (middle >> 24), (middle & low) << 24 | lowest & low
+    top, more = (
+        high << 8 | rest >> 40,
+        rest << 24 != 0,
+    )  # all bits but the last 40, and whether any of those is set
+    shift = np.frexp(top.astype(np.float64))[1].astype(np.uint64) - 24
+    kept, left, half = top >> shift, top & ((np.uint64(1) << shift) - 1), np.uint64(1) << (shift - 1)
+    kept += (left > half) | ((left == half) & (more | (kept & 1 == 1)))
+    return np.ldexp(kept.astype(np.float64), shift.astype(np.int64) + 40)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 2.0**-30])
+@pytest.mark.parametrize("exponent", [3, 4])
+def test_every_significand_of_a_product(exponent, scale):
+    """No kernel tests whether a cube or a fourth power is near a boundary; the last scale is for those by doubles."""
+    for first in range(1 << 23, 1 << 24, 1 << 20):
+        x = np.arange(first, first + (1 << 20), dtype=np.uint64)
+        powers = rounded_product(x * x, x if exponent == 3 else x * x)
+        expected = (powers * (scale * 2.0**-23) ** exponent).astype(np.float32)
+        got = hu.pow((x * (scale * 2.0**-23)).astype(np.float32), np.float32(exponent))
+        assert np.array_equal(bits(got), bits(expected))
 
 
 @pytest.mark.parametrize("exponent", [*(n / 2 for n in range(-9, 10)), 0.25, 1 / 3])

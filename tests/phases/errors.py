@@ -37,12 +37,13 @@ class Phase:
 
 
 FORMULAS = (3.0, 4.0, -2.0, -0.5, 1.5)
+PAIRS = (-2.0, -0.5, 1.5)  # of floats
 PHASES = {
     phase.name: phase
     for phase in (
         Phase("fast", parts=2, bits=128, greatest_t=150, base_bits=24, bases=(2.0**-126, 2.0**127)),
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
-        Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=FORMULAS),
+        Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
         Phase("double-double", parts=2, bits=160),
         Phase("double-double, integers", parts=2, bits=160, integers=True),
         Phase("triple-double", parts=3, bits=256),
@@ -122,7 +123,7 @@ def sign(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def taken_by(phase: Phase, operands: Operands) -> Operands:
-    """The operands as the phase takes them, and 1.5 ** 3 where it does not."""
+    """The operands as the phase takes them, and others, such as 1.5 ** 3, where it does not."""
     x, y, y_low = operands.columns()
     if phase.base_bits == 24:
         x = x.astype(np.float32).astype(np.float64)
@@ -135,7 +136,8 @@ def taken_by(phase: Phase, operands: Operands) -> Operands:
         t = np.abs(y * np.log2(np.where(taken, x, 1)))
         taken &= (t <= phase.greatest_t) & (t >= 2.0**-100)
         taken &= (np.abs(y) < 2.0**63) if phase.integers else True
-    ordinary = Operands(np.full(len(x), 1.5), np.full(len(x), 3.0), np.zeros(len(x)))
+    exponent = phase.exponents[0] if phase.exponents else 3.0
+    ordinary = Operands(np.full(len(x), 1.5), np.full(len(x), exponent), np.zeros(len(x)))
     return Operands(x, y, y_low).where(taken, ordinary)
 
 

@@ -120,8 +120,10 @@ PairOfFloats<float> pair_of_floats(float x) {
 void shortcut_in_floats(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         with_inexact_shortcut(tile.y[i], [&](auto shortcut) {
-            const PairOfFloats<float> power = pair_of_floats<shortcut>(tile.x_float[i]);
-            tile.write({power.high, power.low}, 0, power.high * static_cast<double>(pair_error_of(shortcut)));
+            if constexpr (!is_product(shortcut)) {
+                const PairOfFloats<float> power = pair_of_floats<shortcut>(tile.x_float[i]);
+                tile.write({power.high, power.low}, 0, power.high * static_cast<double>(pair_error_of(shortcut)));
+            }
         });
     }
 }
