@@ -63,6 +63,7 @@ DECLARATION = '<?xml version="1.0"?>'
             "unsafe",
         ),
         (edited("<net", "<net>" * 3000 + "<net"), "not well-formed XML"),
+        (edited("<rt_info />", "<a>" * 3000 + "</a>" * 3000), "its elements nest too deep"),
     ],
 )
 def test_what_is_no_ir(text: str | bytes, words: str) -> None:
