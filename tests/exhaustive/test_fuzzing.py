@@ -59,7 +59,7 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(map(str, [made_of.parent, site, ROOT])),
         "LD_LIBRARY_PATH": str(link.parent),
         "LD_PRELOAD": f"{fuzzer} {mutator} {libstdcxx}",
-        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100",
+        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100:symbolize=0",
         "HALFULP_NUM_THREADS": "1",
     }
 

@@ -124,6 +124,9 @@ class _Builder:
                     expected="{} inputs, {} outputs".format(*sides[layer.type]),
                     got="{} inputs, {} outputs".format(*found),
                 )
+        for number, _ in self._sources.values():
+            if self._layers[number].type == "Result":
+                self._fail(self._layers[number], "an edge leaves it, and nothing reads a Result")
 
     def _sorted(self) -> list[Layer]:
         """Return the layers, each after those that it reads, otherwise as in the file."""
