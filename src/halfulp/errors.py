@@ -18,6 +18,9 @@ _LONGEST = 500
 def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
     """Return the text of an error: one line of what, then the operands, expected and got.
 
+    What a terminal would obey or can't show, such as a line break in a name that a file gives, becomes a question
+    mark.
+
     Example:
         >>> print(format_error("SpecError onnx.PRelu-9.C2", "slope must be smaller",
         ...                    {"X": "float32[2]", "slope": "float32[5]", "got": 5}))
@@ -31,7 +34,11 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
     if operands:
         lines.append("  " + "   ".join(operands))
     lines += [f"  {name}: {texts[name]}" for name in _OWN_LINE if name in texts]
-    return "\n".join(lines)
+    return "\n".join(map(_printable, lines))
+
+
+def _printable(line: str) -> str:
+    return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
 
 
 def _text(value: object) -> str:

@@ -264,3 +264,35 @@ def test_the_model_is_left_as_it_is() -> None:
 
 def test_a_use_finds_its_row() -> None:
     assert Use("", "onnx.Pow-7", "7", (), None).row is find("onnx.Pow-7")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("constant", [np.array(["a", "b"], object), np.array([1j], np.complex64)])
+def test_a_constant_that_no_power_takes(constant: np.ndarray) -> None:
+    model = single("Pow", 15, {"x": ("float32", [2])})
+    model.graph.node[0].input.append("w")
+    model.graph.initializer.append(numpy_helper.from_array(constant, "w"))
+    (finding,) = hu.audit(model, ()).findings
+    assert finding.clause == "onnx.Pow-15.C7"
+
+
+def test_a_constant_that_is_a_signalling_nan() -> None:
+    model = with_initializer(np.array([0x7F800001], np.uint32).view(np.float32))
+    assert nodes(model)[0].inputs[1].constant == "nan"
+
+
+def test_a_function_that_calls_itself_and_is_never_called() -> None:
+    model = parsed("""<ir_version: 10, opset_import: ["": 15]> g (float[2] x) => (float[2] y) { y = Pow (x, x) }
+        <domain: "own", opset_import: ["": 15, "own": 1]> f (x) => (y) { y = own.f (x) }""")
+    assert not clauses(model)
+
+
+def test_a_body_with_elements_deep_within() -> None:
+    body = (
+        f'<body><layers><layer id="0" name="c" type="Foo">{"<a>" * 200}{"</a>" * 200}</layer></layers></body>'
+    )
+    text = SMALL.replace('<data auto_broadcast="numpy" />', body).replace(
+        'type="Power"', 'type="TensorIterator"'
+    )
+    text = text.replace('type="Const"', 'type="Foo"')
+    (report,) = hu.audit(text.encode(), ()).models
+    assert report.nodes == ()

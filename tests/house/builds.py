@@ -113,16 +113,31 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def libraries(compiler: str, *names: str) -> list[Path]:
+    """Shared libraries of a compiler's, where it has them; else skip the test."""
+    paths = [Path(run(tool(compiler), f"-print-file-name={name}").strip()) for name in names]
+    if not all(path.is_absolute() and path.exists() for path in paths):
+        pytest.skip(f"{compiler} has no sanitizers here")
+    return paths
+
+
 def run_tests(folder: Path, *paths: str, **environment: str) -> None:
     """Run tests with the extension of a build folder."""
-    package = folder / "package" / "halfulp"
-    shutil.rmtree(package, ignore_errors=True)
-    shutil.copytree(ROOT / "src" / "halfulp", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    (extension,) = folder.glob("_core*.so")
-    shutil.copy(extension, package)
-    # Without site, so that no editable installation comes before the copy.
-    python = [sys.executable, "-S"]
-    environment["PYTHONPATH"] = os.pathsep.join([str(package.parent), str(Path(np.__file__).parents[1])])
+    environment["PYTHONPATH"] = package(folder, folder / "package")
     program = "import halfulp._core; print(halfulp._core.__file__)"
-    assert run(*python, "-c", program, **environment).strip() == str(package / extension.name)
-    run(*python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, **environment)
+    assert run(*PYTHON, "-c", program, **environment).startswith(str(folder))
+    run(*PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, **environment)
+
+
+# Without site, so that no editable installation comes before the copy.
+PYTHON = [sys.executable, "-S"]
+
+
+def package(folder: Path, target: Path) -> str:
+    """Copy the package below a folder, with the extension of a build folder; return the path to import it by."""
+    copy = target / "halfulp"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "halfulp", copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (extension,) = folder.glob("_core*.so")
+    shutil.copy(extension, copy)
+    return os.pathsep.join([str(target), str(Path(np.__file__).parents[1])])

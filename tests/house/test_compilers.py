@@ -10,22 +10,14 @@ import os
 import platform
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, WORST_CASES, build, build_here, run, run_tests, tool
+from tests.house.builds import ROOT, WORST_CASES, build, build_here, libraries, run, run_tests, tool
 
 LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
+CORPUS = "tests/fuzzing/test_corpus.py"
 BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
 BOTH = pytest.mark.parametrize("compiler", ["g++", "clang++"])
-
-
-def libraries(compiler: str, *names: str) -> list[Path]:
-    """Shared libraries of a compiler's, where it has them; else skip the test."""
-    paths = [Path(run(tool(compiler), f"-print-file-name={name}").strip()) for name in names]
-    if not all(path.is_absolute() and path.exists() for path in paths):
-        pytest.skip(f"{compiler} has no sanitizers here")
-    return paths
 
 
 def check_sanitized(compiler: str, *options: str) -> None:
@@ -41,7 +33,7 @@ def check_sanitized(compiler: str, *options: str) -> None:
     run(folder / "core_check", "256", *WORST_CASES, **environment)
     # The interpreter leaks, and its allocator would hide what is beyond an array's end.
     environment |= {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    run_tests(folder, *LOOP, **environment, LD_PRELOAD=" ".join(map(str, needed)))
+    run_tests(folder, *LOOP, CORPUS, **environment, LD_PRELOAD=" ".join(map(str, needed)))
 
 
 @BOTH

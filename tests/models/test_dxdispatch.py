@@ -551,6 +551,17 @@ def refused(data: bytes, words: str) -> None:
         (b'{"a": ' * 20_000, "nests too deep"),
         (b"[" * 1_000_000, "nests too deep"),
         (b"{/* never closed", "not well-formed JSON"),
+        (json.dumps(ROOT).encode() + b"/* never closed", "not well-formed JSON"),
+        (b'{"never closed' + b'\\"' * 300_000, "not well-formed JSON"),  # in no time
+        (b"{" + b"/* " * 300_000, "not well-formed JSON"),
+        (
+            json.dumps(changed("dispatchables", "root", "type", to="\ud800")).encode(),
+            "half of a surrogate pair",
+        ),
+        (
+            json.dumps({str(i): 0 for i in range(30_000)}).encode()[:-1] + b',"29999":0}',
+            "'29999' is given twice",
+        ),
         (b"{}", "the model has no resources"),
         (b'{"resources": [], "dispatchables": {}, "commands": []}', "resources must be an object"),
     ],

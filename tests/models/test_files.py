@@ -74,6 +74,16 @@ def test_only_raw_bytes_are_seen_as_something_else(tmp_path: Path) -> None:
             header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 70}, }}"),
             "a shape that can't be",
         ),
+        (
+            header("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3), }") + b"12",
+            "a shape that can't be",
+        ),
+        (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1,), }"), "a shape that can't be"),
+        (header(f"{{'descr': '|i1', 'fortran_order': False, 'shape': (0, {2**60}), }}"), "claims more"),
+        (
+            header("{'descr': '<f4', 'fortran_order': False, 'shape': (1if 0 else 2,), }"),
+            "broken .npy header",
+        ),
         (header("{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,), }"), "broken .npy header"),
         (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"), "pickled objects"),
         (header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"), "records"),
@@ -149,6 +159,25 @@ def test_broken_npz_files(tmp_path: Path) -> None:
             read_npz(tmp_path / "x.npz")
         except HalfulpError as error:
             assert str(tmp_path) in str(error)  # noqa: PT017
+
+
+def test_an_entry_whose_compressed_bytes_are_broken(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "x.npz", x=np.arange(1000))
+    data = bytearray((tmp_path / "x.npz").read_bytes())
+    start = data.index(b"x.npy") + 25  # behind the name and a field for sizes
+    data[start : start + 4] = b"\xff" * 4
+    (tmp_path / "x.npz").write_bytes(data)
+    with pytest.raises(HalfulpError, match=r"no .npz file: Error -3 while decompressing"):
+        read_npz(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_entry_compressed_as_numpy_does_not(tmp_path: Path, method: int) -> None:
+    """A header of LZMA claims memory, up to 4 GiB."""
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
+        archive.writestr("x.npy", header("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }") + b"1")
+    with pytest.raises(HalfulpError, match=r"entry 'x': compressed as NumPy does not do"):
+        read_npz(tmp_path / "x.npz")
 
 
 def test_an_entry_that_claims_too_much_takes_no_memory(tmp_path: Path) -> None:

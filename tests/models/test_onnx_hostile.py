@@ -258,7 +258,7 @@ def tensor_model(**fields: object) -> onnx.ModelProto:
         ({"data_type": 1, "dims": [2], "raw_data": b"1234"}, "dims that its data contradicts"),
         ({"data_type": 1, "dims": [2**40, 2**40], "raw_data": b"1234"}, "dims that its data contradicts"),
         ({"data_type": 1, "dims": [2**62, 2**62], "float_data": [1]}, "dims that its data contradicts"),
-        ({"data_type": 1, "dims": [0, 2**62, 2**62]}, "can't be read"),
+        ({"data_type": 1, "dims": [0, 2**62, 2**62]}, "dims beyond what NumPy counts"),
         ({"data_type": 1, "dims": [1] * 65, "float_data": [1]}, "more dims than NumPy"),
         ({"data_type": 1, "dims": [1], "int32_data": [1]}, "data in the wrong field"),
         ({"data_type": 1, "dims": [1], "float_data": [1], "raw_data": b"1234"}, "carries its data twice"),
@@ -302,6 +302,18 @@ def test_a_claim_takes_no_memory() -> None:
         tracemalloc.stop()
 
 
+def test_zero_elements_of_an_absurd_shape() -> None:
+    """Their conversion to a wider type is what NumPy can't do."""
+    proto = tensor_model(data_type=TensorProto.FLOAT8E4M3FN, dims=[0, 2**62])
+    refused(proto, "initializer 'w' has dims beyond what NumPy counts")
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("w", 1, [0], []), helper.make_tensor("i", 7, [0], []), [0, 2**62]
+    )
+    held = single("Pow", 15, POW)
+    held.graph.sparse_initializer.append(sparse)
+    refused(held, "sparse initializer 'w' has dims beyond what NumPy counts")
+
+
 def test_sparse_initializers() -> None:
     proto = with_initializer(np.zeros(1, np.float32))
     del proto.graph.initializer[:]
@@ -325,6 +337,17 @@ def test_sparse_initializers() -> None:
         refused(proto, "sparse initializer 'w'")
 
 
+def test_an_opset_of_more_than_32_bits() -> None:
+    proto = single("Pow", 15, POW)
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1 << 31))
+    refused(proto, "asks for an unknown opset of 'ai.onnx.ml'")
+
+
+def test_a_name_with_control_characters_stays_in_its_line() -> None:
+    proto = single("Pow", 15, POW, **{"a\x1b[2J\nb": 1})
+    assert str(refused(proto, "no attribute a?[2J?b")).endswith("got: a?[2J?b")
+
+
 # --- functions ----------------------------------------------------------------------------------
 
 
@@ -345,6 +368,15 @@ def test_a_function_that_calls_itself() -> None:
 def test_functions_that_double_forty_times() -> None:
     texts = [f"f{i} (x) => (y) {{ a = own.f{i + 1} (x)  y = own.f{i + 1} (a) }}" for i in range(40)]
     refused(functions(*texts, "f40 (x) => (y) { y = Pow (x, x) }"), "expand to too many nodes")
+
+
+def test_functions_that_copy_a_large_attribute() -> None:
+    """Each node that refers to it has a copy: 4 MiB could stand for gigabytes."""
+    calls = "".join(f"v{i} = Constant <value: tensor = @t> ()  " for i in range(300))
+    proto = functions(f"f0 <t> (x) => (y) {{ {calls} y = Pow (x, x) }}")
+    large = numpy_helper.from_array(np.zeros(1 << 20, np.float32))
+    proto.graph.node[0].attribute.append(helper.make_attribute("t", large))
+    refused(proto, "its functions copy too much of their attributes")
 
 
 def test_functions_nested_too_deep() -> None:

@@ -63,6 +63,7 @@ DECLARATION = '<?xml version="1.0"?>'
             "unsafe",
         ),
         (edited("<net", "<net>" * 3000 + "<net"), "not well-formed XML"),
+        (edited("<rt_info />", "<a>" * 3000 + "</a>" * 3000), "its elements nest too deep"),
     ],
 )
 def test_what_is_no_ir(text: str | bytes, words: str) -> None:
@@ -362,3 +363,12 @@ def test_a_file_without_a_result() -> None:
     text = re.sub(r'<layer id="3" name="result".*?</layer>', "", SMALL, flags=re.DOTALL)
     text = re.sub(r'<edge [^>]*to-layer="3"[^>]*/>', "", text)
     refused(text, "has no layer of the type Result")
+
+
+def test_what_reads_a_result() -> None:
+    text = SMALL.replace('output_names="y">', 'output_names="y"><output><port id="1"/></output>')
+    text = text.replace(
+        "</layers>", '<layer id="4" type="Result"><input><port id="0"/></input></layer></layers>'
+    )
+    edge = '<edge from-layer="3" from-port="1" to-layer="4" to-port="0"/>'
+    refused(text.replace("</edges>", f"{edge}</edges>"), "'result' (Result): an edge leaves it")

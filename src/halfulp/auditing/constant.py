@@ -20,14 +20,17 @@ def second(use: Use) -> Array | None:
 def values(constant: Array | None) -> Array | None:
     """Return the distinct values of a constant, sorted: as integers, or as float64, which holds all others.
 
+    Texts and complex numbers are not ours: None, as for what is no constant.
+
     Example:
         >>> values(np.array([2, 0.5, 2], np.float16))
         array([0.5, 2. ])
     """
-    if constant is None:
+    if constant is None or constant.dtype.kind in "OUSTc":
         return None
     if constant.dtype.kind not in "iu":
-        constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
+            constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
     return np.asarray(np.unique(constant))
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree.ElementTree import Element, SubElement, tostring
-
-from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
+from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Graph, Node, Value, printable
 from halfulp.models.openvino.builder import build
-from halfulp.models.openvino.layers import parse
+from halfulp.models.openvino.layers import elements, read
 from halfulp.models.openvino.weights import Weights
 from halfulp.specs.registry import in_force
 
@@ -37,12 +35,12 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
     """
     data = source if isinstance(source, bytes) else read_whole(source, _LARGEST_FILE, file)
     weights = Weights(None if isinstance(source, bytes) else source.with_suffix(".bin"))
-    return list(_net(data, weights, file, "", 0))
+    return list(_net(elements(data, file), weights, file, "", 0))
 
 
-def _net(data: bytes, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
+def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
     try:
-        graph = build(parse(data, file), weights, file, is_body=depth > 0).graph
+        graph = build(read(net, file), weights, file, is_body=depth > 0).graph
     except ModelError as error:
         if error.clause is None or error.node is None:
             raise
@@ -52,27 +50,25 @@ def _net(data: bytes, weights: Weights, file: str, where: str, depth: int) -> It
     for node in graph.nodes:
         if node.standard == "openvino" and not node.domain and node.type in _OURS:
             yield _use(node, graph, where)
-    for layer, body in _bodies(data):
+    for layer, body in _bodies(net):
         name = f"{where}'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))}).{body.tag}."
         if depth == _DEEPEST:
             raise ModelError("its bodies nest too deep", file=file, node=name, expected=f"at most {_DEEPEST}")
-        yield from _net(_as_file(body), weights, file, name, depth + 1)
+        yield from _net(_as_net(body), weights, file, name, depth + 1)
 
 
-def _bodies(data: bytes) -> Iterator[tuple[Element, Element]]:
+def _bodies(net: Element) -> Iterator[tuple[Element, Element]]:
     """Give the layers that have bodies, with each of them."""
-    if not any(b"<" + name.encode() in data for name in _BODIES):
-        return
-    for layer in fromstring(data, forbid_dtd=True).iterfind("layers/layer"):
+    for layer in net.iterfind("layers/layer"):
         yield from ((layer, body) for body in layer if body.tag in _BODIES)
 
 
-def _as_file(body: Element) -> bytes:
+def _as_net(body: Element) -> Element:
     net = Element("net", name=body.tag, version="11")
     net.extend(child for child in body if child.tag in ("layers", "edges"))
     if net.find("layers") is None:
         SubElement(net, "layers")
-    return bytes(tostring(net))
+    return net
 
 
 def _use(node: Node, graph: Graph, where: str) -> Use:

@@ -15,7 +15,9 @@ import math
 import os
 import secrets
 import stat
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -106,6 +108,9 @@ def read_npz(path: Path) -> dict[str, Array]:
             with zipfile.ZipFile(stream) as archive:
                 for entry in archive.infolist():
                     name = entry.filename.removesuffix(".npy")
+                    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                        # LZMA takes as much memory as its header says; NumPy writes neither that nor the others.
+                        raise HalfulpError(f"{path}, entry {name!r}: compressed as NumPy does not do")
                     with archive.open(entry) as member:
                         arrays[name] = _read_member(member, f"{path}, entry {name!r}")
         except (
@@ -114,6 +119,7 @@ def read_npz(path: Path) -> dict[str, Array]:
             NotImplementedError,
             RuntimeError,
             EOFError,
+            zlib.error,
         ) as error:
             raise HalfulpError(f"{path}: no .npz file: {error}") from None
         except (OSError, ValueError) as error:
@@ -219,7 +225,9 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
     stream.seek(8)
     try:
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream, max_header_size=_LONGEST_HEADER)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's, of what is no good Python
+            shape, fortran, dtype = read(stream, max_header_size=_LONGEST_HEADER)
     except Exception as error:
         # NumPy evaluates the header as a Python literal, which fails in more ways than it documents.
         line = (str(error).splitlines() or ["unreadable"])[0]
@@ -228,14 +236,15 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
         raise HalfulpError(f"{what}: holds pickled objects, which are never loaded")
     if dtype.names is not None or dtype.subdtype is not None:
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
-    if any(dim < 0 for dim in shape) or len(shape) > 64:
+    if any(dim < 0 or isinstance(dim, bool) for dim in shape) or len(shape) > 64 or not dtype.itemsize:
         raise HalfulpError(f"{what}: its header claims a shape that can't be", got=str(shape)[:80])
     return shape, fortran, dtype
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
     needed = math.prod(shape) * dtype.itemsize
-    if needed > held or any(dim >= 1 << 62 for dim in shape):
+    # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
+    if needed > held or math.prod(max(dim, 1) for dim in shape) >= 1 << 60:
         raise HalfulpError(
             f"{what}: its header claims more than the file holds",
             expected=f"{needed} bytes for {dtype.name}{list(shape)}"[:200],

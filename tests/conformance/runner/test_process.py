@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.process import Process, unpacked
+from halfulp.conformance.runner.process import NONSENSE, Process, unpacked
 from halfulp.conformance.runner.targets import TargetSpec, find
 from halfulp.conformance.runner.wire import Closed, Late, receive, send
 from halfulp.conformance.runner.worker import one_line, packed
@@ -112,6 +112,22 @@ def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
     for data in (b"", bytes(3), bytes(5)):
         with pytest.raises(ValueError):
             unpacked([{"type": "float32", "shape": [1]}], data)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"type": ",f4", "shape": []},  # a SyntaxError of NumPy's
+        {"type": "float32", "shape": [0, 1 << 70]},
+        {"type": "float32", "shape": ["a"]},
+        {"type": ["float32"], "shape": []},
+        {"shape": []},
+        None,
+    ],
+)
+def test_nonsense_is_told_from_an_output(output: Any) -> None:
+    with pytest.raises(NONSENSE):
+        unpacked([output], b"")
 
 
 def test_zero_size_and_no_dims() -> None:
@@ -218,6 +234,7 @@ def test_a_message_that_is_none() -> None:
         lengths.pack(2, 1 << 60),
         lengths.pack(3, 0) + b"{]}",
         lengths.pack(2, 0) + b"[]",
+        lengths.pack(3000, 0) + b"[" * 3000,
     ):
         here, there = socket.socketpair()
         with here, there:

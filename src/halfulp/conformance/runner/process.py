@@ -35,6 +35,9 @@ TIME_LIMIT = 10.0
 LONGEST = 86400.0
 """The most that a time limit may be: clocks of sockets don't take any number."""
 
+NONSENSE = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
+"""What comes of reading an answer that is none."""
+
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 1.0  # a process whose socket is closed is about to die
 _CODE = """
@@ -111,11 +114,12 @@ class Process:
         except BaseException:
             running.end()
             raise
-        if answer.get("kind") != "ready":
+        versions = answer.get("versions")
+        if answer.get("kind") != "ready" or not isinstance(versions, dict):
             running.end()
             raise HalfulpError(f"the target {self.spec.name} can't be loaded: {_text(answer.get('message'))}")
         self._running = running
-        self.versions = {str(name): str(version) for name, version in answer["versions"].items()}
+        self.versions = {str(name): str(version) for name, version in versions.items()}
 
     def run(self, case: Case) -> list[Array | str] | Outcome:
         """Run a case.
@@ -143,9 +147,9 @@ class Process:
             raise
         try:
             return self._outcome(case, answer, data)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, HalfulpError):
-                raise
+        except HalfulpError:
+            raise
+        except NONSENSE:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
 
@@ -235,7 +239,7 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
-    """Return the outputs that a message holds; raises ValueError where it contradicts itself."""
+    """Return the outputs that a message holds; raises one of :data:`NONSENSE` where it contradicts itself."""
     outputs: list[Array | str] = []
     start = 0
     for output in described:

@@ -76,7 +76,7 @@ def receive(
         raise Closed
     try:
         message = json.loads(_exactly(channel, header, deadline))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Closed from None
     if not isinstance(message, dict):
         raise Closed

@@ -143,7 +143,8 @@ def infer_types(model: ModelProto, file: str) -> dict[str, Types]:
 
 
 def _inferred(model: ModelProto) -> ModelProto:
-    with contextlib.suppress(onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+    refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
+    with contextlib.suppress(*refusals):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     return model  # only what it declares is known
 

@@ -218,6 +218,7 @@ class _Builder:
             if not attribute.ref_attr_name:
                 bound.append(attribute)
             elif attribute.ref_attr_name in binding:
+                self._check.copy(binding[attribute.ref_attr_name].ByteSize())
                 value = AttributeProto()
                 value.CopyFrom(binding[attribute.ref_attr_name])
                 value.name = attribute.name
@@ -250,6 +251,7 @@ class _Builder:
             body, size = self._bodies[key]
             self._check.count(size)
             return body
+        self._check.copy(sum(len(text) for _, text in key[1]))
         before = self._check.nodes
         self._calling.append(identity)
         opsets = self._check.opsets(function.opset_import, f"the function {name!r}")

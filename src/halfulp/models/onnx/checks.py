@@ -17,6 +17,8 @@ from halfulp.models.onnx.nodes import plain_domain
 # A function may call another twice, that one a third twice: a small file can stand for more nodes
 # than a computer can hold.
 _MOST_NODES = 1_000_000
+_MOST_BYTES = 1 << 30  # of attributes: each node that refers to one copies it, and each call with other ones
+_LARGEST_OPSET = (1 << 31) - 1  # that the onnx package's checker takes
 _DEEPEST = 64  # functions calling functions, and graphs within graphs
 
 
@@ -54,6 +56,7 @@ class Checks:
     def __init__(self, file: str) -> None:
         self._file = file
         self._nodes = 0
+        self._bytes = 0
         self._depth = 0
 
     def fail(self, message: str, *, node: str | None = None, **shown: Any) -> NoReturn:
@@ -81,11 +84,11 @@ class Checks:
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
-            newest = onnx.defs.onnx_opset_version() if domain == "" else version
+            newest = onnx.defs.onnx_opset_version() if domain == "" else _LARGEST_OPSET
             if not (1 if domain == "" else 0) <= version <= newest:
                 self.fail(
                     f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}",
-                    expected=f"1 to {newest}" if domain == "" else "0 or more",
+                    expected=f"{1 if domain == '' else 0} to {newest}",
                     got=version,
                 )
         return opsets
@@ -127,6 +130,14 @@ class Checks:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
             self.fail("its functions expand to too many nodes", expected=f"at most {_MOST_NODES}")
+
+    def copy(self, size: int) -> None:
+        """Add to the bytes of attributes that functions copy."""
+        self._bytes += size
+        if self._bytes > _MOST_BYTES:
+            self.fail(
+                "its functions copy too much of their attributes", expected=f"at most {_MOST_BYTES} bytes"
+            )
 
     def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
         """Say of an operator that it does not exist; UnsupportedError where nobody here knows its domain."""

@@ -125,11 +125,7 @@ class TensorReader:
             dtype = dtype_of(tensor.data_type)
         except KeyError:
             self._fail(f"{what} has an unknown element type", got=tensor.data_type)
-        shape = tuple(tensor.dims)
-        if any(dim < 0 for dim in shape):
-            self._fail(f"{what} has a negative dim", got=list(shape))
-        if len(shape) > 64:
-            self._fail(f"{what} has more dims than NumPy does", expected="at most 64", got=len(shape))
+        shape = self._shape(tensor.dims, what)
         if tensor.HasField("segment"):
             self._fail(f"{what} is stored in segments, which no runtime reads")
         count = math.prod(shape)
@@ -155,9 +151,7 @@ class TensorReader:
         """Return a sparse tensor made dense; raises ModelError also where that takes over 1 GiB."""
         values = self.read(sparse.values, f"values of {what}")
         indices = self.read(sparse.indices, f"indices of {what}")
-        shape = tuple(sparse.dims)
-        if any(dim < 0 for dim in shape):
-            self._fail(f"{what} has a negative dim", got=list(shape))
+        shape = self._shape(sparse.dims, what)
         if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
             self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
@@ -176,6 +170,17 @@ class TensorReader:
         dense = np.zeros(shape, values.dtype)
         dense[coordinates] = values
         return _frozen(dense)
+
+    def _shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
+        shape = tuple(dims)
+        if any(dim < 0 for dim in shape):
+            self._fail(f"{what} has a negative dim", got=list(shape))
+        if len(shape) > 64:
+            self._fail(f"{what} has more dims than NumPy does", expected="at most 64", got=len(shape))
+        # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
+        if 0 in shape and math.prod(max(dim, 1) for dim in shape) >= 1 << 60:
+            self._fail(f"{what} has dims beyond what NumPy counts", got=list(shape))
+        return shape
 
     def _external(
         self,

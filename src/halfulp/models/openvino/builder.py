@@ -61,6 +61,7 @@ class _Builder:
         self._weights = weights
         self._file = file
         self._layers = {layer.id: layer for layer in net.layers}
+        self._outputs = {(layer.id, port.id): port for layer in net.layers for port in layer.outputs}
         self._sources: dict[tuple[int, int], Source] = {}  # of each input port
         self._names: dict[Source, str] = {}
         self._known: dict[str, Value] = {}
@@ -123,6 +124,9 @@ class _Builder:
                     expected="{} inputs, {} outputs".format(*sides[layer.type]),
                     got="{} inputs, {} outputs".format(*found),
                 )
+        for number, _ in self._sources.values():
+            if self._layers[number].type == "Result":
+                self._fail(self._layers[number], "an edge leaves it, and nothing reads a Result")
 
     def _sorted(self) -> list[Layer]:
         """Return the layers, each after those that it reads, otherwise as in the file."""
@@ -189,7 +193,7 @@ class _Builder:
         self._names[source] = name
 
     def _port(self, source: Source) -> Port:
-        return next(port for port in self._layers[source[0]].outputs if port.id == source[1])
+        return self._outputs[source]
 
     # --- layers ---------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ VERSIONS = (10, 11)
 """The versions of the format that are read; the last one is written."""
 
 MOST_DIMS = 64  # NumPy's limit
+_DEEPEST = 256  # to copy or write an element, Python recurses
 LARGEST = (1 << 63) - 1
 """No dim, offset or id is larger."""
 
@@ -113,13 +114,28 @@ def parse(data: bytes, file: str) -> Net:
         >>> net.name, net.version, net.layers
         ('n', 11, [])
     """
+    return read(elements(data, file), file)
+
+
+def elements(data: bytes, file: str) -> Element:
+    """Return the root of a file's elements; raises ModelError where it is not XML, or nests too deep."""
     try:
-        root = fromstring(data, forbid_dtd=True)
+        root: Element = fromstring(data, forbid_dtd=True)
     except ParseError as error:
         raise ModelError(f"not well-formed XML: {printable(str(error))}", file=file) from None
     except (ValueError, LookupError) as error:  # defusedxml's refusals, and encodings that don't exist
         reason = printable(str(error)) or type(error).__name__
         raise ModelError(f"unsafe or unreadable XML: {reason}", file=file) from None
+    level = [root]
+    for _ in range(_DEEPEST):
+        level = [child for element in level for child in element]
+    if level:
+        raise ModelError("its elements nest too deep", file=file, expected=f"at most {_DEEPEST}")
+    return root
+
+
+def read(root: Element, file: str) -> Net:
+    """Return the layers and edges below an element; raises as :func:`parse` does."""
     return _Parser(file).net(root)
 
 

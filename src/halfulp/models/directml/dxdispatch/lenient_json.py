@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -14,8 +15,11 @@ from halfulp.models.graph import printable
 T = TypeVar("T")
 Default = TypeVar("Default")
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# What is never closed ends with the text, and nothing is tried twice: the time is not to grow with the square of the
+# length.
+_STRING = r'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?'
+_COMMENT = re.compile(rf"({_STRING}|/\*(?:(?!\*/).)*+\Z)|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
@@ -40,8 +44,14 @@ def parse(data: bytes, file: str) -> dict[str, Any]:
         root = json.loads(
             text, object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_constant
         )
+        if _SURROGATE.search(text):
+            json.dumps(root, ensure_ascii=False).encode()
     except UnicodeDecodeError:
         raise ModelError("not UTF-8, or not a DxDispatch model", file=file) from None
+    except UnicodeEncodeError:
+        raise ModelError(
+            "a text has half of a surrogate pair, which no file can be written with", file=file
+        ) from None
     except RecursionError:
         raise ModelError("nests too deep", file=file) from None
     except json.JSONDecodeError as error:
@@ -63,8 +73,7 @@ class _Refused(Exception):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise _Refused(f"the field {printable(twice)!r} is given twice")
     return found
 

@@ -1,0 +1,106 @@
+"""Every reader of untrusted bytes takes 10^7 inputs from a fuzzer, with the core under the sanitizers.
+
+``HALFULP_FUZZ_INPUTS`` is another number. A run that is interrupted goes on where it was, as long as the code is the
+same; the inputs that the fuzzer found worth keeping stay in build/fuzzing in any case, and so does one that failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.fuzzing.readers import READERS, corpus
+from tests.house.builds import PYTHON, ROOT, build, libraries, locked, package, sources
+
+INPUTS = int(os.environ.get("HALFULP_FUZZ_INPUTS", 10**7))
+AT_ONCE = 500_000
+FOLDER = ROOT / "build" / "fuzzing"
+LIMITS = ["-timeout=20", "-rss_limit_mb=1500", "-detect_leaks=0"]  # Python's own objects leak when it ends
+SEES = """
+import numpy as np, halfulp as hu
+hu.pow(np.lib.stride_tricks.as_strided(np.ones(3000), (3001,), (8,)), 3.0)
+"""
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """What gives an interpreter a core with sanitizers, and Atheris's build of libFuzzer with the address sanitizer.
+
+    There must be one address sanitizer in a process: where the core asks for GCC's, it gets that of Atheris.
+    """
+    if find_spec("atheris") is None:
+        pytest.skip("the package atheris is not installed: pip install 'halfulp[fuzzing]'")
+    asan, libstdcxx = libraries("g++", "libasan.so", "libstdc++.so.6")
+    site = Path(np.__file__).parents[1]
+    fuzzer = site / "asan_with_fuzzer.so"
+    (mutator,) = (site / "atheris").glob("custom_mutator.*.so")
+    folder = build(
+        "g++-sanitize-baseline", "g++", "-DHALFULP_SANITIZE=ON", "-DHALFULP_BASELINE_ONLY=ON", extension=True
+    )
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with locked(FOLDER / "package"):
+        link = FOLDER / "libraries" / Path(os.readlink(asan)).name
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(fuzzer)
+        made_of = FOLDER / "package" / "made_of"
+        if not made_of.exists() or made_of.read_text() != _code():  # or another fuzzer would lose it
+            package(folder, made_of.parent)
+            made_of.write_text(_code())
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, [made_of.parent, site, ROOT])),
+        "LD_LIBRARY_PATH": str(link.parent),
+        "LD_PRELOAD": f"{fuzzer} {mutator} {libstdcxx}",
+        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100:symbolize=0",
+        "HALFULP_NUM_THREADS": "1",
+    }
+
+
+def test_the_address_sanitizer_sees_the_core(environment: dict[str, str]) -> None:
+    done = subprocess.run([*PYTHON, "-c", SEES], env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "AddressSanitizer: heap-buffer-overflow" in done.stderr
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_fuzzing(reader: str, environment: dict[str, str]) -> None:
+    folder = FOLDER / reader
+    kept = folder / "corpus"
+    kept.mkdir(parents=True, exist_ok=True)
+    for data in corpus(reader):
+        (kept / hashlib.sha1(data).hexdigest()).write_bytes(data)
+    done = 0
+    code = _code()
+    log = folder / "inputs"
+    if log.exists() and log.read_text().split()[1] == code:
+        done = int(log.read_text().split()[0])
+    while done < INPUTS:
+        start = time.perf_counter()
+        options = [f"-runs={min(AT_ONCE, INPUTS - done)}", "-max_len=4096", f"-artifact_prefix={folder}/"]
+        command = [*PYTHON, "-m", "tests.fuzzing.fuzz", reader, str(kept), *LIMITS, *options]
+        run = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace"
+        )
+        found = re.search(r"^Done (\d+) runs", run.stderr, re.MULTILINE)
+        if run.returncode != 0 or found is None:
+            pytest.fail(run.stderr[-4000:], pytrace=False)
+        done += int(found[1])
+        log.write_text(f"{done} {code}\n")
+        rate = int(found[1]) / (time.perf_counter() - start)
+        print(f"{reader}: {done:,} of {INPUTS:,} inputs, {rate:,.0f} a second", flush=True)
+
+
+def _code() -> str:
+    digest = hashlib.sha256(sources().encode())
+    for folder in ("src/halfulp", "tests/fuzzing"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,142 @@
+"""Each reader of untrusted bytes as a function of one input, which goes on to what a user would do with what was read.
+
+An input is to give a result, or an error of ours that a terminal can show. :func:`attempt` sees to that, for the
+checked-in corpus and for the fuzzer.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import contextlib
+import io
+import json
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import halfulp as hu
+from halfulp.conformance import schema
+from halfulp.conformance.runner.process import NONSENSE, unpacked
+from halfulp.conformance.runner.wire import Closed, receive
+from halfulp.conformance.verdict import allow
+from halfulp.models import onnx, openvino
+from halfulp.models.directml import dxdispatch
+from halfulp.models.files import open_npy, read_npz, read_pb
+from halfulp.models.openvino.writer import write
+
+_MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a file on a disk can take milliseconds to make
+_FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-", dir=_MEMORY))
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+
+
+def attempt(reader: str, data: bytes) -> bool:
+    """Return whether an input is read; fails where a refusal is not one line and those that show operands below it."""
+    try:
+        READERS[reader](data)
+    except hu.HalfulpError as error:
+        lines = str(error).split("\n")
+        assert len(lines) <= 4, lines
+        assert all(line.isprintable() for line in lines), lines
+        return False
+    return True
+
+
+def corpus(reader: str) -> list[bytes]:
+    """Return the checked-in inputs of a reader."""
+    lines = (Path(__file__).parent / "corpus" / f"{reader}.txt").read_text().splitlines()
+    return [ast.literal_eval(line) for line in lines]
+
+
+def _onnx(data: bytes) -> None:
+    proto, file, _ = onnx.parse(data, file="net.onnx")
+    graph = onnx.load(proto, file=file, keep_unknown=True).graph
+    hu.audit(proto, targets=[])
+    if not graph.inputs and all(node.operator.startswith(("onnx.Pow", "onnx.PRelu")) for node in graph.nodes):
+        hu.run(proto)
+
+
+def _openvino(data: bytes) -> None:
+    xml, _, weights = data.partition(b"\0")  # which no XML in UTF-8 holds
+    _file(weights, "net.bin")
+    path = _file(xml, "net.xml")
+    model = openvino.load(path)
+    hu.audit(path, targets=[])
+    if not model.inputs:
+        hu.run(model)
+    write(model.graph, io.BytesIO())
+
+
+def _dxdispatch(data: bytes) -> None:
+    program = dxdispatch.load(data, file="program.json")
+    hu.audit(data, targets=[])
+    json.dumps(dxdispatch.to_json(program), ensure_ascii=False, allow_nan=False).encode()
+    if sum(resource.size for resource in program.resources.values()) < _MOST:
+        with contextlib.redirect_stdout(io.StringIO()):
+            hu.run(program, output_folder=_FOLDER)
+
+
+def _npy(data: bytes) -> None:
+    _compute(open_npy(_file(data, "x.npy"), np.dtype("V2")).map())
+
+
+def _npz(data: bytes) -> None:
+    for array in read_npz(_file(data, "x.npz")).values():
+        _compute(array)
+
+
+def _pb(data: bytes) -> None:
+    _compute(read_pb(_file(data, "x.pb")))
+
+
+def _report(data: bytes) -> None:
+    schema.dumps(schema.load(_file(data, "report.json")))
+
+
+def _allowed(data: bytes) -> None:
+    allowed = allow.load(_file(data, "allowed"))
+    case = "onnx.Pow-7/float32,float32/hard/0"
+    allowed.allows("numpy", case, "wrong")
+    allowed.stale("numpy", [case])
+
+
+def _answer(data: bytes) -> None:
+    """What the process that holds a runtime says to ``check``."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(data[: 1 << 16])
+        there.close()
+        try:
+            message, payload = receive(here, 1)
+            unpacked(message["outputs"], payload)
+        except (Closed, *NONSENSE):  # by which Process says that it answered nonsense
+            raise hu.HalfulpError("nonsense") from None
+
+
+def _compute(array: np.ndarray) -> None:
+    if array.nbytes < _MOST:
+        hu.pow(array, array)
+
+
+def _file(data: bytes, name: str) -> Path:
+    path = _FOLDER / name
+    path.write_bytes(data)
+    return path
+
+
+READERS: dict[str, Callable[[bytes], None]] = {
+    "onnx": _onnx,
+    "openvino": _openvino,
+    "dxdispatch": _dxdispatch,
+    "npy": _npy,
+    "npz": _npz,
+    "pb": _pb,
+    "report": _report,
+    "allowed": _allowed,
+    "answer": _answer,
+}
