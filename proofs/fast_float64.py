@@ -32,7 +32,7 @@ from proofs.interval import Interval, Polynomial, log2_text
 from proofs.logarithm_tables import Case, binades, least_ratio, parts_without_zero, sum_of
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
-from proofs.trace import Constant
+from proofs.trace import Constant, Operand
 
 PARTS, STEPS = 256, 128
 WHOLE_GRANULARITY = -42
@@ -255,14 +255,22 @@ class Float64(Phase):
         else:
             demand(t.mignitude >= Fraction(1, 1 << 9), "t may be no multiple of 2^-61")
             demand(high % Fraction(1, 1 << 42) == 0 and reach < Fraction(1, 1 << 8), "t - k ln 2/128 is rounded")
-            value = symbol("rest") + symbol("steps") * Polynomial.constant(high)
+            demand(k.magnitude * high * (1 << 42) <= 1 << 53, "k times the high part of ln 2/128 is rounded")
+            product = symbol("steps") * Polynomial.constant(high)
+            value = symbol("rest") + product
+            cuts: dict[Operand, tuple[str, Input]] = {steps_node: ("steps", Input(k, 0, symbol("steps")))}
+            cuts |= {
+                i: ("product", Input(k.times(-high), -42, -product))
+                for i, found in enumerate(function.nodes)
+                if found.operation == "mul" and found.operands == (steps_node, Constant(-high))
+            }
             inputs = {"t": Input(t, -61, value), "t_low": Input(Interval.within(t_low))}
             errors = RoundingErrors(
                 function,
                 inputs,
-                cuts={steps_node: ("steps", Input(k, 0))},
+                cuts=cuts,
                 until=node(function.outputs["s"]),
-                others={"rest": rest},
+                others={"rest": rest, "steps": Input(k, 0)},
             )
             ideal = symbol("rest") + symbol("t_low") - symbol("steps") * Polynomial.constant(low)
         s = node(function.outputs["s"])
@@ -288,12 +296,13 @@ class Float64(Phase):
         error = Polynomial.constant(fixed) + size * Polynomial.constant(of_t)
         slope = next(o for o in last.operands if isinstance(o, int) and function.nodes[o].operation in ("add", "mul"))
         lost = Fraction(0)
-        if function.nodes[slope].operation == "mul":  # power times the slope, rounded: of at most twice as much
+        if function.nodes[slope].operation == "mul":  # power times the slope, rounded
             (inner,) = (o for o in function.nodes[slope].operands if function.nodes[node(o)].operation == "add")
-            lost = errors.range(node(inner)).magnitude * ULP * 2 + SUBNORMAL
+            lost = errors.range(node(inner)).magnitude * ULP + SUBNORMAL
             slope = node(inner)
         value = errors.value(slope)
         series = value.only("s")
+        series = series - Polynomial.constant(series.terms.get((), Fraction(0)))
         ideal = series + symbol("correction") + (error if name == "greatest" else -error)
         return proved_bound(errors, value, f"n{slope}", ideal) + lost, series
 
@@ -306,7 +315,7 @@ class Float64(Phase):
         # e^(t - k ln 2/128), of s: s is off by its remainder's error, the table by its own, and the correction lacks its
         # product with e^s - 1.
         fixed = max(ends) + E_TO_S * together(of_series, self.remainder() * (1 + ULP), self.powers())
-        fixed += ULP * 2 * GREATEST_S * E_TO_S
+        fixed += ULP * GREATEST_S * E_TO_S
         of_t = self.t()[0]
         claimed, claimed_of_t = self.claim("float64_error"), self.claim("float64_error_of_t")
         for t in (0, GREATEST_T):  # convex, and so below the line

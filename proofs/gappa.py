@@ -126,6 +126,10 @@ class _Writer:
         if node.operation == "fma":
             return f"{a} * {rest[0]} + {rest[1]}"
         sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[node.operation]
+        if node.operation in ("add", "sub") and rest[0] == "(0)":  # of which Gappa knows no multiple
+            return a
+        if node.operation == "add" and a == "(0)":
+            return rest[0]
         return f"{a} {sign} {rest[0]}"
 
     def definitions(self) -> list[str]:

@@ -23,9 +23,14 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// How far the ends of the interval are from what is computed, as a part of it.
-static constexpr double float64_error = 0x1.3p-60, float64_error_of_t = 0x1p-68;
-static constexpr double greatest_float64_t = 690;  // so that no product with 2^k 2^(i/128) is subnormal enough to show
+// How far the ends of the interval are from what is computed, as a part of it, and the greatest |t|: 2^k is then so great
+// that no part of a sum is lost as a subnormal number.
+#ifdef HALFULP_FUSED
+static constexpr double float64_error = 0x1p-60;
+#else
+static constexpr double float64_error = 0x1.5p-60;
+#endif
+static constexpr double float64_error_of_t = 0x1p-68, greatest_float64_t = 690;
 
 // m and e of x, and r's place in the tables.
 struct Float64Split {
