@@ -2,7 +2,7 @@
 the ends of its interval.
 
 Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = y log x, |t| <= 690. Before
-they are rounded to doubles, the ends of float64_exp are not above and not below x^y.
+they are rounded to doubles, float64_ends of float64_exp are not above and not below x^y.
 
     x = m 2^e   part j of 256 holds m from 1 + (2 j - 1)/512 to 1 + (2 j + 1)/512, and part 0 from 1 - 1/1024:
                 programs/splits.cpp looks at both ends of each

@@ -182,7 +182,7 @@ private:
         for (int i = 0; i < n; ++i) powers[i] = constants::float64_exp_entries[float64_exp_index(places[i])];
         prefetch.issue(3);
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-            const Rounding ends = float64_exp({t_high[i], t_low[i]}, places[i], powers[i]);
+            const Rounding ends = float64_ends(float64_exp({t_high[i], t_low[i]}, places[i], powers[i]));
             out[i] = bits_of(ends.least);
             flags[i] = bits_of(ends.least) ^ bits_of(ends.greatest);
             any |= flags[i];

@@ -78,16 +78,25 @@ HALFULP_INLINE double float64_remainder(DoubleDouble t, double place) {
            multiply_add(steps, -constants::float64_step.low, t.low);
 }
 
-// e^t as the ends of an interval.
-HALFULP_INLINE Rounding float64_ends(double s, double t, double power, double correction) {
-    const double rest = multiply_add(s * s, polynomial(constants::float64_exp, s), correction);
-    const double error = multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error);
-    return {multiply_add(power, s + (rest - error), power), multiply_add(power, s + (rest + error), power)};
+// e^t is power (1 + s + rest), to within power * error.
+struct Float64Power {
+    double power, s, rest, error;
+};
+
+HALFULP_INLINE Float64Power float64_power(double s, double t, double power, double correction) {
+    return {power, s, multiply_add(s * s, polynomial(constants::float64_exp, s), correction),
+            multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error)};
 }
 
-HALFULP_INLINE Rounding float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
+// The ends of that interval.
+HALFULP_INLINE Rounding float64_ends(const Float64Power& x) {
+    return {multiply_add(x.power, x.s + (x.rest - x.error), x.power),
+            multiply_add(x.power, x.s + (x.rest + x.error), x.power)};
+}
+
+HALFULP_INLINE Float64Power float64_exp(DoubleDouble t, double place, const constants::ExpEntry& entry) {
     const double power = double_of(bits_of(entry.power) + (bits_of(place) >> 7 << 52));
-    return float64_ends(float64_remainder(t, place), t.high, power, entry.correction);
+    return float64_power(float64_remainder(t, place), t.high, power, entry.correction);
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -66,7 +66,7 @@ static void fast_phase_of_float64() {
     }
     begin("float64_ends");
     const traced::Double s = input("s", 0x1.3p-10), of_t = input("t", 3.01), power = input("power", 1.3);
-    const Rounding ends = float64_ends(s, of_t, power, input("correction", 0x1.1p-54));
+    const Rounding ends = float64_ends(float64_power(s, of_t, power, input("correction", 0x1.1p-54)));
     output("least", ends.least);
     output("greatest", ends.greatest);
 }

@@ -44,8 +44,7 @@ static void check_float64(double x) {
     const uint64_t place = float64_log_index(x);
     const double index = static_cast<double>(place), m = parts.m;
     const double least = place == 0 && m < 1 ? 1 - 1.0 / 1024 : 1 + (2 * index - 1) / 512;
-    if (place > 255 || !(m >= least && m < 1 + (2 * index + 1) / 512) ||
-        std::ldexp(m, static_cast<int>(parts.e)) != x)
+    if (place > 255 || !(m >= least && m < 1 + (2 * index + 1) / 512) || std::ldexp(m, static_cast<int>(parts.e)) != x)
         fail(x);
 }
 

@@ -44,6 +44,7 @@ PHASES = {
         Phase("fast", parts=2, bits=128, greatest_t=150, base_bits=24, bases=(2.0**-126, 2.0**127)),
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
         Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
+        Phase("fast, float64", parts=4, bits=160, greatest_t=990),
         Phase("double-double", parts=2, bits=160),
         Phase("double-double, integers", parts=2, bits=160, integers=True),
         Phase("triple-double", parts=3, bits=256),

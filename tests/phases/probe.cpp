@@ -11,6 +11,7 @@
 
 #include "fp_environment.h"
 #include "kernels/pow_tile.h"
+#include "numerics/pow_fast_float64.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -44,6 +45,18 @@ void fast(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         const double power = lanes.powers[i], t = std::log2(tile.x[i]) * tile.y[i];
         tile.write({power, power * fast_error}, 0, power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
+    }
+}
+
+void fast_float64(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(tile.x[i])];
+        const DoubleDouble log = float64_log(begin_float64_log(float64_split(tile.x[i]), entry));
+        const DoubleDouble t = times_by_table<false>(log, tile.y[i], 0);
+        const double place = float64_exp_place(t.high);
+        const auto power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
+        const DoubleDouble slope = two_product(power.power, power.s);
+        tile.write({power.power, slope.high, slope.low, power.power * power.rest}, 0, power.power * power.error);
     }
 }
 
@@ -135,6 +148,7 @@ struct Phase {
 
 constexpr Phase phases[] = {
     {"fast", fast},
+    {"fast, float64", fast_float64},
     {"double-double", double_double},
     {"double-double, integers", double_double_integers},
     {"triple-double", triple_double},

@@ -66,6 +66,16 @@ FAULTS = {
     "an entry of a table of pairs": Fault(
         CONSTANTS, "0x1.563dc29ffa000p-3", "0x1.563dc29ff8000p-3", "by_table", "the table of logarithms"
     ),
+    "an entry of float64's table": Fault(
+        CONSTANTS, "0x1.c63d2ec150000p-6", "0x1.c63d2ec148000p-6", "fast_float64", "the table of logarithms"
+    ),
+    "parts of a binade moved": Fault(
+        NUMERICS / "pow_fast_float64.h",
+        "float64_half_a_part = uint64_t{1} << 43",
+        "float64_half_a_part = uint64_t{1} << 42",
+        "fast_float64",
+        "x = m 2^e",
+    ),
     "a constant of 32 limbs": Fault(
         CONSTANTS, "0xc9e3b39803f2f6af", "0xc9e3b39803f2f6ae", "exact_phase", "ln 2"
     ),
