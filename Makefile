@@ -22,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
-TEST_SOURCES := $(wildcard tests/avx512_model/* tests/phases/*.cpp tests/cuda/*.cpp tests/cuda/*.h) \
+TEST_SOURCES := $(wildcard benchmarks/instructions/*.cpp tests/avx512_model/* tests/phases/*.cpp tests/cuda/*.cpp tests/cuda/*.h) \
   $(wildcard proofs/programs/* proofs/programs/*/*)
 FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
 

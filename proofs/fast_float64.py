@@ -1,24 +1,25 @@
-"""The fast phase of float64 (core/numerics/pow_fast_float64.h), with fused operations and without: that x^y lies between
-the ends of its interval.
+"""The fast phase of float64 (core/numerics/pow_fast_float64.h), with fused operations and without: that x^y lies
+between the ends of its interval.
 
-Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = y log x, |t| <= 690. Before
-they are rounded to doubles, float64_ends of float64_exp are not above and not below x^y.
+Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = y log x, |t| <= 690.
+Before they are rounded to doubles, float64_ends of float64_exp are not above and not below x^y.
 
     x = m 2^e   part j of 256 holds m from 1 + (2 j - 1)/512 to 1 + (2 j + 1)/512, and part 0 from 1 - 1/1024:
                 programs/splits.cpp looks at both ends of each
     tables      - log r, ln 2 and 2^(i/128), each entry against the function
     f           m r - 1, exact, for each part
-    log x       of whole + whole_low + f - f^2/2 + f^3 P(f), whole = e ln 2 - log r: next to 1 for each part, where log x
-                reaches zero for each binade of f; elsewhere for each binade of whole
+    log x       of whole + whole_low + f - f^2/2 + f^3 P(f), whole = e ln 2 - log r: next to 1 for each part, where
+                log x reaches zero for each binade of f; elsewhere for each binade of whole
     t           of y times that
-    s           t - k ln 2/128: `steps`, a cut, is the integer k. t.high less its product with the high part of ln 2/128 is
-                exact, for each binade of t.high: both are multiples of 2^-61, and the difference is below 2^-8
+    s           t - k ln 2/128: `steps`, a cut, is the integer k. t.high less its product with the high part of ln 2/128
+                is exact, for each binade of t.high: both are multiples of 2^-61, and the difference is below 2^-8
     ends        power (1 + s + s^2 Q(s) + correction -+ error), for 1 <= power < 2: others differ by powers of two, and
                 where a product is subnormal by 2^-1075
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -48,7 +49,9 @@ SUBNORMAL = Fraction(1, 1 << 1075) * (1 << 997)  # what a subnormal product lose
 def steps(core: Path) -> list[Step]:
     fused, not_fused = Float64(core, "avx2"), Float64(core, "scalar")
     return [
-        Step("x = m 2^e in parts of a binade", lambda: output(program("splits.cpp", core), "float64").strip()),
+        Step(
+            "x = m 2^e in parts of a binade", lambda: output(program("splits.cpp", core), "float64").strip()
+        ),
         Step("the table of logarithms", lambda: log2_text(fused.logarithms())),
         Step("the table of powers", lambda: log2_text(fused.powers())),
         *steps_of(fused, "fused"),
@@ -152,7 +155,7 @@ class Float64(Phase):
         f, whole, _ = self.outputs(j)
         r, high, _ = self.entry(j)
         for m in part(j):
-            errors, e, of_m = self.begin(j, m)
+            errors, _e, of_m = self.begin(j, m)
             ideal = of_m * Polynomial.constant(r) - Polynomial.constant(1)
             demand(errors.value(f) == ideal, f"f is not m r - 1 in part {j}")
             # |e ln 2 - log r| <= 2^10, a multiple of 2^-42.
@@ -180,7 +183,13 @@ class Float64(Phase):
                 whole, whole_low = high + e * ln2, low + e * ln2_low
                 for f in self.fs(j) if abs(whole) < FAR_FROM_ONE else ():
                     if whole:
-                        yield f, [Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)), Input(Interval.within(abs(whole_low) * (1 + ULP)))]
+                        yield (
+                            f,
+                            [
+                                Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)),
+                                Input(Interval.within(abs(whole_low) * (1 + ULP))),
+                            ],
+                        )
                         continue
                     demand(whole_low == 0, "e ln 2 - log r is zero in its high part only")
                     for some in parts_without_zero(f.range):
@@ -225,7 +234,7 @@ class Float64(Phase):
     def remainder(self) -> Fraction:
         """s, of t - k ln 2/128."""
         ends = [Fraction(0), *(Fraction(2) ** i for i in range(-9, 10)), Fraction(GREATEST_T)]
-        ranges = [some for low, high in zip(ends, ends[1:], strict=False) for some in both_signs(low, high)]
+        ranges = [some for low, high in itertools.pairwise(ends) for some in both_signs(low, high)]
         return max(each(self.remainder_of, ranges))
 
     def remainder_of(self, t: Interval) -> Fraction:
@@ -249,12 +258,17 @@ class Float64(Phase):
         if not k.magnitude:  # t itself
             inputs = {"t": Input(t), "t_low": Input(Interval.within(t_low))}
             errors = RoundingErrors(
-                function, inputs, cuts={steps_node: ("steps", Input.constant(0))}, until=node(function.outputs["s"])
+                function,
+                inputs,
+                cuts={steps_node: ("steps", Input.constant(0))},
+                until=node(function.outputs["s"]),
             )
             ideal = symbol("t") + symbol("t_low")
         else:
             demand(t.mignitude >= Fraction(1, 1 << 9), "t may be no multiple of 2^-61")
-            demand(high % Fraction(1, 1 << 42) == 0 and reach < Fraction(1, 1 << 8), "t - k ln 2/128 is rounded")
+            demand(
+                high % Fraction(1, 1 << 42) == 0 and reach < Fraction(1, 1 << 8), "t - k ln 2/128 is rounded"
+            )
             demand(k.magnitude * high * (1 << 42) <= 1 << 53, "k times the high part of ln 2/128 is rounded")
             product = symbol("steps") * Polynomial.constant(high)
             value = symbol("rest") + product
@@ -279,7 +293,8 @@ class Float64(Phase):
         return bound + k.magnitude * max(abs(high + low - end) for end in exact_step)
 
     def end_of(self, name: str) -> tuple[Fraction, Polynomial]:
-        """How far an end is from power (1 + s + s^2 Q(s) + correction -+ error), as a part of power; and s + s^2 Q(s)."""
+        """How far an end is from power (1 + s + s^2 Q(s) + correction -+ error), as a part of power; and
+        s + s^2 Q(s)."""
         function = self.function("float64_ends")
         end = node(function.outputs[name])
         last = function.nodes[end]
@@ -294,10 +309,14 @@ class Float64(Phase):
         size = symbol(f"made{function.made()[0]}")
         fixed, of_t = self.claim("float64_error"), self.claim("float64_error_of_t")
         error = Polynomial.constant(fixed) + size * Polynomial.constant(of_t)
-        slope = next(o for o in last.operands if isinstance(o, int) and function.nodes[o].operation in ("add", "mul"))
+        slope = next(
+            o for o in last.operands if isinstance(o, int) and function.nodes[o].operation in ("add", "mul")
+        )
         lost = Fraction(0)
         if function.nodes[slope].operation == "mul":  # power times the slope, rounded
-            (inner,) = (o for o in function.nodes[slope].operands if function.nodes[node(o)].operation == "add")
+            (inner,) = (
+                o for o in function.nodes[slope].operands if function.nodes[node(o)].operation == "add"
+            )
             lost = errors.range(node(inner)).magnitude * ULP + SUBNORMAL
             slope = node(inner)
         value = errors.value(slope)
@@ -312,8 +331,8 @@ class Float64(Phase):
         of_series = relative_error(
             series[0] + Polynomial.constant(1), "s", "exp(x)", Interval.within(GREATEST_S)
         )
-        # e^(t - k ln 2/128), of s: s is off by its remainder's error, the table by its own, and the correction lacks its
-        # product with e^s - 1.
+        # e^(t - k ln 2/128), of s: s is off by its remainder's error, the table by its own, and the correction lacks
+        # its product with e^s - 1.
         fixed = max(ends) + E_TO_S * together(of_series, self.remainder() * (1 + ULP), self.powers())
         fixed += ULP * GREATEST_S * E_TO_S
         of_t = self.t()[0]

@@ -340,16 +340,18 @@ def float64_tables() -> str:
     f_reach, r_reach = rounded_up(greatest_f, 5), rounded_up(greatest_r, 5)
     return "\n".join(
         [
-            "// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and the",
-            f"// rest. f = m r - 1, |f| <= {f_reach}.",
+            "// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and",
+            f"// the rest. f = m r - 1, |f| <= {f_reach}.",
             "struct alignas(32) LogEntry {",
             "    double r, high, low;",
             "};",
             *records("float64_log_entries", "LogEntry", entries),
             "// ln 2 in the same way, and ln 2 / 128: a multiple of 2^-42, and the rest.",
             f"inline constexpr DoubleDouble float64_ln2 = {{{float(ln2_high).hex()}, {float(ln2 - ln2_high).hex()}}};",
-            "inline constexpr DoubleDouble float64_step ="
-            f" {{{float(step_high).hex()}, {float(step - step_high).hex()}}};",
+            (
+                "inline constexpr DoubleDouble float64_step ="
+                f" {{{float(step_high).hex()}, {float(step - step_high).hex()}}};"
+            ),
             f"inline constexpr double float64_steps = {float(1 / step).hex()};  // in a unit of the logarithm",
             polynomial(
                 "float64_log",

@@ -380,8 +380,8 @@ inline constexpr double exp2_td[] = {
     0x1.e8cbe83e995dap-32,
     0x1.c3be4a0705397p-36,
 };
-// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and the
-// rest. f = m r - 1, |f| <= 0.00293.
+// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and
+// the rest. f = m r - 1, |f| <= 0.00293.
 struct alignas(32) LogEntry {
     double r, high, low;
 };
