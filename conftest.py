@@ -18,6 +18,8 @@ collect_ignore_glob = [
     for name in ("jax", "onnxruntime", "openvino", "torch")
     if find_spec(name) is None
 ]
+if find_spec("atheris") is None:
+    collect_ignore_glob.append("tests/fuzzing/fuzz.py")
 
 
 @pytest.fixture(autouse=True)
