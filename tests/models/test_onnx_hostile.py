@@ -335,6 +335,9 @@ def test_sparse_initializers() -> None:
         del proto.graph.sparse_initializer[:]
         proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
         refused(proto, "sparse initializer 'w'")
+    for indices in (helper.make_tensor("i", 7, [2], [0, 0]), helper.make_tensor("i", 7, [2, 0], [])):
+        proto.graph.sparse_initializer[0].CopyFrom(helper.make_sparse_tensor(values, indices, []))
+        refused(proto, "sparse initializer 'w' has no dims")
 
 
 def test_an_opset_of_more_than_32_bits() -> None:

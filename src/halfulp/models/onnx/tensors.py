@@ -152,6 +152,8 @@ class TensorReader:
         values = self.read(sparse.values, f"values of {what}")
         indices = self.read(sparse.indices, f"indices of {what}")
         shape = self._shape(sparse.dims, what)
+        if not shape:
+            self._fail(f"{what} has no dims, of which a sparse tensor needs one")
         if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
             self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
