@@ -10,7 +10,9 @@ import hashlib
 import os
 import re
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")
-def environment() -> dict[str, str]:
+def environment() -> Iterator[dict[str, str]]:
     """What gives an interpreter a core with sanitizers, and Atheris's build of libFuzzer with the address sanitizer.
 
     There must be one address sanitizer in a process: where the core asks for GCC's, it gets that of Atheris.
@@ -55,13 +57,17 @@ def environment() -> dict[str, str]:
         if not made_of.exists() or made_of.read_text() != _code():  # or another fuzzer would lose it
             package(folder, made_of.parent)
             made_of.write_text(_code())
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(map(str, [made_of.parent, site, ROOT])),
-        "LD_LIBRARY_PATH": str(link.parent),
-        "LD_PRELOAD": f"{fuzzer} {mutator} {libstdcxx}",
-        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100:symbolize=0",
-        "HALFULP_NUM_THREADS": "1",
-    }
+    # A file on a disk can take milliseconds to make; and libFuzzer ends without Python's tidying up.
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="halfulp-fuzzing-", dir=memory) as scratch:
+        yield os.environ | {
+            "TMPDIR": scratch,
+            "PYTHONPATH": os.pathsep.join(map(str, [made_of.parent, site, ROOT])),
+            "LD_LIBRARY_PATH": str(link.parent),
+            "LD_PRELOAD": f"{fuzzer} {mutator} {libstdcxx}",
+            "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:max_allocation_size_mb=1100:symbolize=0",
+            "HALFULP_NUM_THREADS": "1",
+        }
 
 
 def test_the_address_sanitizer_sees_the_core(environment: dict[str, str]) -> None:

@@ -30,8 +30,7 @@ from halfulp.models.files import open_npy, read_npz, read_pb
 from halfulp.models.openvino.writer import write
 
 _MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with
-_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a file on a disk can take milliseconds to make
-_FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-", dir=_MEMORY))
+_FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-"))
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 
 
