@@ -9,24 +9,14 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static bool all_positive_normal(const double* x, int n) {
-    constexpr uint64_t least_normal = uint64_t{1} << 52, infinity = uint64_t{0x7ff} << 52;
-    uint64_t outside = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
-        uint64_t bits = bits_of(x[i]);
-        outside |= (bits - least_normal) | (infinity - 1 - bits);
-    }
-    return outside >> 63 == 0;
-}
-
 // y * log2(x) of a tile, as pairs.
 struct DoubleDoubleLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
-    // Between its loops it calls `between`. Returns whether all bases are positive normal numbers.
+    // Between its loops it calls `between`.
     template <bool may_be_subnormal, typename Y, typename Between>
-    bool fill(const double* x, Y y, int n, Between between) {
+    void fill(const double* x, Y y, int n, Between between) {
         alignas(64) double s[tile_size], s_low[tile_size], e[tile_size];
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
             DoubleDoubleQuotient quotient = quotient_dd<may_be_subnormal>(fabs(x[i]));
@@ -40,7 +30,6 @@ struct DoubleDoubleLogarithms {
             high[i] = t.high;
             low[i] = t.low;
         }
-        return all_positive_normal(x, n);
     }
 
     // finish(i, power) for each 2^t.

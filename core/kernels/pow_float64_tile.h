@@ -55,7 +55,7 @@ private:
     template <typename Y>
     void replace_specials(const double* x, Y y, DoubleDoubleLogarithms& t, int n) {
         constexpr double infinity = __builtin_inf();
-        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512
             const double base = fabs(x[i]);
             const uint64_t is_number = all_bits_if<uint64_t>(base > 0) & all_bits_if<uint64_t>(base < infinity) &
                                        all_bits_if<uint64_t>(fabs(y.high(i)) < infinity);
@@ -94,7 +94,7 @@ private:
             operand_flags = scan(x, y.highs, n);
             if (operand_flags.special) replace_specials(x, y, t, n);
             any = any_out_of_range = 0;
-            for (int i = 0; i < n; ++i) {  // vector loop
+            for (int i = 0; i < n; ++i) {  // vector loop: avx512
                 any |= flags[i];
                 any_out_of_range |= beyond(t.high[i]);
             }
@@ -117,7 +117,7 @@ private:
         alignas(64) uint64_t is_out_of_range[tile_size];
         int listed[listed_size];
         DoubleDoubleLogarithms those;
-        for (int i = 0; i < n; ++i) is_out_of_range[i] = beyond(t.high[i]) >> 63;  // vector loop
+        for (int i = 0; i < n; ++i) is_out_of_range[i] = beyond(t.high[i]) >> 63;  // vector loop: avx512
         const int count = compress_indices(is_out_of_range, n, listed);
         for (int j = 0; j < count; ++j) {
             those.high[j] = t.high[listed[j]];
