@@ -5,7 +5,8 @@
 //               and a root's or a quotient's distance from a boundary is more than float's rounding (24 bits are at
 //               least twice float16's 11 and 2 more)
 //   products    x^3 and x^4, whose last rounding is right for every float, so that none is tested: of doubles (see
-//               product_power_of), or, in half the time, of floats where they are fused (see fused_product_of)
+//               product_power_of), or, in half the time, of floats where they are fused (see fused_product_of), up to
+//               the first tile of a block that has bases beyond their range
 //   by pairs    of floats, where they are fused: p + c with p the float nearest to the power, or next to it, and c a
 //               float that makes up for p's error. In 32-bit lanes, twice as many as double's
 //   by doubles  where floats are not fused, and for bases beyond the pairs' range
@@ -164,16 +165,11 @@ template <Shortcut shortcut>
     return greatest <= to - from;
 }
 
-// By products of doubles, for all bases. Returns whether they are in the pairs' range.
+// By products of doubles, for all bases.
 template <Shortcut shortcut>
-[[gnu::noinline]] static bool fill_by_products(const float* __restrict x, float* __restrict powers, int n) {
-    constexpr uint32_t from = word_of(least_pair_base), to = word_of(greatest_pair_base);
-    uint32_t greatest = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop
-        powers[i] = with_nan<shortcut>(product_power_of<shortcut>(x[i]), x[i], 0.0f);
-        greatest = max(greatest, word_of(fabs(x[i])) - from);
-    }
-    return greatest <= to - from;
+[[gnu::noinline]] static void fill_by_products(const float* __restrict x, float* __restrict powers, int n) {
+    // vector loop
+    for (int i = 0; i < n; ++i) powers[i] = with_nan<shortcut>(product_power_of<shortcut>(x[i]), x[i], 0.0f);
 }
 
 // By pairs, for positive bases in their range, or of any sign where the formula takes that. Returns whether these are
@@ -277,13 +273,14 @@ static bool fill_by_shortcut(const float* __restrict x, float* __restrict powers
     if constexpr (is_exact(shortcut)) {
         return fill_by_operation<shortcut>(x, powers, n, options);
     } else if constexpr (is_product(shortcut)) {
-        constexpr int part = 2 * tile_size;  // longer ones would be in vain for longer
-        bool in_range = has_pairs_of_floats;
-        for (int i = 0; i < n; i += part) {
-            const int count = n - i < part ? n - i : part;
-            if (in_range && fill_by_fused_products<shortcut>(x + i, powers + i, count)) continue;
-            in_range = fill_by_products<shortcut>(x + i, powers + i, count) && has_pairs_of_floats;
+        int done = 0;
+        if constexpr (has_pairs_of_floats) {
+            for (int count; done < n; done += count) {
+                count = n - done < tile_size ? n - done : tile_size;
+                if (!fill_by_fused_products<shortcut>(x + done, powers + done, count)) break;
+            }
         }
+        if (done < n) fill_by_products<shortcut>(x + done, powers + done, n - done);
         return true;
     } else {
         Part before = {true, false, false};
