@@ -9,7 +9,7 @@
 //   guarantee   x^y lies between the ends of its interval before they are rounded. A result is taken only where both
 //               round to one double; otherwise the next phase decides, pow_dd.h
 //
-// Error, relative to x^y; programs prove it (docs/proofs.md). The bounds marked * stand in constants.h.
+// Error, relative to x^y; docs/proofs.md says what programs prove of it. The bounds marked * stand in constants.h.
 //   f           exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8
 //   log x       e ln 2 - log r is exact in its high part. What enters low loses its last place only: next to 1, where
 //               log x is about f, that is some 2^-53 of f^3/3, 2^-70 of f; farther away less. P: 2^-53.68* of f^3/3

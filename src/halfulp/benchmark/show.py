@@ -59,7 +59,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     kept = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index in kept:
-        made.add_column(columns[index], min_width=None if index else max(len(row[0]) for row in rows))
+        made.add_column(
+            columns[index], min_width=None if index else max((len(row[0]) for row in rows), default=0)
+        )
     for row in rows:
         made.add_row(*(escape(row[index].replace("; ", "\n")) for index in kept))
     return made
