@@ -26,11 +26,11 @@ from pathlib import Path
 
 from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.compiled import output, program
-from proofs.double_double import Phase, both_signs, symbol
+from proofs.double_double import both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, binades, least_ratio, parts_without_zero, sum_of
+from proofs.logarithm_tables import Case, PartsOfABinade, binades, least_ratio, parts_without_zero, sum_of
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -80,8 +80,10 @@ def part(j: int) -> list[Input]:
     ]
 
 
-class Float64(Phase):
+class Float64(PartsOfABinade):
     """As it is compiled for an instruction set."""
+
+    parts = PARTS
 
     def outputs(self, j: int) -> tuple[int, int, int]:
         found = self.function(f"begin_float64_log.{j}").outputs
@@ -165,14 +167,6 @@ class Float64(Phase):
             demand(of_e.operation in ("fma", "add"), "e ln 2 - log r has another form")
             found.append(Input(errors.value(f).range(errors.symbols), -61))
         return found
-
-    @once
-    def all_f(self) -> Interval:
-        ranges = [f.range for j in range(PARTS) for f in self.fs(j)]
-        return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
-
-    def range_of_f(self) -> str:
-        return f"{float(self.all_f().least):.5f} <= f <= {float(self.all_f().greatest):.5f}"
 
     def cases(self) -> Iterator[Case]:
         """What f and the parts of e ln 2 - log r may be."""

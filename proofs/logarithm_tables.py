@@ -38,10 +38,30 @@ def part(j: int) -> list[Input]:
     return [Input(Interval(1 - Fraction(1, 128), 1 - ULP), -53), Input(Interval(Fraction(1), high), -52)]
 
 
-class LogarithmTables(Phase):
+class PartsOfABinade(Phase):
+    """A phase with f = m r - 1 for each of so many parts."""
+
+    parts: int
+
+    def fs(self, j: int) -> list[Input]:
+        """f of part j."""
+        raise NotImplementedError
+
+    @once
+    def all_f(self) -> Interval:
+        """The range of f."""
+        ranges = [f.range for j in range(self.parts) for f in self.fs(j)]
+        return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
+
+    def range_of_f(self) -> str:
+        return f"{float(self.all_f().least):.5f} <= f <= {float(self.all_f().greatest):.5f}"
+
+
+class LogarithmTables(PartsOfABinade):
     """A phase with a logarithm by tables: the function that begins it, traced for a number in each part, and what the
     parts of e - log2 r are called among its outputs."""
 
+    parts = PARTS
     begin_name: str
     wholes: tuple[str, ...]
     greatest_error_of_entries: Fraction
@@ -111,15 +131,6 @@ class LogarithmTables(Phase):
             demand(is_exact and is_multiple, f"e - log2 r is rounded in part {j}")
             found.append(Input(errors.range(f), errors.granularity(f)))
         return found
-
-    @once
-    def all_f(self) -> Interval:
-        """The range of f."""
-        ranges = [f.range for j in range(PARTS) for f in self.fs(j)]
-        return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
-
-    def range_of_f(self) -> str:
-        return f"{float(self.all_f().least):.4f} <= f <= {float(self.all_f().greatest):.4f}"
 
     def cases(self) -> Iterator[Case]:
         """What f and the parts of e - log2 r may be."""
