@@ -1,7 +1,7 @@
 # make run          the examples: a real exported model, then two small networks
 # make test         every quick test, doctests and the docs' examples included
 # make exhaustive   the proofs by exhaustion: minutes to hours
-# make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): twenty minutes; ARGS=--quick two
+# make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): half an hour; ARGS=--quick two
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour

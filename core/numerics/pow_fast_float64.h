@@ -11,8 +11,9 @@
 //
 // Error, relative to x^y; docs/proofs.md says what programs prove of it. The bounds marked * stand in constants.h.
 //   f           exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8
-//   log x       e ln 2 - log r is exact in its high part. What enters low loses its last place only: next to 1, where
-//               log x is about f, that is some 2^-53 of f^3/3, 2^-70 of f; farther away less. P: 2^-53.68* of f^3/3
+//   log x       e ln 2 - log r is exact in its high part. What enters low is f^3/3, of which four roundings lose 2^-53
+//               each, and P 2^-53.68*: where log x is about f, 2^-69.3 of it, farther away less. But in the last part
+//               below 1, r is 257/512, and f up to three times log x: 2^-67.6, or 2^-67.3 where nothing is fused
 //   s           below 2^-8.5, rounded by 2^-62, and by as much again where it joins the ends of the interval
 //   Q           2^-45.53* of s^2/2, below 2^-63
 //   correction  2^(i/128) has lost up to 2^-53 of itself; what is added for that lacks its product with s, 2^-61.5
@@ -26,11 +27,11 @@ namespace halfulp::HALFULP_ISA {
 // How far the ends of the interval are from what is computed, as a part of it, and the greatest |t|: 2^k is then so great
 // that no part of a sum is lost as a subnormal number.
 #ifdef HALFULP_FUSED
-static constexpr double float64_error = 0x1p-60;
+static constexpr double float64_error = 0x1p-60, float64_error_of_t = 0x1.5p-68;
 #else
-static constexpr double float64_error = 0x1.5p-60;
+static constexpr double float64_error = 0x1.5p-60, float64_error_of_t = 0x1.ap-68;
 #endif
-static constexpr double float64_error_of_t = 0x1p-68, greatest_float64_t = 690;
+static constexpr double greatest_float64_t = 690;
 
 // m and e of x, and r's place in the tables.
 struct Float64Split {
