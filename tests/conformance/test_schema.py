@@ -90,6 +90,8 @@ def broken(document: Document, change: str, value: Any) -> str:
         ("cases.0.example", {"index": []}, "cases[0].example must have index, inputs"),
         ("cases.0.allowed", 0, "cases[0].allowed must be true or false"),
         ("cases.0", None, "cases[0] must be an object"),
+        ("cases.0.attributes", {"alpha": float("nan")}, "cases[0].attributes['alpha'] must be JSON"),
+        ("cases.0.attributes", {"alpha": [float("inf")]}, "cases[0].attributes['alpha'] must be JSON"),
     ],
 )
 def test_broken_documents(change: str, value: Any, says: str, document: Document) -> None:

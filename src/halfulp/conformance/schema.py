@@ -242,6 +242,10 @@ def _problem(value: Any, kind: Any, where: str) -> str | None:
     """Return the place where a value is not of a kind, with what it is to be; None where it is."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
+        try:
+            _line(value)
+        except (ValueError, RecursionError):
+            return f"{where} must be JSON: no infinity, and no NaN"
         return None
     if typing.is_typeddict(kind):
         if not isinstance(value, dict):
