@@ -32,7 +32,7 @@ from proofs.double_double import (
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, last_operand_of_two, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, LogarithmTables, least_ratio, sum_of
+from proofs.logarithm_tables import Case, LogarithmTables
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -88,22 +88,7 @@ class Tables(LogarithmTables):
         return max(errors), max(ratios)
 
     def log2_of(self, case: Case) -> tuple[Fraction, Fraction]:
-        f, (whole, whole_low) = case
-        given = {"f": f, "whole": whole, "whole_low": whole_low}
-        errors = RoundingErrors(self.function("log2_sum_by_table"), given)
-        value, _, low, high = self.pair(errors)
-        series = value.only("f") - Polynomial.constant(value.terms.get((), Fraction(0)))
-        sum_ = sum_of(whole, "whole") + sum_of(whole_low, "whole_low")
-        bound = self.bound(errors, series + sum_)
-        of_series = relative_error(series, "f", "log2(1+x)", self.all_f())
-        size = series.range({"f": f.range}).magnitude * (1 + ULP)
-        if whole == Input.constant(0):
-            least = f.range.mignitude * least_ratio(series, f.range)  # of f P(f), which log2 x is then
-            return together(of_series, bound / least), low / high.mignitude
-        least = whole.range.mignitude - whole_low.range.magnitude - size
-        demand(least > 0, "e - log2 r is not greater than f P(f)")
-        error = bound + self.logarithms() + of_series * size * (1 + ULP)
-        return error / least, low / high.mignitude
+        return self.logarithm_of("log2_sum_by_table", "log2(1+x)", case, self.logarithms())
 
     @once
     def t(self) -> tuple[Fraction, Fraction]:

@@ -30,7 +30,7 @@ from proofs.double_double import both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, PartsOfABinade, binades, least_ratio, parts_without_zero, sum_of
+from proofs.logarithm_tables import Case, PartsOfABinade, binades, parts_without_zero
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -200,23 +200,10 @@ class Float64(PartsOfABinade):
         return max(errors), max(ratios)
 
     def log_of(self, case: Case) -> tuple[Fraction, Fraction]:
-        f, (whole, whole_low) = case
-        given = {"f": f, "whole": whole, "whole_low": whole_low}
-        errors = RoundingErrors(self.function("float64_log"), given)
-        value, _, low, high = self.pair(errors)
-        series = value.only("f") - Polynomial.constant(value.terms.get((), Fraction(0)))
-        sum_ = sum_of(whole, "whole") + sum_of(whole_low, "whole_low")
-        bound = self.bound(errors, series + sum_)
-        of_series = relative_error(series, "f", "log(1+x)", self.all_f())
-        size = series.range({"f": f.range}).magnitude * (1 + ULP)
-        if whole == ZERO:
-            least = f.range.mignitude * least_ratio(series, f.range)  # of the series, which log x is then
-            return together(of_series, bound / least), low / high.mignitude
-        least = whole.range.mignitude - whole_low.range.magnitude - size
-        demand(least > 0, "e ln 2 - log r is not greater than log(1 + f)")
+        _, (_, whole_low) = case
         # whole_low is rounded twice, and ln 2 and the entry are what their tables lack off.
-        of_whole = whole_low.range.magnitude * 4 * ULP + 1076 * Fraction(1, 1 << 96) + self.logarithms()
-        return (bound + of_whole + of_series * size * (1 + ULP)) / least, low / high.mignitude
+        lost = whole_low.range.magnitude * 4 * ULP + 1076 * Fraction(1, 1 << 96) + self.logarithms()
+        return self.logarithm_of("float64_log", "log(1+x)", case, lost)
 
     @once
     def t(self) -> tuple[Fraction, Fraction]:

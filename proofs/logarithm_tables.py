@@ -14,12 +14,12 @@ import itertools
 from collections.abc import Iterator
 from fractions import Fraction
 
-from proofs.bounds import demand
+from proofs.bounds import demand, together
 from proofs.double_double import Phase, both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.sollya import greatest_error
+from proofs.sollya import greatest_error, relative_error
 from proofs.step import once
 from proofs.trace import Constant, Function
 
@@ -52,6 +52,27 @@ class PartsOfABinade(Phase):
         """The range of f."""
         ranges = [f.range for j in range(self.parts) for f in self.fs(j)]
         return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
+
+    def logarithm_of(
+        self, name: str, logarithm: str, case: Case, lost_of_whole: Fraction
+    ) -> tuple[Fraction, Fraction]:
+        """The error of whole + f P(f), relative to the logarithm, and how great its low part is beside the high one;
+        what the parts of `whole` lack of the exact sum is given."""
+        f, (whole, whole_low) = case
+        given = {"f": f, "whole": whole, "whole_low": whole_low}
+        errors = RoundingErrors(self.function(name), given)
+        value, _, low, high = self.pair(errors)
+        series = value.only("f") - Polynomial.constant(value.terms.get((), Fraction(0)))
+        sum_ = sum_of(whole, "whole") + sum_of(whole_low, "whole_low")
+        bound = self.bound(errors, series + sum_)
+        of_series = relative_error(series, "f", logarithm, self.all_f())
+        size = series.range({"f": f.range}).magnitude * (1 + ULP)
+        if not whole.range.magnitude:
+            least = f.range.mignitude * least_ratio(series, f.range)  # of f P(f), which the logarithm is then
+            return together(of_series, bound / least), low / high.mignitude
+        least = whole.range.mignitude - whole_low.range.magnitude - size
+        demand(least > 0, "whole is not greater than f P(f)")
+        return (bound + lost_of_whole + of_series * size * (1 + ULP)) / least, low / high.mignitude
 
     def range_of_f(self) -> str:
         return f"{float(self.all_f().least):.5f} <= f <= {float(self.all_f().greatest):.5f}"
