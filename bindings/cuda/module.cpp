@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter.h"
 #include "launch.h"
 
 namespace nb = nanobind;
@@ -129,7 +130,7 @@ NB_MODULE(_cuda, m) {
     m.def(
         "synchronize",
         [](int device, uintptr_t stream) {
-            const nb::gil_scoped_release released;
+            const halfulp::InterpreterReleased released;
             const DeviceScope scope(device);
             check(driver().synchronize(reinterpret_cast<Stream>(stream)), "what was in the stream");
         },

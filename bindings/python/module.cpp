@@ -17,6 +17,7 @@
 #include "array/thread_pool.h"
 #include "dispatch.h"
 #include "fp_environment.h"
+#include "interpreter.h"
 
 namespace nb = nanobind;
 
@@ -120,25 +121,6 @@ double nanoseconds_per_element(Kernel kernel, Element type) {
     return type == Element::float64 ? 8 : 1.5;
 }
 
-// The interpreter given up for a scope. (nanobind's own helper to take it back for a moment takes the main
-// interpreter, whichever it was.)
-class InterpreterReleased {
-public:
-    InterpreterReleased() : state_(PyEval_SaveThread()) {}
-    ~InterpreterReleased() { PyEval_RestoreThread(state_); }
-
-    // Runs Python's signal handlers; false if one raised.
-    bool no_signal() {
-        PyEval_RestoreThread(state_);
-        bool none = PyErr_CheckSignals() == 0;
-        state_ = PyEval_SaveThread();
-        return none;
-    }
-
-private:
-    PyThreadState* state_;
-};
-
 // x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
 // don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
 nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
@@ -217,16 +199,9 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     {
         InterpreterReleased released;
         double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
-        auto last_asked = std::chrono::steady_clock::now();
         finished = parallel_for(
-            loop.share_count(), work < worth_calling_others() ? 1 : thread_count(),
-            [&] {
-                if (!has_memory) return false;
-                auto now = std::chrono::steady_clock::now();
-                if (now - last_asked < std::chrono::milliseconds(30)) return true;
-                last_asked = now;
-                return released.no_signal();
-            },
+            loop.share_count(), work < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
+            [&] { return released.no_signal(); },
             [&](ptrdiff_t share) {
                 if (has_memory && !loop.run_share(share, tile)) has_memory = false;
             });
@@ -255,6 +230,7 @@ NB_MODULE(_core, m) {
     if (_import_array() < 0) throw nb::python_error();
     for (signed char& element : element_of_number) element = -1;
     chosen_kernels();  // an impossible HALFULP_ISA is an error at import
+    check_thread_count();
     m.attr("POW") = static_cast<int>(Kernel::pow);
     m.attr("POW_DOMAIN_ERROR") = static_cast<int>(Kernel::pow_domain_error);
     m.attr("PRELU") = static_cast<int>(Kernel::prelu);

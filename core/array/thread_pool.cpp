@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "native_threads.h"
@@ -14,8 +18,15 @@ namespace halfulp {
 
 namespace {
 
+constexpr int most_threads = 256;
+
 std::atomic<bool> shares_threads{false};
 OpenMp shared_runtime{};
+
+class Pool;
+
+// Null before the first use, and again in a forked child, which has none of the pool's threads.
+std::atomic<Pool*> the_pool{nullptr};
 
 class Pool {
 public:
@@ -23,34 +34,39 @@ public:
     // thread must not try a mutex that it holds.
     std::atomic_flag in_use;
 
-    bool run(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
+    bool run(ptrdiff_t count, int threads, std::chrono::nanoseconds interval, const std::function<bool()>& keep_going,
              const std::function<void(ptrdiff_t)>& work) {
         work_ = &work;
         count_ = count;
         next_.store(0, std::memory_order_relaxed);
-        stopped_.store(false, std::memory_order_relaxed);
-        const auto take_all = [&] {
-            while (take_share()) {
-                if (!keep_going()) stopped_.store(true, std::memory_order_relaxed);
-            }
-        };
-        if (shares_threads) {
-            run_shared(threads, take_all);
-        } else {
-            run_own(threads, take_all);
+        bool goes_on = true;
+        while (goes_on && next_.load(std::memory_order_relaxed) < count_) {
+            paused_.store(false, std::memory_order_relaxed);
+            const auto take_some = [&, end = std::chrono::steady_clock::now() + interval] {
+                while (take_share()) {
+                    if (std::chrono::steady_clock::now() >= end) paused_.store(true, std::memory_order_relaxed);
+                }
+            };
+            // After a fork in keep_going the child finishes the call alone. It must not touch the mutex either, which
+            // a thread of its parent may have held.
+            if (the_pool.load() != this) take_some();
+            else if (shares_threads) run_shared(threads, take_some);
+            else run_own(threads, take_some);
+            goes_on = next_.load(std::memory_order_relaxed) >= count_ || keep_going();
         }
         work_ = nullptr;
-        return !stopped_.load(std::memory_order_relaxed);
+        return goes_on;
     }
 
 private:
-    template <typename TakeAll>
-    void run_shared(int threads, const TakeAll& take_all) {
+    // Both return when no other thread works on the call any more.
+    template <typename TakeSome>
+    void run_shared(int threads, const TakeSome& take_some) {
         struct Team {
             Pool* pool;
-            const TakeAll* of_caller;
+            const TakeSome* of_caller;
             std::thread::id caller;
-        } team{this, &take_all, std::this_thread::get_id()};
+        } team{this, &take_some, std::this_thread::get_id()};
         const auto body = [](void* data) {
             const Team& team = *static_cast<Team*>(data);
             if (std::this_thread::get_id() == team.caller) return (*team.of_caller)();
@@ -59,8 +75,8 @@ private:
         shared_runtime.parallel(body, &team, static_cast<unsigned>(threads), 0);
     }
 
-    template <typename TakeAll>
-    void run_own(int threads, const TakeAll& take_all) {
+    template <typename TakeSome>
+    void run_own(int threads, const TakeSome& take_some) {
         grow(threads - 1);
         const int others = std::min(threads - 1, workers_);
         {
@@ -69,14 +85,14 @@ private:
             ++round_;
         }
         if (others > 0) wake_.notify_all();
-        take_all();
+        take_some();
         std::unique_lock lock(mutex_);
-        wanted_ = 0;  // who has not come yet need not
+        wanted_ = 0;  // workers that have not started yet are no longer needed
         idle_.wait(lock, [&] { return busy_ == 0; });
     }
 
     bool take_share() {
-        if (stopped_.load(std::memory_order_relaxed)) return false;
+        if (paused_.load(std::memory_order_relaxed)) return false;
         ptrdiff_t share = next_.fetch_add(1, std::memory_order_relaxed);
         if (share >= count_) return false;
         (*work_)(share);
@@ -109,15 +125,12 @@ private:
     const std::function<void(ptrdiff_t)>* work_ = nullptr;
     ptrdiff_t count_ = 0;
     std::atomic<ptrdiff_t> next_{0};
-    std::atomic<bool> stopped_{false};
+    std::atomic<bool> paused_{false};
     int workers_ = 0, wanted_ = 0, busy_ = 0;
     uint64_t round_ = 0;
 };
 
-std::atomic<Pool*> the_pool{nullptr};
-
-// Never destroyed: its threads may outlive main. A forked child has none of them, so it forgets the pool and makes
-// its own.
+// Never destroyed: its threads may outlive main. A forked child forgets the pool and makes its own.
 Pool& pool() {
     static std::once_flag registered;
     std::call_once(registered, [] {
@@ -135,17 +148,32 @@ Pool& pool() {
     return *current;
 }
 
+// HALFULP_NUM_THREADS; 0 where it is not set.
+int wanted_threads() {
+    const char* wanted = std::getenv("HALFULP_NUM_THREADS");
+    if (wanted == nullptr || *wanted == '\0') return 0;
+    const std::string text = wanted;
+    const char* end = wanted + text.size();
+    int number = 0;
+    const auto [rest, error] = std::from_chars(wanted, end, number);
+    if (rest == end && error == std::errc::result_out_of_range && *wanted != '-') return most_threads;
+    if (rest != end || error != std::errc() || number < 1)
+        throw std::runtime_error("HALFULP_NUM_THREADS=" + text + " is not a number of threads: expected 1 to " +
+                                 std::to_string(most_threads) + ", or unset it for one thread per processor");
+    return std::min(number, most_threads);
+}
+
 }  // namespace
 
 int thread_count() {
     static const int count = [] {
-        const char* wanted = std::getenv("HALFULP_NUM_THREADS");
-        int number = wanted ? std::atoi(wanted) : 0;
-        if (number <= 0) number = processors();
-        return std::clamp(number, 1, 256);
+        const int number = wanted_threads();
+        return number > 0 ? number : std::min(processors(), most_threads);
     }();
     return count;
 }
+
+void check_thread_count() { wanted_threads(); }
 
 double worth_calling_others() { return shares_threads ? 10'000 : 60'000; }
 
@@ -155,20 +183,23 @@ void share_threads_of(OpenMp runtime) {
     shares_threads = true;
 }
 
-bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
-                  const std::function<void(ptrdiff_t)>& work) {
+bool parallel_for(ptrdiff_t count, int threads, std::chrono::nanoseconds interval,
+                  const std::function<bool()>& keep_going, const std::function<void(ptrdiff_t)>& work) {
     if (shares_threads) threads = std::min(threads, shared_runtime.max_threads());
     if (threads > 1) {
         Pool& shared = pool();
         if (!shared.in_use.test_and_set(std::memory_order_acquire)) {
-            const bool all = shared.run(count, threads, keep_going, work);
+            const bool all = shared.run(count, threads, interval, keep_going, work);
             shared.in_use.clear(std::memory_order_release);
             return all;
         }
     }
+    auto asked = std::chrono::steady_clock::now();
     for (ptrdiff_t share = 0; share < count; ++share) {
         work(share);
-        if (share + 1 < count && !keep_going()) return false;
+        if (share + 1 == count || std::chrono::steady_clock::now() - asked < interval) continue;
+        if (!keep_going()) return false;
+        asked = std::chrono::steady_clock::now();
     }
     return true;
 }

@@ -2,24 +2,27 @@
 // library's threads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 
 namespace halfulp {
 
-// HALFULP_NUM_THREADS, or how many processors there are for the thread that asks first (processors.h); at most 256.
+// HALFULP_NUM_THREADS, or the number of processors for the first calling thread (processors.h); at most 256. Both
+// functions throw if the variable is set and is not a positive number.
 int thread_count();
+void check_thread_count();
 
 // How many nanoseconds of work are worth calling other threads for. Waking one takes several thousand, where it does
 // not wait in a loop.
 double worth_calling_others();
 
-// Calls work(0) .. work(count - 1), each once, on the calling thread and up to threads - 1 others. keep_going is
-// asked on the calling thread between its shares; false ends the loop after the shares in progress. Returns whether all
-// was done. While the pool is in use, by another thread or by the caller itself, the caller works alone. Neither
-// function may throw.
-bool parallel_for(ptrdiff_t count, int threads, const std::function<bool()>& keep_going,
-                  const std::function<void(ptrdiff_t)>& work);
+// Calls work(0) .. work(count - 1), each once, on the calling thread and up to threads - 1 others. Each time that
+// `interval` has passed, the other threads finish their shares and wait, and keep_going is called on the calling thread;
+// false ends the loop. keep_going may fork the process: the child finishes the call alone. Returns whether all was done.
+// While the pool is in use, by another thread or by the caller itself, the caller works alone. Neither function may throw.
+bool parallel_for(ptrdiff_t count, int threads, std::chrono::nanoseconds interval,
+                  const std::function<bool()>& keep_going, const std::function<void(ptrdiff_t)>& work);
 
 // An OpenMP runtime of the process: its GOMP_parallel and omp_get_max_threads.
 struct OpenMp {

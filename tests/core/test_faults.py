@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
 INTERRUPTED = """
-import json, os, signal, sys, threading, time
+import signal, sys
 import numpy as np
 import halfulp as hu
 
-kind, layout = sys.argv[1:]
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which who started us may have had ignored
-if kind == "floats":  # a hard case, at about a microsecond each, read against the memory's order
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+kind, = sys.argv[1:]
+signal.signal(signal.SIGALRM, interrupt)
+if kind == "floats":  # a hard case, read against the memory's order
     x = np.full((4000, 4000), 0x400A022D3761AF1F).view(np.float64)[::-1, ::-1].T
     y = np.full((4000, 4000), -1 / 3)
 else:  # truncated real powers that take all of 64 bits
     x = np.full(20_000_000, 3)
     y = 35.7
-out = np.zeros_like(x) if layout == "out" else None
-sent = []
-
-def interrupt():
-    time.sleep(0.04)
-    sent.append(time.perf_counter())
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=interrupt).start()
-try:
-    hu.pow(x, y, out=out)
-    print("finished")
-except KeyboardInterrupt:
-    print(json.dumps(1000 * (time.perf_counter() - sent[0])))
+out = np.zeros_like(x)
+for _ in range(100):  # on a busy machine the signal may come before a call, or after it
+    out[...] = 0
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        hu.pow(x, y, out=out)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        if out.any() and not out.all():
+            print("halfway")
+            break
 small = hu.pow(np.full(400_000, 3.0), 2)  # the pool works on
 assert (small == 9).all()
 """
@@ -41,18 +40,9 @@ assert (small == 9).all()
 
 @pytest.mark.not_emulated
 @pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize("layout", ["new", "out"])
 @pytest.mark.parametrize("kind", ["floats", "integers"])
-def test_an_interrupt_ends_a_call_within_100_ms(
-    kind: str, layout: str, threads: str, python: Callable[..., str]
-) -> None:
-    # The machine may be busy: the best of three counts.
-    times = []
-    for _ in range(3):
-        times.append(json.loads(python(INTERRUPTED, kind, layout, HALFULP_NUM_THREADS=threads)))
-        if times[-1] < 100:
-            return
-    pytest.fail(f"milliseconds: {times}")
+def test_an_interrupt_ends_a_call_halfway(kind: str, threads: str, python: Callable[..., str]) -> None:
+    assert python(INTERRUPTED, kind, HALFULP_NUM_THREADS=threads) == "halfway\n"
 
 
 TOO_LITTLE_MEMORY = """

@@ -59,10 +59,28 @@ def test_an_instruction_set_that_is_not_there(python: Callable[..., str]) -> Non
     assert said.startswith("ImportError HALFULP_ISA=sse9 is not one of this processor's: scalar")
 
 
-@pytest.mark.parametrize("wanted", ["0", "-3", "many", ""])
-def test_a_meaningless_number_of_threads_is_the_default(wanted: str, python: Callable[..., str]) -> None:
+@pytest.mark.parametrize("wanted", ["0", "-3", "many", "2.0", "2 ", "-99999999999999999999"])
+def test_a_number_of_threads_that_is_none(wanted: str, python: Callable[..., str]) -> None:
+    said = python(
+        "try:\n    import halfulp\nexcept ImportError as error:\n    print(type(error).__name__, error)",
+        HALFULP_NUM_THREADS=wanted,
+    )
+    assert said == (
+        f"ImportError HALFULP_NUM_THREADS={wanted} is not a number of threads: expected 1 to 256, "
+        "or unset it for one thread per processor\n"
+    )
+
+
+def test_no_number_of_threads_is_the_default(python: Callable[..., str]) -> None:
     count = "from halfulp import _core; print(_core.thread_count())"
-    assert python(count, HALFULP_NUM_THREADS=wanted) == python(count)
+    unset = "import os; os.environ.pop('HALFULP_NUM_THREADS', None); "
+    assert python(count, HALFULP_NUM_THREADS="") == python(unset + count)
+
+
+@pytest.mark.parametrize("wanted", ["257", "99999999999999999999"])
+def test_too_many_threads_are_256(wanted: str, python: Callable[..., str]) -> None:
+    count = "from halfulp import _core; print(_core.thread_count())"
+    assert python(count, HALFULP_NUM_THREADS=wanted) == "256\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
@@ -81,23 +99,103 @@ print(_core.thread_count() <= len(processors), _core.thread_count())
 
 @pytest.mark.not_emulated
 def test_another_thread_makes_progress_during_a_call() -> None:
+    """With the interpreter held, this thread would only see results of whole calls."""
     x = np.full(10_000_000, 1.1)
-    running, finished = threading.Event(), threading.Event()
+    out = np.empty_like(x)
+    for _ in range(100):
+        out[:] = 0
+        thread = threading.Thread(target=lambda: hu.pow(x, 0.3, out=out))
+        thread.start()
+        seen = 0
+        while thread.is_alive() and not seen:
+            seen = int(out[0] != 0) and int(out[-1] == 0)
+        thread.join()
+        if seen:
+            return
+    pytest.fail("no call was seen halfway")
 
-    def long_call() -> None:
-        running.set()
-        hu.pow(x, 0.3)
-        finished.set()
 
-    thread = threading.Thread(target=long_call)
-    thread.start()
-    running.wait()
-    ticks = 0
-    while not finished.wait(0.001):
-        ticks += 1
-    thread.join()
-    # With the interpreter held, this thread would wake up before the call and after it.
-    assert ticks > 5
+AT_EXIT = """
+import sys, threading
+import numpy as np
+import halfulp as hu
+
+def work():
+    while True:
+        out[-1] = 0
+        hu.pow(x, x, out=out)
+
+x = np.full(20_000_000, 1.5, np.float32)
+out = np.empty_like(x)
+threading.Thread(target=work, daemon=True).start()
+while not (out[0] > 0 and out[-1] == 0):  # a call has begun, and does not end soon
+    pass
+print("ends")
+"""
+
+
+@pytest.mark.not_emulated
+def test_a_daemon_thread_within_a_call_at_exit(python: Callable[..., str]) -> None:
+    """The interpreter ends as without it: no abort."""
+    for _ in range(3):
+        assert python(AT_EXIT) == "ends\n"
+
+
+FORKS_IN_A_HANDLER = """
+import os, signal, sys
+import numpy as np
+import halfulp as hu
+
+before, in_place = sys.argv[1:]
+exec(before)
+x = np.random.default_rng(0).random(4_000_000) * 100
+expected = hu.pow(x, x)
+out = x.copy()
+child = None
+in_call = False
+
+def handler(*_):
+    global child, in_call
+    if not in_call:
+        return
+    in_call = False  # another signal may come within this handler
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(300)  # a child that waits for threads that it does not have is killed
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+while child is None:  # until a signal comes within a call
+    out[:] = x
+    in_call = True
+    hu.pow(out if in_place == "True" else x, x, out=out)
+    in_call = False
+if child > 0:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+right = out.tobytes() == expected.tobytes() and hu.pow(x, x).tobytes() == expected.tobytes()
+if child == 0:
+    os._exit(0 if right else 3)
+print(right, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.not_emulated
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    "before", ["pass", "import torch, halfulp.integrations.torch"], ids=["own", "torch's"]
+)
+def test_a_signal_handler_forks_during_a_call(
+    before: str, in_place: bool, python: Callable[..., str]
+) -> None:
+    """Parent and child return from the handler, and both end the call with all results."""
+    if "torch" in before:
+        pytest.importorskip("torch")
+    assert (
+        python(FORKS_IN_A_HANDLER, before, in_place, HALFULP_NUM_THREADS="4", OMP_NUM_THREADS="4")
+        == "True 0\n"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:Warning")
@@ -147,7 +245,7 @@ def in_a_child(check: Callable[[], bool]) -> list[str]:
     """Forks; in the child calls check, under a time limit. Says what went wrong."""
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # a child that waits for threads it has not got is killed
+        signal.alarm(300)  # a child that waits for threads that it does not have is killed
         os._exit(0 if check() else 3)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return [] if status == 0 else [f"the child ended with {status}"]

@@ -3,6 +3,7 @@
 // result the caller reads too early, is a race that the sanitizer sees.
 #include "array/thread_pool.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -24,7 +25,7 @@ void expect(bool holds, const char* what) {
 void nest() {
     std::vector<int> done(5);
     const bool all =
-        parallel_for(5, 3, [] { return true; }, [&](ptrdiff_t share) { ++done[static_cast<size_t>(share)]; });
+        parallel_for(5, 3, {}, [] { return true; }, [&](ptrdiff_t share) { ++done[static_cast<size_t>(share)]; });
     expect(all && done == std::vector<int>(5, 1), "a call within a call leaves shares out");
 }
 
@@ -39,7 +40,7 @@ void call(unsigned seed, int rounds) {
         unsigned asked = 0;
         bool refused = false;
         const bool all = parallel_for(
-            static_cast<ptrdiff_t>(count), threads,
+            static_cast<ptrdiff_t>(count), threads, std::chrono::microseconds(random() % 3),
             [&] {
                 if (question_nests) nest();
                 refused |= asked++ == patience;

@@ -31,10 +31,10 @@ void check_threads() {
         ++inside;
         for (const ULONGLONG start = GetTickCount64(); inside < 2 && GetTickCount64() - start < 10'000;) Sleep(1);
     };
-    const bool all = halfulp::parallel_for(2, 2, [] { return true; }, meet);
+    const bool all = halfulp::parallel_for(2, 2, {}, [] { return true; }, meet);
     expect(all && calls[0] == 1 && calls[1] == 1, "a share was not done once");
     expect(inside == 2, "two threads did not work at a time");
-    const bool stopped = !halfulp::parallel_for(1000, 2, [] { return false; }, [](ptrdiff_t) {});
+    const bool stopped = !halfulp::parallel_for(1000, 2, {}, [] { return false; }, [](ptrdiff_t) {});
     expect(stopped, "a loop did not stop");
 }
 
