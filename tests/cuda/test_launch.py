@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from tests.cuda.build import HOST, PTX, Driver
+from tests.house.builds import ROOT
 
 F32 = np.float32
 
@@ -126,6 +127,30 @@ def test_operands_that_do_not_fit_are_refused(driver: Driver) -> None:
     with pytest.raises(ValueError, match="no element type float128"):
         driver.core.apply(False, driver.core.Operand(0, "float128", [], []), *[driver.operand(x)] * 2, PTX, 0)
     assert not driver.log()
+
+
+AT_EXIT = """
+import threading
+from tests.cuda.build import PTX, Driver
+
+def work():
+    while True:
+        driver.core.synchronize(PTX, 7)
+        driver.log()
+        waited.set()
+
+driver = Driver()
+waited = threading.Event()
+threading.Thread(target=work, daemon=True).start()
+waited.wait()
+print("ends")
+"""
+
+
+def test_a_daemon_thread_that_waits_at_exit(driver: Driver, python: Callable[..., str]) -> None:
+    """The interpreter ends as without it: no abort."""
+    for _ in range(3):
+        assert python(AT_EXIT, PYTHONPATH=str(ROOT)) == "ends\n"
 
 
 def test_no_driver_is_said_in_a_line(python: Callable[..., str]) -> None:
