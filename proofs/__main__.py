@@ -1,4 +1,4 @@
-"""Runs the proofs, a line for each step; exits with 1 where one fails."""
+"""Runs the proofs, a line for each step; exits with 1 where one fails, and with 2 where a program is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from proofs import gappa
-from proofs.step import CORE, Step, Unproved
+from proofs.step import CORE, MissingProgram, Step, Unproved
 
 PARTS = [
     "fast",
@@ -77,4 +77,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except MissingProgram as error:
+        print(f"python -m proofs: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
 
-from proofs.step import Unproved, once
+from proofs.step import Unproved, once, run_program
 
 FOLDER = Path(__file__).parent / "programs"
 BUILT = tempfile.TemporaryDirectory(prefix="halfulp-proofs-")  # removed when Python ends
@@ -31,7 +30,7 @@ def program(source: str, core: Path, instruction_set: str = "avx2", *options: st
     """The path of proofs/programs/<source>, compiled with this copy of core/."""
     target = Path(tempfile.mkdtemp(dir=BUILT.name)) / Path(source).stem
     command = ["g++", *OPTIONS, *SETS[instruction_set], *options, f"-I{core}", str(FOLDER / source)]
-    done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
+    done = run_program([*command, "-o", str(target)])
     if done.returncode != 0:
         told = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
         raise Unproved(f"{source} does not compile: {told}")
@@ -40,7 +39,7 @@ def program(source: str, core: Path, instruction_set: str = "avx2", *options: st
 
 def output(command: Path, *arguments: str, stdin: str = "") -> str:
     """What a program prints."""
-    done = subprocess.run([command, *arguments], input=stdin, capture_output=True, text=True)
+    done = run_program([str(command), *arguments], stdin=stdin)
     if done.returncode != 0:
         raise Unproved((done.stderr or done.stdout).strip().splitlines()[-1])
     return done.stdout

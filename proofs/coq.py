@@ -5,11 +5,11 @@ Coq's real numbers."""
 from __future__ import annotations
 
 import re
-import subprocess
+import signal
 import tempfile
 from pathlib import Path
 
-from proofs.step import Unproved
+from proofs.step import Unproved, run_program
 
 SECONDS = 1200
 # Of Coq's real numbers, and of classical logic.
@@ -23,7 +23,7 @@ AXIOMS = {
 
 def check(script: str) -> None:
     """Unproved where Coq does not accept Gappa's proof."""
-    made = subprocess.run(["gappa", "-Bcoq"], input=script, capture_output=True, text=True)
+    made = run_program(["gappa", "-Bcoq"], stdin=script)
     proof = re.sub(
         r"^Hypothesis (a\d+) : (.*)\.$", r"Lemma \1 : \2.\nProof. ring. Qed.", made.stdout, flags=re.M
     )
@@ -33,12 +33,9 @@ def check(script: str) -> None:
     with tempfile.TemporaryDirectory(prefix="halfulp-proofs-") as folder:
         path = Path(folder) / "proof.v"
         path.write_text(f"From Coq Require Import Reals.\n{proof}\nPrint Assumptions {whole[0]}.\n")
-        try:
-            done = subprocess.run(
-                ["coqc", path.name], cwd=folder, capture_output=True, text=True, timeout=SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            raise Unproved(f"Coq: nothing proved in {SECONDS} seconds") from None
+        done = run_program(["coqc", path.name], folder=folder, seconds=SECONDS)
+        if done.returncode == -signal.SIGXCPU:
+            raise Unproved(f"Coq: nothing proved in {SECONDS} seconds")
     if done.returncode != 0:
         raise Unproved(f"Coq: {' '.join(done.stderr.split())}")
     if others := set(re.findall(r"^([A-Z][\w.]*) *:", done.stdout, flags=re.M)) - AXIOMS - {"Axioms"}:

@@ -9,14 +9,14 @@ lemma (a product's residual as a multiple of 2^-1074), or by granularity, which 
 from __future__ import annotations
 
 import re
-import subprocess
+import signal
 from collections.abc import Sequence
 from fractions import Fraction
 
 from proofs import coq
 from proofs.errors import LEAST_SUBNORMAL, Error, RoundingErrors, is_numbered
 from proofs.interval import Monomial, Polynomial, rounded_up
-from proofs.step import Unproved
+from proofs.step import Unproved, run_program
 from proofs.trace import Constant, Node, Operand
 
 HEADER = f"""\
@@ -31,10 +31,9 @@ BY_LEMMA = ("the residual of a product", "the residual of a sum", "the residual 
 
 def check(script: str) -> str:
     """What Gappa prints of a script that it proves; Unproved where it does not."""
-    try:
-        done = subprocess.run(["gappa"], input=script, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        raise Unproved(f"Gappa: nothing proved in {SECONDS} seconds") from None
+    done = run_program(["gappa"], stdin=script, seconds=SECONDS)
+    if done.returncode == -signal.SIGXCPU:
+        raise Unproved(f"Gappa: nothing proved in {SECONDS} seconds")
     told = done.stdout + done.stderr
     # An identity that it can't check it would use all the same.
     if done.returncode != 0 or "not trivially equal" in told:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
 from fractions import Fraction
 
 from proofs.interval import Interval, Polynomial
-from proofs.step import Unproved
+from proofs.step import Unproved, run_program
 
 
 def relative_error(polynomial: Polynomial, variable: str, function: str, range_: Interval) -> Fraction:
@@ -42,7 +41,7 @@ def floor_of(expression: str) -> int:
 def _greatest(commands: str, precision: int = 400) -> Fraction:
     """The number that Sollya prints last."""
     commands = f"prec = {precision}!; display = dyadic!; {commands}"
-    done = subprocess.run(["sollya"], input=commands, capture_output=True, text=True)
+    done = run_program(["sollya"], stdin=commands)
     found = re.search(r"^(\d+)(?:b(-?\d+))?$", done.stdout.strip().splitlines()[-1] if done.stdout else "")
     if not found:
         raise Unproved(f"Sollya: {done.stdout.strip() or done.stderr.strip()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,18 @@ def test_a_fault_is_found(fault: Fault, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout
     assert "FAILED" in done.stdout
     assert "does not compile" not in done.stdout
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "proofs", "--quick", "rounding", "fast"],
+        cwd=ROOT,
+        env=os.environ | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "python -m proofs: g++ is not installed; on Debian: apt install gappa sollya g++\n"
 
 
 def test_a_proof_holds_without_a_fault() -> None:
