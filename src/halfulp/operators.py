@@ -152,6 +152,11 @@ def _operator(row: OpVersion, **changes: Any) -> Operator:
     return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
 
 
+@cache
+def _kept_operator(row: OpVersion) -> Operator:
+    return _operator(row)
+
+
 @lru_cache(maxsize=4096)
 def _kept_plan(
     row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]
@@ -195,7 +200,6 @@ def _compute(
     return out
 
 
-@cache
 def op(id: str) -> Operator:
     """Return the operator version of an id; a version between two gives the one in force then.
 
@@ -211,8 +215,7 @@ def op(id: str) -> Operator:
         >>> op("onnx.Pow-14")([1, 2, 3], 2.0)
         array([1, 4, 9])
     """
-    row = find(id)
-    return _operator(row) if row.id == id else op(row.id)
+    return _kept_operator(find(id))
 
 
 def ops() -> tuple[str, ...]:

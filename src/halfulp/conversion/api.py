@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -24,7 +23,7 @@ from halfulp.conversion.subject import Subject, has_foreign
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models import openvino
 from halfulp.models.directml import dxdispatch
@@ -125,10 +124,11 @@ def convert(
         the same bits: 144 elements of outputs, 4 sets of inputs
         dims made up: N=3; --dim NAME=N changes one
     """
-    for name, value in (("opset", opset), ("seed", seed)):
-        _check_integer(name, value)
-    if seed < 0:
-        raise HalfulpError("seed must be an integer >= 0", got=seed)
+    if opset is not None:
+        check_integer("opset", opset)
+    check_integer("seed", seed, 0)
+    for name, size in (dims or {}).items():
+        check_integer(f"the size of dim {name!r}", size, 0)
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model)
@@ -235,11 +235,6 @@ class _Work:
         # What the checker holds against the source as well is only said.
         said = f"does not pass the onnx package's checker, as it did not before: {reason}"
         self.changes.append(Change(self.file, said))
-
-
-def _check_integer(name: str, value: object) -> None:
-    if value is not None and not isinstance(value, Integral):
-        raise HalfulpError(f"{name} must be an integer", got=repr(value)[:80])
 
 
 def _is_onnx(source: Source) -> bool:
