@@ -27,8 +27,10 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array
+from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,17 @@ def create_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NpyF
         offset = stream.tell()
         size = math.prod(shape) * dtype.itemsize
         if size:
-            os.posix_fallocate(stream.fileno(), offset, size)
+            _reserve(stream, offset, size)
     return NpyFile(path, dtype, shape, False, offset)
+
+
+def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(stream.fileno(), offset, size)
+        return
+    # Not on macOS and Windows. To set the length alone would reserve nothing on the former.
+    for start in range(0, size, _PIECE):
+        stream.write(bytes(min(_PIECE, size - start)))
 
 
 def read_npz(path: Path) -> dict[str, Array]:
@@ -269,8 +280,14 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     shape, fortran, dtype = _header(member, what)
     # What the archive says of its sizes is a claim as well: take what the data decompresses to.
     needed = math.prod(shape) * dtype.itemsize
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = available_memory()
     data = member.read(min(needed, memory))
+    if len(data) == memory < needed:
+        raise HalfulpError(
+            f"{what}: would not fit into this computer's memory",
+            expected=f"at most {memory / 2**30:.3g} GiB",
+            got=f"{needed / 2**30:.3g} GiB",
+        )
     _check_size(shape, dtype, len(data), what)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
