@@ -139,6 +139,16 @@ def instruction_set() -> str:
     return _core.instruction_set()
 
 
+def thread_count() -> int:
+    """Return how many threads a long call takes: as many as the process may use processors, or HALFULP_NUM_THREADS.
+
+    Example:
+        >>> thread_count() >= 1
+        True
+    """
+    return _core.thread_count()
+
+
 def share_threads_of(parallel: int, max_threads: int) -> None:
     """Compute on the threads of an OpenMP runtime from now on: of a library whose own calls stand between ours.
 

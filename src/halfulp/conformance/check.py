@@ -128,7 +128,7 @@ def check(
         find(target),
         mode=mode,
         selection=selection(operators, versions, types),
-        options=Options(ulp_limit, time_limit, threads=max(processors(), 1)),
+        options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         dask=dask,
         allowed=None if allow is None else load_allowed(allow),
