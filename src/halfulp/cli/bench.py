@@ -32,7 +32,8 @@ def bench(
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, max=256, help="For every library; as many as the process may use processors if not given.")
+        int | None,
+        typer.Option(min=1, max=256, help="For every library; all that this process may use if not given."),
     ] = None,
     seconds: Annotated[
         float | None,
