@@ -82,6 +82,7 @@ class Process:
         self._time_limit = time_limit
         self._memory = memory
         self._running: _Running | None = None
+        self._asked = 0
 
     def __enter__(self) -> Process:
         return self
@@ -133,8 +134,9 @@ class Process:
         self.start()
         running = self._running
         assert running is not None
+        self._asked += 1
         try:
-            send(running.channel, {}, pickle.dumps(case), self._time_limit)
+            send(running.channel, {"number": self._asked}, pickle.dumps(case), self._time_limit)
             answer, data = receive(running.channel, self._time_limit, most=2 * self._memory)
         except Late:
             self.close()
@@ -160,6 +162,8 @@ class Process:
             self._running = None
 
     def _outcome(self, case: Case, answer: dict[str, Any], data: bytes) -> list[Array | str] | Outcome:
+        if answer["number"] != self._asked:
+            raise ValueError("the answer to another case")
         kind = answer["kind"]
         if kind == "returned":
             return unpacked(answer["outputs"], data)

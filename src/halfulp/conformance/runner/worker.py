@@ -50,9 +50,14 @@ def serve(descriptor: int) -> None:
             return
         limit_memory(start["memory"])
         send(channel, {"kind": "ready", "versions": versions})
+        own = os.getpid()
         while True:
-            _, case_bytes = receive(channel)
-            send(channel, *_answer(target, case_bytes))
+            asked, case_bytes = receive(channel)
+            answer, data = _answer(target, case_bytes)
+            if os.getpid() != own:
+                # The runtime forked, and its child came back from the call: what was asked was not asked of it.
+                os._exit(1)
+            send(channel, answer | {"number": asked["number"]}, data)
 
 
 def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
