@@ -55,19 +55,15 @@ def _of_the_machine(root: Path) -> int:
     free = _number_after(root / "proc/meminfo", "MemAvailable:")
     if free is not None:
         return free << 10
-    if sys.platform == "win32":
-        return _of_windows()
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if sys.platform == "win32":
+            # MEMORYSTATUSEX: its length and the load in 32 bits each, then numbers of 64, the second what is free.
+            status = (ctypes.c_uint64 * 8)(64)
+            return int(status[2]) if ctypes.windll.kernel32.GlobalMemoryStatusEx(status) else sys.maxsize
+        else:  # noqa: RET505  # or the type checker calls it unreachable for Windows
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # this system does not tell
         return sys.maxsize
-
-
-def _of_windows() -> int:
-    # MEMORYSTATUSEX: its own length, the load, then seven numbers of 64 bits, the second of which is what is free.
-    status = (ctypes.c_uint64 * 8)(64)
-    known = ctypes.windll.kernel32.GlobalMemoryStatusEx(status)  # type: ignore[attr-defined, unused-ignore]
-    return int(status[2]) if known else sys.maxsize
 
 
 def _of_the_groups(root: Path) -> Iterator[int]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from importlib.util import find_spec
 from typing import IO, Any
 
 import numpy as np
@@ -95,12 +96,12 @@ class Process:
 
         Raises:
             HalfulpError: it can't be loaded.
-            UnsupportedError: on Windows, where a process is not given a socket, nor limits and a group to end it by.
+            UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
         """
         if self._running is not None:
             return
-        if sys.platform == "win32":
-            raise UnsupportedError("check and audit of a runtime that is installed here need Linux or macOS")
+        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
+            raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         running = _Running(self._threads)
         try:
             start = {"threads": self._threads, "memory": self._memory}
@@ -212,8 +213,9 @@ class _Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         code = self._process.poll()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if sys.platform != "win32":  # where none is started
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join(1)
         self._folder.cleanup()

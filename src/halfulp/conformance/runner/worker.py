@@ -27,6 +27,8 @@ from halfulp.types import TYPES, type_name
 if TYPE_CHECKING:
     from halfulp.conformance.runner.targets import Target
 
+assert sys.platform != "win32"  # where process.py starts none
+
 _LONGEST_MESSAGE = 300
 _PR_SET_PDEATHSIG = 1
 # Lines that say where in a library it happened, or that what happened comes next.
@@ -124,7 +126,7 @@ def limit_memory(allowance: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
     except (OSError, ValueError, IndexError):
         return
-    used = pages * os.sysconf("SC_PAGE_SIZE")
+    used = pages * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
