@@ -42,7 +42,7 @@ HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
 SAFETENSORS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(4)
 TORCH = 'a file of PyTorch|an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
 KERAS = 'a model of Keras|an .onnx file: model.export("net.onnx", format="onnx") in Keras'
-ORT = "a model in ONNX Runtime's own format|the .onnx file that it was made from"
+ORT = "a file in ONNX Runtime's own format|the .onnx file that it was made from"
 COREML = "a model of Core ML|an .onnx file: export the model that it was converted from"
 TENSORFLOW = (
     "a graph of TensorFlow|an .onnx file: python -m tf2onnx.convert --saved-model FOLDER --output net.onnx"
@@ -103,7 +103,7 @@ def text(file: Path | str, kind: str) -> str:
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-@pytest.mark.parametrize("suffix", ["onnx", "xml", "json", "tflite"])
+@pytest.mark.parametrize("suffix", ["onnx", "xml", "json", "txt"])
 def test_a_file_is_named_by_its_content(name: str, suffix: str, tmp_path: Path) -> None:
     data, kind = CONTENTS[name]
     file = tmp_path / f"net.{suffix}"
@@ -126,6 +126,13 @@ def test_a_file_is_named_by_its_suffix(
     with pytest.raises(hu.ModelError) as caught:
         load(file)
     assert str(caught.value) == text(file, SUFFIXES[file])
+
+
+def test_an_archive_is_told_by_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "net.pt2").write_bytes(zipped("net/archive_format", "net/models/model.json"))
+    with pytest.raises(hu.ModelError) as caught:
+        load(tmp_path / "net.pt2")
+    assert str(caught.value) == text(tmp_path / "net.pt2", TORCH)
 
 
 @pytest.mark.parametrize("file", SUFFIXES)

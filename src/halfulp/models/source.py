@@ -35,7 +35,7 @@ _TFLITE = (
     "an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx",
 )
 _COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
-_ORT = "a model in ONNX Runtime's own format", "the .onnx file that it was made from"
+_ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
 _TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
 _SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
 _GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
@@ -74,6 +74,7 @@ _BY_SUFFIX = {
     ".pb": _TENSORFLOW,
     ".plan": _TENSORRT,
     ".pt": _TORCH,
+    ".pt2": _TORCH,
     ".pth": _TORCH,
     ".safetensors": _SAFETENSORS,
     ".tflite": _TFLITE,
@@ -118,7 +119,7 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
         wanted = "a path, the bytes of a file or an onnx.ModelProto"
         raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
     if (kind := _by_content(data)) is not None:
-        raise _error(kind, name)
+        raise _error(_BY_SUFFIX.get(Path(name).suffix.lower(), kind) if kind is _ARCHIVE else kind, name)
     return data, name, path
 
 
