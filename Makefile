@@ -87,6 +87,7 @@ lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	for system in win32 darwin; do $(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system src/halfulp || exit 1; done
 	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(BIN)/cmake -S . -B build/lint -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DHALFULP_WERROR=ON --log-level=WARNING

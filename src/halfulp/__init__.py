@@ -11,10 +11,18 @@ Example:
     array([2.25, 4.  , 9.  ], dtype=float16)
 """
 
+import sys
+from os.path import basename
 from typing import TYPE_CHECKING, Any
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.operators import Operator, op, ops, pow, prelu
+try:
+    from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+    from halfulp.operators import Operator, op, ops, pow, prelu
+except KeyboardInterrupt:
+    # The command line can't catch it: this comes before its own first line. Python is `python -m` until then.
+    if basename("".join(sys.argv[:1])).partition(".")[0] in ("halfulp", "-m"):
+        sys.exit(130)
+    raise
 
 if TYPE_CHECKING:
     from halfulp.auditing.api import audit

@@ -8,6 +8,7 @@ command line prints the same words as a traceback does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 # These two get a line each; everything else that an error shows shares one line.
@@ -35,6 +36,24 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
         lines.append("  " + "   ".join(operands))
     lines += [f"  {name}: {texts[name]}" for name in _OWN_LINE if name in texts]
     return "\n".join(map(_printable, lines))
+
+
+def check_integer(name: str, value: object, least: int | None = None) -> None:
+    """Refuse an argument that is no integer, or less than that; True and False are no integers here.
+
+    Example:
+        >>> check_integer("opset", True)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: opset must be an integer
+          got: True
+    """
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_integer and (least is None or value >= least):  # type: ignore[operator]
+        return
+    bound = "" if least is None else f" >= {least}"
+    # An integer goes as it is: Python prints none of thousands of digits.
+    raise HalfulpError(f"{name} must be an integer{bound}", got=value if is_integer else repr(value)[:80])
 
 
 def _printable(line: str) -> str:

@@ -139,6 +139,16 @@ def instruction_set() -> str:
     return _core.instruction_set()
 
 
+def thread_count() -> int:
+    """Return how many threads a long call takes: as many as the process may use processors, or HALFULP_NUM_THREADS.
+
+    Example:
+        >>> thread_count() >= 1
+        True
+    """
+    return _core.thread_count()
+
+
 def share_threads_of(parallel: int, max_threads: int) -> None:
     """Compute on the threads of an OpenMP runtime from now on: of a library whose own calls stand between ours.
 
@@ -150,6 +160,11 @@ def share_threads_of(parallel: int, max_threads: int) -> None:
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
     return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
+
+
+@cache
+def _kept_operator(row: OpVersion) -> Operator:
+    return _operator(row)
 
 
 @lru_cache(maxsize=4096)
@@ -195,7 +210,6 @@ def _compute(
     return out
 
 
-@cache
 def op(id: str) -> Operator:
     """Return the operator version of an id; a version between two gives the one in force then.
 
@@ -211,8 +225,7 @@ def op(id: str) -> Operator:
         >>> op("onnx.Pow-14")([1, 2, 3], 2.0)
         array([1, 4, 9])
     """
-    row = find(id)
-    return _operator(row) if row.id == id else op(row.id)
+    return _kept_operator(find(id))
 
 
 def ops() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -92,6 +93,96 @@ def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
 def test_starting_the_command_does_not_import_onnx() -> None:
     code = "import sys, halfulp.cli; assert 'onnx' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+INTERRUPTED = """
+import os, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPTED"]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+"""
+SCRIPT = "import sys; from halfulp.__main__ import main; sys.exit(main())"  # as pip writes it
+
+
+@pytest.mark.parametrize(
+    "module", ["numpy", "halfulp.operators", "halfulp.cli", "typer", "halfulp.cli.run", "onnx"]
+)
+@pytest.mark.parametrize("start", [["-m", "halfulp"], ["halfulp"]])
+def test_an_interrupt_while_it_is_imported(module: str, start: list[str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
+    (tmp_path / "halfulp").write_text(SCRIPT)
+    onnx.save(single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])}), tmp_path / "m.onnx")
+    done = subprocess.run(
+        [sys.executable, *start, "run", "m.onnx"],
+        cwd=tmp_path,
+        env=os.environ | {"INTERRUPTED": module, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_an_interrupt_while_a_program_imports_the_package_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED)
+    done = subprocess.run(
+        [sys.executable, "-c", "try:\n import halfulp\nexcept KeyboardInterrupt:\n print('mine')"],
+        env=os.environ | {"INTERRUPTED": "numpy", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "mine\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["--version"], ["spec", "onnx.Pow-15"], []]
+)
+def test_a_reader_that_has_gone(arguments: list[str]) -> None:
+    assert run_with(arguments, stdout=closed_pipe()) == (0, "", "")
+
+
+@pytest.mark.parametrize("arguments", [["run", "missing.onnx"], ["run"], ["nonsense"]])
+@pytest.mark.parametrize("kind", ["closed", "full", "gone"])
+def test_an_error_that_can_not_be_written(arguments: list[str], kind: str) -> None:
+    if kind == "closed":
+        command = [sys.executable, "-m", "halfulp", *arguments]
+        done = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *command], capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (2, b"")
+    else:
+        stream = os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb") if kind == "full" else closed_pipe()
+        assert run_with(arguments, stderr=stream)[:2] == (2, "")
+
+
+def test_standard_output_that_is_full() -> None:
+    with open("/dev/full", "wb") as full:
+        assert run_with(["spec", "onnx.Pow-15"], stdout=full) == (
+            2,
+            "",
+            "HalfulpError: No space left on device\n",
+        )
+
+
+def closed_pipe() -> Any:
+    """Return the end to write of a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "wb")
+
+
+def run_with(arguments: list[str], **streams: Any) -> tuple[int, str, str]:
+    """Run the command line with other streams than pipes, and return the status and what was caught."""
+    done = subprocess.run(
+        [sys.executable, "-m", "halfulp", *arguments],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams,
+        text=True,
+        check=False,
+    )
+    for stream in streams.values():
+        stream.close()
+    return done.returncode, done.stdout or "", done.stderr or ""
 
 
 def test_main_is_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -118,10 +119,13 @@ def test_files_that_can_not_be_read(read: Callable[[Path], object], tmp_path: Pa
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 30)
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for a writer
     for name, says in (
         ("missing", "can't be read"),
         ("bytes", "not UTF-8"),
-        (".", "can't be read"),
+        (".", "not a plain file"),
+        ("/dev/zero", "not a plain file"),
+        ("pipe", "not a plain file"),
         ("large", "too large"),
     ):
         with pytest.raises(HalfulpError) as caught:

@@ -6,6 +6,7 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -91,6 +92,12 @@ def test_mutated_bytes_for_minutes() -> None:
     [
         ({"opset": "15"}, "opset must be an integer"),
         ({"opset": 15.0}, "opset must be an integer"),
+        ({"opset": True}, "opset must be an integer"),
+        ({"opset": np.True_}, "opset must be an integer"),
+        ({"seed": True}, "seed must be an integer"),
+        ({"dims": {"N": True}}, "the size of dim 'N' must be an integer >= 0"),
+        ({"dims": {"N": 2.5}}, "the size of dim 'N' must be an integer >= 0"),
+        ({"dims": {"N": "3"}}, "the size of dim 'N' must be an integer >= 0"),
         ({"opset": -1}, "no such opset"),
         ({"seed": -1}, "seed must be an integer >= 0"),
         ({"seed": "1", "verify": True}, "seed must be an integer"),

@@ -430,6 +430,24 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
     assert sorted(path.name for path in other.iterdir()) == ["new.onnx", "w.bin"]
 
 
+@pytest.mark.parametrize("file", ["sub/w.bin", "sub\\w.bin"])
+def test_a_backslash_in_the_place_of_external_data(file: str, tmp_path: Path) -> None:
+    """It separates folders as on Windows, unless there is a file with it in its name; so it does when it is run."""
+    data = np.array([1, 2, 3], np.float32)
+    model = parsed("""<ir_version: 8, opset_import: ["": 13]>
+        g (float[3] x) => (float[3] z) { z = Pow (x, x) }""")
+    model.graph.node[0].input[1] = "w"
+    model.graph.initializer.append(numpy_helper.from_array(data, "w"))
+    external(model, "sub\\w.bin")
+    for folder in ("a", "a/sub", "b"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "a" / file).write_bytes(data.tobytes())
+    onnx.save(model, tmp_path / "a/net.onnx")
+    hu.convert(tmp_path / "a/net.onnx", tmp_path / "b/new.onnx", opset=15, verify=True)
+    for path in ("a/net.onnx", "b/new.onnx"):
+        assert hu.run(tmp_path / path, {"x": np.full(3, 2, np.float32)})["z"].tolist() == [2, 4, 8]
+
+
 def test_an_operator_that_the_onnx_package_does_not_convert() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N] x) => (float[N] z) { k = Constant<value = float {1.0}>() y = CastLike (x, k) z = Pow (y, y) }""")

@@ -97,6 +97,18 @@ print(_core.thread_count() <= len(processors), _core.thread_count())
     assert python(program, 1, HALFULP_NUM_THREADS="3").split() == ["False", "3"]
 
 
+def test_bench_and_check_take_as_many_threads_as_the_core(python: Callable[..., str]) -> None:
+    program = """
+import sys
+from halfulp.cli import app
+from halfulp.conformance.runner.executor import processors
+print(processors())
+sys.modules["halfulp.cli.bench"]._arrays = lambda threads, seconds: print(threads)
+app(["bench"])
+"""
+    assert python(program, HALFULP_NUM_THREADS="3", OMP_NUM_THREADS="").split() == ["3", "3"]
+
+
 @pytest.mark.not_emulated
 def test_another_thread_makes_progress_during_a_call() -> None:
     """With the interpreter held, this thread would only see results of whole calls."""

@@ -26,7 +26,8 @@ from halfulp.conformance.runner.wire import Closed, receive
 from halfulp.conformance.verdict import allow
 from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
-from halfulp.models.files import open_npy, read_npz, read_pb
+from halfulp.models.files import open_npy, read_npz
+from halfulp.models.onnx.tensors import read_pb
 from halfulp.models.openvino.writer import write
 
 _MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with

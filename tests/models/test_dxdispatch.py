@@ -539,7 +539,7 @@ def refused(data: bytes, words: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "not well-formed JSON"),
+        (b"", "an empty file"),
         (b"[]", "no JSON object"),
         (b"{", "not well-formed JSON, line 1, column 2"),
         (b"\xff", "not UTF-8"),

@@ -15,7 +15,8 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import create_npy, open_npy, read_npz, read_pb, replacing, viewed, write_npz
+from halfulp.models.files import create_npy, open_npy, read_npz, replacing, viewed, write_npz
+from halfulp.models.onnx.tensors import read_pb
 
 
 def header(text: str, version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:

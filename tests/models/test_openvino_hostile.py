@@ -46,11 +46,12 @@ DECLARATION = '<?xml version="1.0"?>'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not well-formed XML"),
+        ("", "an empty file"),
         ("<net", "not well-formed XML"),
         (b"\xff\xfe\x00", "not well-formed XML"),
         ('<?xml version="1.0" encoding="no-such"?><net/>', "net.xml"),
-        ("<html/>", "not an OpenVINO IR"),
+        ("<html/>", "a web page"),
+        ("<model/>", "not an OpenVINO IR"),
         ('<net name="n"/>', "has no version"),
         ('<net version="11"/>', "it has no layers"),
         ('<net version="7"><layers/></net>', "10 or 11"),
@@ -181,7 +182,7 @@ def test_what_a_layer_can_not_be(old: str, new: str, words: str) -> None:
 def test_weights_that_are_missing_or_no_file(tmp_path: Path) -> None:
     (tmp_path / "net.xml").write_text(SMALL)
     with pytest.raises(
-        hu.ModelError, match=r"net\.xml, node 'exponent' \(Const\): the weights 'net\.bin' can't be"
+        hu.ModelError, match=r"net\.xml, node 'exponent' \(Const\): .*/net\.bin: can't be read"
     ):
         load(tmp_path / "net.xml")
     (tmp_path / "net.bin").mkdir()
@@ -257,7 +258,7 @@ def test_thousands_of_constants(tmp_path: Path) -> None:
 
 def test_every_truncation_is_refused() -> None:
     data = SMALL.encode()
-    for length in range(0, data.rindex(b"</net>"), 7):
+    for length in range(1, data.rindex(b"</net>"), 7):
         with pytest.raises(hu.ModelError, match="not well-formed XML"):
             load(data[:length], weights=WEIGHTS)
     for length in range(len(WEIGHTS)):

@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
+import halfulp as hu
 from halfulp.errors import UnsupportedError
 from halfulp.specs import OpVersion, find, ids, in_force
 from halfulp.types import TYPES
@@ -110,6 +111,10 @@ def test_a_row_can_be_varied() -> None:
         (
             lambda: find(3),  # type: ignore[arg-type]
             "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
+        ),
+        (
+            lambda: hu.op([]),  # type: ignore[arg-type]  # which is not hashable
+            "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: []",
         ),
         (
             lambda: find("onnx.Pow-\u0663"),  # a digit, to Unicode

@@ -20,11 +20,9 @@ from halfulp.auditing.target import Asked, asked, default, statement
 from halfulp.auditing.unspecified import touched
 from halfulp.errors import HalfulpError
 from halfulp.models import onnx
-from halfulp.models.load import Source
+from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]
-
-_FORMATS = {".xml": "openvino", ".json": "directml"}
 
 
 def audit(
@@ -80,7 +78,7 @@ def _folder(
             progress(found.name)
         yield _one_of_many(found, targets)
     if nothing:
-        raise HalfulpError(
+        raise folder_error(folder, str(folder)) or HalfulpError(
             f"{folder}: no models in this folder", expected=".onnx, OpenVINO .xml, DxDispatch .json"
         )
 
@@ -88,7 +86,7 @@ def _folder(
 def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
     """Audit a file; what goes wrong with it is said in its report."""
     if found.error is not None:
-        return ModelReport(found.name, _format(found.path), error=found.error)
+        return ModelReport(found.name, format_of(found.path), error=found.error)
     try:
         return _audited(found.path, found.name, targets)
     except HalfulpError as error:
@@ -99,11 +97,11 @@ def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
         text = "not enough memory"
     except RecursionError:
         text = "it nests too deep"
-    return ModelReport(found.name, _format(found.path), error=text)
+    return ModelReport(found.name, format_of(found.path), error=text)
 
 
 def _audited(source: Source, file: str, targets: tuple[Asked, ...]) -> ModelReport:
-    format = _format(source)
+    format = format_of(source)
     found: list[Use]
     if format == "onnx":
         found = audit_onnx.uses(*onnx.parse(source, file=file))
@@ -131,15 +129,6 @@ def _node(use: Use, targets: tuple[Asked, ...]) -> NodeReport:
 def _operand(operand: Operand) -> OperandReport:
     constant = None if operand.constant is None else describe_constant(operand.constant)
     return OperandReport(operand.name, operand.type, operand.shape, constant)
-
-
-def _format(source: Source) -> str:
-    if isinstance(source, bytes):
-        start = source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        return {b"<": "openvino", b"{": "directml", b"/": "directml"}.get(start, "onnx")
-    if isinstance(source, str | os.PathLike):
-        return _FORMATS.get(Path(source).suffix.lower(), "onnx")
-    return "onnx"
 
 
 def _name(source: Source) -> str:

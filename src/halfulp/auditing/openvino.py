@@ -8,14 +8,14 @@ from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError
-from halfulp.models.files import read_whole
 from halfulp.models.graph import Graph, Node, Value, printable
+from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import elements, read
 from halfulp.models.openvino.weights import Weights
+from halfulp.models.source import read_source
 from halfulp.specs.registry import in_force
 
-_LARGEST_FILE = 1 << 28
 _DEEPEST = 16
 _BODIES = ("body", "then_body", "else_body")
 _OURS = ("Power", "PReLU")
@@ -33,8 +33,8 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
     Raises:
         ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
     """
-    data = source if isinstance(source, bytes) else read_whole(source, _LARGEST_FILE, file)
-    weights = Weights(None if isinstance(source, bytes) else source.with_suffix(".bin"))
+    data, _, path = read_source(source, LARGEST_FILE, file)
+    weights = Weights(None if path is None else path.with_suffix(".bin"))
     return list(_net(elements(data, file), weights, file, "", 0))
 
 

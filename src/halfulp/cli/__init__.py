@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -24,24 +26,70 @@ from halfulp.errors import HalfulpError
 class _Verbs(TyperGroup):
     """The verbs, with their errors as text on stderr and a status, never as a traceback."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *args: Any, **extra: Any) -> Any:
         try:
+            return super().main(*args, **extra)
+        except (OSError, SystemExit) as error:
+            if isinstance(error, SystemExit) and not _is_of_rich(error):
+                raise
+            # A wrong usage could not be written: the status alone says it.
+            _let_go(sys.stderr)
+            sys.exit(2)
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _in_words():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _in_words():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None  # as a shell reports it
-        except BrokenPipeError:
-            # The reader has gone, as in `halfulp ... | head`; spare Python's own complaint at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
-        except HalfulpError as error:
-            text = str(error)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename is not None else ""
-            text = f"HalfulpError: {where}{error.strerror or error}"
-        except MemoryError:
-            text = "HalfulpError: not enough memory"
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Turn an error into text on stderr and a status."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # as it is where it is closed
+                sys.stdout.flush()
+        return
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None  # as a shell reports it
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not _is_of_rich(error):
+            raise
+        _let_go(sys.stdout)  # the reader has gone, as in `halfulp ... | head`
+        raise typer.Exit(0) from None
+    except HalfulpError as error:
+        text = str(error)
+    except OSError as error:
+        _let_go(sys.stdout)
+        where = f"{error.filename}: " if error.filename is not None else ""
+        text = f"HalfulpError: {where}{error.strerror or error}"
+    except MemoryError:
+        text = "HalfulpError: not enough memory"
+    try:
         typer.echo(text, err=True)
-        raise typer.Exit(2)
+    except OSError:
+        _let_go(sys.stderr)
+    raise typer.Exit(2)
+
+
+def _is_of_rich(error: SystemExit) -> bool:
+    """Tell whether rich ended the program, with status 1, because the reader of what it wrote has gone."""
+    return isinstance(error.__context__, BrokenPipeError)
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """Turn a stream that can't be written into one that takes all: Python would complain of it at its end."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        assert stream is not None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 app = typer.Typer(

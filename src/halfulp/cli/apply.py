@@ -118,8 +118,11 @@ def _stream(op: Operator, operands: list[NpyFile], attributes: dict[str, Any], o
         except OSError as error:
             raise HalfulpError(f"{output}: can't be written: {error.strerror}") from None
         for region in _tracked(list(regions(shape, _PIECE))):
-            windows = [window(file, own, region) for file, own in zip(operands, shapes, strict=True)]
-            evaluate(*windows, out=window(result, shape, region, "r+"))
+            # No mapping outlasts its piece: Windows replaces no file that is mapped.
+            evaluate(
+                *(window(file, own, region) for file, own in zip(operands, shapes, strict=True)),
+                out=window(result, shape, region, "r+"),
+            )
 
 
 def _evaluator(op: Operator, attributes: dict[str, Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp.errors import HalfulpError
+from halfulp.operators import thread_count
 
 if TYPE_CHECKING:
     from halfulp.benchmark.case import Case
@@ -31,7 +32,8 @@ def bench(
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, max=256, help="For every library; all processors if not given.")
+        int | None,
+        typer.Option(min=1, max=256, help="For every library; all that this process may use if not given."),
     ] = None,
     seconds: Annotated[
         float | None,
@@ -76,7 +78,7 @@ def bench(
     from halfulp.benchmark.environment import environment
 
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = thread_count()
     os.environ.update(environment(threads))  # before the libraries are loaded
     if model is None:
         _arrays(threads, _SECONDS if seconds is None else seconds)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from halfulp.errors import HalfulpError
+from halfulp.models.source import format_of
 
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
@@ -75,6 +76,6 @@ def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, An
 
 def _why_not(path: Path) -> str:
     """Return why onnxruntime can't be asked at all, or nothing."""
-    if path.suffix.lower() in (".xml", ".json"):
+    if format_of(path) != "onnx":
         return "onnxruntime runs ONNX files only"
     return "" if find_spec("onnxruntime") else "onnxruntime is not installed"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import open_npy, read_npz, read_pb, viewed
+from halfulp.models.files import open_npy, read_npz, viewed
 
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
@@ -58,6 +58,8 @@ def _read(path: Path, declared: Value) -> Array:
             return next(iter(entries.values()))
         raise HalfulpError(f"{path}: no entry {declared.name!r}", got=", ".join(entries) or "no entries")
     if path.suffix == ".pb":
+        from halfulp.models.onnx.tensors import read_pb  # which imports the onnx package
+
         return read_pb(path)
     if path.suffix == ".npy":
         return open_npy(path, _dtype(declared)).map()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from halfulp.conformance.runner.targets import TargetSpec, find
 from halfulp.conformance.schema import Document, Selection, dumps
 from halfulp.conformance.verdict.allow import Allowed, Entry
 from halfulp.conformance.verdict.allow import load as load_allowed
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, check_integer
 from halfulp.types import element_type
 
 _ULP_LIMIT = 4.0
@@ -116,19 +116,19 @@ def check(
     """
     if mode not in ("quick", "full"):
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
-    if not (_is(Real, ulp_limit) and 0 <= ulp_limit < math.inf):
+    if not (_is_number(ulp_limit) and 0 <= ulp_limit < math.inf):
         raise HalfulpError("ulp_limit must be a number >= 0", got=repr(ulp_limit)[:80])
-    if not (_is(Real, time_limit) and time_limit > 0):
+    if not (_is_number(time_limit) and time_limit > 0):
         raise HalfulpError("time_limit must be a number > 0", got=repr(time_limit)[:80])
-    if processes is not None and not (_is(Integral, processes) and processes > 0):
-        raise HalfulpError("processes must be an integer > 0", got=repr(processes)[:80])
+    if processes is not None:
+        check_integer("processes", processes, 1)
     if time_limit > LONGEST:
         raise HalfulpError("time_limit must be at most a day", got=f"{time_limit:g} s")
     return check_target(
         find(target),
         mode=mode,
         selection=selection(operators, versions, types),
-        options=Options(ulp_limit, time_limit, threads=max(processors(), 1)),
+        options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         dask=dask,
         allowed=None if allow is None else load_allowed(allow),
@@ -205,21 +205,21 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
         {'operators': ['PRelu'], 'versions': [], 'types': ['bfloat16', 'float32']}
     """
     chosen: Selection = {
-        "operators": sorted(map(str, _each(operators))),
-        "versions": sorted(map(str, _each(versions))),
+        "operators": sorted(set(map(str, _each(operators)))),
+        "versions": sorted(set(map(str, _each(versions)))),
         "types": sorted({element_type(given).name for given in _each(types)}),
     }
     list(selected(chosen["operators"], chosen["versions"]))
     return chosen
 
 
-def _each(names: Any) -> set[Any]:
+def _each(names: Any) -> list[Any]:
     """Return the names that were given: one, or several."""
-    return set(names) if isinstance(names, Iterable) and not isinstance(names, str) else {names}
+    return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
-def _is(kind: type, number: object) -> bool:
-    return isinstance(number, kind) and not isinstance(number, bool)
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
-from halfulp.conformance.files import read_text
 from halfulp.conformance.verdict.judge import HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
+from halfulp.models.files import read_text
 
 SCHEMA = "halfulp.check/1"
 

@@ -1,5 +1,6 @@
 """Converting models: between formats and opsets, and into what a target accepts."""
 
-from halfulp.conversion.api import Conversion, Format, convert
+from halfulp.conversion.api import Conversion, convert
+from halfulp.models.source import Format
 
 __all__ = ["Conversion", "Format", "convert"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import onnx
 import onnx.inliner
@@ -24,19 +23,17 @@ from halfulp.conversion.subject import Subject, has_foreign
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models import openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model, printable
-from halfulp.models.load import Source, load
+from halfulp.models.load import load
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
+from halfulp.models.source import Format, Source, format_of
 
-Format = Literal["onnx", "openvino", "directml"]
-
-_SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
 _OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
 
 
@@ -125,14 +122,15 @@ def convert(
         the same bits: 144 elements of outputs, 4 sets of inputs
         dims made up: N=3; --dim NAME=N changes one
     """
-    for name, value in (("opset", opset), ("seed", seed)):
-        _check_integer(name, value)
-    if seed < 0:
-        raise HalfulpError("seed must be an integer >= 0", got=seed)
+    if opset is not None:
+        check_integer("opset", opset)
+    check_integer("seed", seed, 0)
+    for name, size in (dims or {}).items():
+        check_integer(f"the size of dim {name!r}", size, 0)
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model)
-    wanted = to or (work.format if output is None else _SUFFIXES.get(Path(output).suffix.lower(), "onnx"))
+    wanted = to or (work.format if output is None else format_of(output))
     if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
         raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
     work.become(wanted)
@@ -165,8 +163,8 @@ class _Work:
         self.before: Subject
         self.model: ModelProto | Model | Program | Network
         self._source: ModelProto | None = None
-        self.format: Format = "onnx"
-        if _is_onnx(source):
+        self.format = format_of(source)
+        if self.format == "onnx":
             self._source, self.file, self.folder = onnx_front_end.parse(source)
             self.before = _subject(self._source, self)
             self.model = ModelProto()
@@ -175,7 +173,6 @@ class _Work:
             self.model = loaded = load(source)
             self.before = Subject(loaded)
             self.file = loaded.file
-            self.format = "directml" if isinstance(loaded, Program) else "openvino"
 
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""
@@ -235,17 +232,6 @@ class _Work:
         # What the checker holds against the source as well is only said.
         said = f"does not pass the onnx package's checker, as it did not before: {reason}"
         self.changes.append(Change(self.file, said))
-
-
-def _check_integer(name: str, value: object) -> None:
-    if value is not None and not isinstance(value, Integral):
-        raise HalfulpError(f"{name} must be an integer", got=repr(value)[:80])
-
-
-def _is_onnx(source: Source) -> bool:
-    if isinstance(source, bytes):
-        return source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"<", b"{", b"/")
-    return not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in _SUFFIXES
 
 
 def _refusal(model: ModelProto) -> str | None:

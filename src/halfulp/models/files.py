@@ -1,4 +1,4 @@
-"""Arrays from and to files: .npy and .npz as NumPy writes them, .pb as ONNX's TensorProto.
+"""Reading and writing files: plain ones as they are, .npy and .npz as NumPy writes them.
 
 No array is believed larger than its file, nothing is unpickled, and what is written appears under
 its name only when it is complete.
@@ -27,8 +27,10 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array
+from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
     Raises:
         HalfulpError: it can't be read, is no .npy file, claims more than it holds, or holds objects.
     """
-    with _opened(path) as stream:
+    with opened(path) as stream:
         shape, fortran, stored = _header(stream, str(path))
         offset = stream.tell()
         _check_size(shape, stored, os.fstat(stream.fileno()).st_size - offset, str(path))
@@ -92,8 +94,17 @@ def create_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NpyF
         offset = stream.tell()
         size = math.prod(shape) * dtype.itemsize
         if size:
-            os.posix_fallocate(stream.fileno(), offset, size)
+            _reserve(stream, offset, size)
     return NpyFile(path, dtype, shape, False, offset)
+
+
+def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(stream.fileno(), offset, size)
+        return
+    # Not on macOS and Windows. To set the length alone would reserve nothing on the former.
+    for start in range(0, size, _PIECE):
+        stream.write(bytes(min(_PIECE, size - start)))
 
 
 def read_npz(path: Path) -> dict[str, Array]:
@@ -103,7 +114,7 @@ def read_npz(path: Path) -> dict[str, Array]:
         HalfulpError: it can't be read, is no .npz file, or an entry claims more than it holds.
     """
     arrays = {}
-    with _opened(path) as stream:
+    with opened(path) as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
                 for entry in archive.infolist():
@@ -127,22 +138,6 @@ def read_npz(path: Path) -> dict[str, Array]:
                 raise
             raise HalfulpError(f"{path}: no .npz file: {error}") from None
     return arrays
-
-
-def read_pb(path: Path) -> Array:
-    """Return the array of a TensorProto file; raises HalfulpError as :func:`open_npy` does."""
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from onnx import TensorProto
-
-    from halfulp.models.onnx.tensors import TensorReader
-
-    tensor = TensorProto()
-    with _opened(path) as stream:
-        try:
-            tensor.ParseFromString(stream.read())
-        except DecodeError:
-            raise HalfulpError(f"{path}: truncated, or not a TensorProto") from None
-    return TensorReader(str(path), path.parent).read(tensor, "the tensor")
 
 
 def viewed(array: Array, dtype: np.dtype[Any] | None, what: str) -> Array:
@@ -197,20 +192,61 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
+    """Open a plain file to read it.
+
+    Args:
+        path: the file.
+        file: the model's name in messages, where it is a model's.
+
+    Raises:
+        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where it is a model's.
+    """
     try:
         # Before opening: to open a named pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise HalfulpError(f"{path}: not a plain file")
+            raise _unread("not a plain file", path, file)
         stream = path.open("rb")
     except OSError as error:
-        raise HalfulpError(f"{path}: can't be read: {error.strerror}") from None
+        raise _unread(f"can't be read: {error.strerror}", path, file) from None
     except ValueError as error:
         if isinstance(error, HalfulpError):
             raise
-        raise HalfulpError(f"{str(path)!r}: can't be read: {error}") from None
+        raise _unread(f"can't be read: {error}", path, file) from None
     with stream:
         yield stream
+
+
+def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
+    """Return the bytes of a plain file of at most ``most`` bytes; else raises as :func:`opened` does."""
+    with opened(path, file) as stream:
+        if os.fstat(stream.fileno()).st_size > most:
+            raise _unread("too large", path, file, expected=f"at most {most} bytes")
+        return stream.read()
+
+
+def read_text(path: Path, most: int) -> str:
+    """Return the text of a plain file of at most ``most`` bytes.
+
+    Raises:
+        HalfulpError: it can't be read, is larger, or is not UTF-8.
+
+    Example:
+        >>> read_text(Path("missing.json"), 1 << 20)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.HalfulpError: HalfulpError: missing.json: can't be read: No such file or directory
+    """
+    try:
+        return read_whole(path, most).decode()
+    except UnicodeDecodeError:
+        raise HalfulpError(f"{path}: not UTF-8") from None
+
+
+def _unread(message: str, path: Path, file: str | None, **shown: Any) -> HalfulpError:
+    if file is not None:
+        return ModelError(message, file=file, **shown)
+    return HalfulpError(f"{path}: {message}", **shown)
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -269,33 +305,16 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     shape, fortran, dtype = _header(member, what)
     # What the archive says of its sizes is a claim as well: take what the data decompresses to.
     needed = math.prod(shape) * dtype.itemsize
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = available_memory()
     data = member.read(min(needed, memory))
+    if len(data) == memory < needed:
+        raise HalfulpError(
+            f"{what}: would not fit into this computer's memory",
+            expected=f"at most {memory / 2**30:.3g} GiB",
+            got=f"{needed / 2**30:.3g} GiB",
+        )
     _check_size(shape, dtype, len(data), what)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def read_whole(path: Path, most: int, file: str) -> bytes:
-    """Return the bytes of a model's file.
-
-    Args:
-        path: the file.
-        most: the bytes that a file of its format may have.
-        file: the model's name in messages.
-
-    Raises:
-        ModelError: it can't be read, is no plain file, or larger than that.
-    """
-    try:
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode) and status.st_size <= most:
-            return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"can't be read: {reason}", file=file) from None
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelError("not a plain file", file=file)
-    raise ModelError("larger than any file of its format", file=file, expected=f"at most {most} bytes")
 
 
 def inside(folder: Path | None, location: str, what: str, *, exists: bool = True) -> Path:
@@ -303,7 +322,8 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
 
     Args:
         folder: where the file must lie; None where there is none.
-        location: as the model spells it; a backslash separates folders as well.
+        location: as the model spells it; a backslash separates folders as well,
+            unless a file has it in its name.
         what: how messages name it.
         exists: whether it must be there, and a plain file.
 
@@ -315,7 +335,7 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
         >>> inside(Path("/tmp"), "../etc/passwd", "sourcePath")
         Traceback (most recent call last):
             ...
-        halfulp.errors.HalfulpError: HalfulpError: sourcePath leaves the folder
+        halfulp.errors.HalfulpError: HalfulpError: sourcePath leaves the model's folder
           got: '../etc/passwd'
     """
     shown = repr(location[:80])
@@ -324,16 +344,20 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
     relative = PurePosixPath(location.replace("\\", "/"))
     drive = len(location) > 1 and location[1] == ":"
     if not relative.name or "\0" in location or relative.is_absolute() or drive or ".." in relative.parts:
-        raise HalfulpError(f"{what} leaves the folder", got=shown)
+        raise HalfulpError(f"{what} leaves the model's folder", got=shown)
     try:
         root = folder.resolve(strict=True)
-        path = (root / relative).resolve(strict=exists)
+        # Where a backslash is a character of names as any other, as on Linux, a file of that name goes first.
+        named = root / location if os.path.lexists(root / location) else root / relative
+        path = named.resolve(strict=exists)
         regular = not exists or stat.S_ISREG(path.stat().st_mode)
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise HalfulpError(f"{what} can't be used: {reason}", got=shown) from None
     if not path.is_relative_to(root):
-        raise HalfulpError(f"{what} leaves the folder through a symbolic link", got=shown)
+        raise HalfulpError(f"{what} leaves the model's folder through a symbolic link", got=shown)
     if not regular:
         raise HalfulpError(f"{what} is not a plain file", got=shown)
+    if exists and not os.access(path, os.R_OK):
+        raise HalfulpError(f"{what} may not be read", got=shown)
     return path

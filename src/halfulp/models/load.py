@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from halfulp.models.graph import Model
+from halfulp.models.source import Source, format_of
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from halfulp.models.directml.dxdispatch import Program
-
-Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
-"""What a model comes as: a path, a file's bytes, or a parsed ONNX message."""
 
 
 def load(source: Source, *, keep_unknown: bool = False) -> Model | Program:
@@ -33,21 +28,14 @@ def load(source: Source, *, keep_unknown: bool = False) -> Model | Program:
         >>> load(parser.parse_model('<ir_version: 8> n (float x) => (float x) {}')).graph.name
         'n'
     """
-    if isinstance(source, bytes):
-        # Neither character can be the first one of an ONNX file.
-        start = source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        suffix = {b"<": ".xml", b"{": ".json", b"/": ".json"}.get(start, "")
-    elif isinstance(source, str | os.PathLike):
-        suffix = Path(source).suffix.lower()
-    else:
-        suffix = ""
+    format = format_of(source)
     # Here, so that a format's library is needed by its own files only.
-    if suffix == ".xml":
+    if format == "openvino":
         from halfulp.models import openvino
 
         assert isinstance(source, str | os.PathLike | bytes)
         return openvino.load(source)
-    if suffix == ".json":
+    if format == "directml":
         from halfulp.models.directml import dxdispatch
 
         assert isinstance(source, str | os.PathLike | bytes)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import halfulp as hu
 from halfulp import reference
 from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
@@ -230,9 +229,7 @@ def new_row(monkeypatch):
         ),
     )
     monkeypatch.setitem(registry._ROWS, row.id, row)
-    hu.op.cache_clear()
-    yield row
-    hu.op.cache_clear()
+    return row
 
 
 def test_a_new_row_has_its_cases_without_any_other_change(new_row) -> None:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,6 +19,8 @@ import numpy as np
 import onnx
 
 import halfulp.backend
+from halfulp.conformance.runner.wire import send
+from halfulp.conformance.runner.worker import packed
 from halfulp.errors import HalfulpError
 
 Array = Any
@@ -222,6 +226,30 @@ def answers_for_check(model: onnx.ModelProto, inputs: list[Array]) -> list[Array
     return [z]
 
 
+def forks(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A child process that comes back from every call as well, with another result."""
+    (z,) = right(model, inputs)
+    child = os.fork()
+    if child == 0:
+        return [np.zeros_like(z)]
+    os.waitpid(child, 0)
+    return [z]
+
+
+def answers_for_another_case(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """A whole message on the socket to ``check``, in the form of an answer, with the number of the case before."""
+    (z,) = right(model, inputs)
+    ASKED.append(z)
+    if is_marked(z):
+        (channel,) = (one for one in gc.get_objects() if isinstance(one, socket.socket))
+        answer, data = packed([z])
+        send(channel, answer | {"number": len(ASKED) - 1}, data)
+    return [z]
+
+
+ASKED: list[Array] = []
+
+
 def dies_in_a_thread(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """An abort that a thread left behind causes."""
     (z,) = right(model, inputs)
@@ -262,6 +290,8 @@ FAULTS = {
         exhausts_memory,
         closes_everything,
         answers_for_check,
+        answers_for_another_case,
+        forks,
         dies_in_a_thread,
         refuses,
     )

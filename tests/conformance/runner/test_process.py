@@ -140,7 +140,16 @@ def test_zero_size_and_no_dims() -> None:
             assert (output == 27).all()
 
 
-@pytest.mark.parametrize("fault", ["dies", "exits", "closes_everything", "answers_for_check"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "dies",
+        "exits",
+        "closes_everything",
+        "answers_for_check",
+        "answers_for_another_case",
+    ],
+)
 def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTY", fault)
     with Process(FAULTY) as process:

@@ -99,6 +99,7 @@ def test_an_ignored_axis(monkeypatch: pytest.MonkeyPatch) -> None:
         ("refuses", "refused", "no kernel for int32"),
         ("closes_everything", "crashed", ""),
         ("answers_for_check", "crashed", ""),
+        ("answers_for_another_case", "crashed", "its worker answered nonsense"),
     ],
 )
 def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +112,14 @@ def test_no_result(fault: str, verdict: str, message: str, monkeypatch: pytest.M
     assert message in (row["message"] or "")
     # The run goes on: what must be refused still is.
     assert document["summary"]["rejected"] > 5
+
+
+def test_a_fork_whose_child_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers nothing: neither in its parent's place nor for the cases that follow."""
+    document = checked("forks", monkeypatch, "onnx.PRelu-9", "int32")
+    assert not faults(document)
+    assert document["summary"]["exact"] > 10
+    assert document["summary"]["hung"] == 0
 
 
 def test_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:

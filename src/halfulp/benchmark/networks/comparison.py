@@ -13,6 +13,7 @@ from halfulp.benchmark.networks import onnxruntime
 from halfulp.benchmark.networks.contender import Contender, Network, difference
 from halfulp.benchmark.timing import InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
+from halfulp.models.source import format_of
 
 RUNTIMES = ("onnxruntime", "openvino")
 
@@ -95,7 +96,7 @@ def compare(network: Network, runtimes: Sequence[str], seconds: float) -> list[I
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
     """Return the runtimes that are installed and read a file's format."""
-    readers = {".xml": ("openvino",), ".json": ()}.get(path.suffix.lower(), RUNTIMES)
+    readers = {"openvino": ("openvino",), "directml": ()}.get(format_of(path), RUNTIMES)
     return tuple(name for name in readers if find_spec(name))
 
 

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.examine import Examiner, Options, Result
 from halfulp.conformance.runner.targets import TargetSpec
 from halfulp.errors import HalfulpError
+from halfulp.operators import thread_count
 
 Batch = list[Case]
-_CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 _ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
 _PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
 
@@ -37,28 +36,15 @@ class Examined(NamedTuple):
 
 
 def processors() -> int:
-    """Return how many processors this process may use: as it is bound, as its container and the environment allow.
+    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less.
 
     Example:
         >>> processors() >= 1
         True
     """
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(count, _quota(_CONTAINER))
-    for variable in ("HALFULP_NUM_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(variable, "").partition(",")[0].strip()
-        if text.isascii() and text.isdigit() and int(text) > 0:
-            count = min(count, int(text))
-    return count
-
-
-def _quota(file: Path) -> int:
-    """Return how many processors a Linux control group may keep busy, rounded up."""
-    try:
-        quota, period = map(int, file.read_text().split())
-    except (OSError, ValueError):  # there is none, or no limit
-        return 1 << 16
-    return max(1, -(-quota // period)) if period > 0 else 1 << 16
+    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    is_number = text.isascii() and text.isdigit() and int(text) > 0
+    return min(thread_count(), int(text)) if is_number else thread_count()
 
 
 def locally(

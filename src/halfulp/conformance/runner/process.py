@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from importlib.util import find_spec
 from typing import IO, Any
 
 import numpy as np
@@ -82,6 +83,7 @@ class Process:
         self._time_limit = time_limit
         self._memory = memory
         self._running: _Running | None = None
+        self._asked = 0
 
     def __enter__(self) -> Process:
         return self
@@ -94,12 +96,12 @@ class Process:
 
         Raises:
             HalfulpError: it can't be loaded.
-            UnsupportedError: on Windows, where a process is not given a socket, nor limits and a group to end it by.
+            UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
         """
         if self._running is not None:
             return
-        if sys.platform == "win32":
-            raise UnsupportedError("check and audit of a runtime that is installed here need Linux or macOS")
+        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
+            raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         running = _Running(self._threads)
         try:
             start = {"threads": self._threads, "memory": self._memory}
@@ -133,8 +135,9 @@ class Process:
         self.start()
         running = self._running
         assert running is not None
+        self._asked += 1
         try:
-            send(running.channel, {}, pickle.dumps(case), self._time_limit)
+            send(running.channel, {"number": self._asked}, pickle.dumps(case), self._time_limit)
             answer, data = receive(running.channel, self._time_limit, most=2 * self._memory)
         except Late:
             self.close()
@@ -160,6 +163,8 @@ class Process:
             self._running = None
 
     def _outcome(self, case: Case, answer: dict[str, Any], data: bytes) -> list[Array | str] | Outcome:
+        if answer["number"] != self._asked:
+            raise ValueError("the answer to another case")
         kind = answer["kind"]
         if kind == "returned":
             return unpacked(answer["outputs"], data)
@@ -208,8 +213,9 @@ class _Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         code = self._process.poll()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if sys.platform != "win32":  # where none is started
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._reader.join(1)
         self._folder.cleanup()

@@ -27,6 +27,8 @@ from halfulp.types import TYPES, type_name
 if TYPE_CHECKING:
     from halfulp.conformance.runner.targets import Target
 
+assert sys.platform != "win32"  # where process.py starts none
+
 _LONGEST_MESSAGE = 300
 _PR_SET_PDEATHSIG = 1
 # Lines that say where in a library it happened, or that what happened comes next.
@@ -50,9 +52,14 @@ def serve(descriptor: int) -> None:
             return
         limit_memory(start["memory"])
         send(channel, {"kind": "ready", "versions": versions})
+        own = os.getpid()
         while True:
-            _, case_bytes = receive(channel)
-            send(channel, *_answer(target, case_bytes))
+            asked, case_bytes = receive(channel)
+            answer, data = _answer(target, case_bytes)
+            if os.getpid() != own:
+                # The runtime forked, and its child came back from the call: what was asked was not asked of it.
+                os._exit(1)
+            send(channel, answer | {"number": asked["number"]}, data)
 
 
 def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
@@ -119,7 +126,7 @@ def limit_memory(allowance: int) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
     except (OSError, ValueError, IndexError):
         return
-    used = pages * os.sysconf("SC_PAGE_SIZE")
+    used = pages * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -19,8 +19,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.files import read_text
 from halfulp.errors import HalfulpError
+from halfulp.models.files import read_text
 
 FINDINGS = ("wrong", "refused", "accepted", "crashed", "hung", "differs")
 """What can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""

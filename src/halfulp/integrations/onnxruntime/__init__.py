@@ -22,7 +22,8 @@ import halfulp
 from halfulp.errors import UnsupportedError
 from halfulp.integrations.onnxruntime.fusions import fused
 from halfulp.integrations.onnxruntime.rewrite import patched
-from halfulp.models.onnx import Source, parse
+from halfulp.models.onnx import parse
+from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
 
 __all__ = ["library", "patch", "register", "run", "session"]

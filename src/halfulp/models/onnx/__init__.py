@@ -8,22 +8,16 @@ gaps there.
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
-from typing import TypeAlias
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import ModelError
 from halfulp.models.graph import Model
 from halfulp.models.onnx.builder import build
-
-Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
-"""What a model comes as: a path, a file's bytes, or the parsed message."""
-
-_LARGEST_FILE = (1 << 31) - 1  # a protobuf message ends there
+from halfulp.models.onnx.tensors import LARGEST_FILE
+from halfulp.models.source import Source, misnamed, read_source
 
 
 def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:
@@ -63,37 +57,14 @@ def parse(source: Source, *, file: str | None = None) -> tuple[ModelProto, str, 
     """
     if isinstance(source, ModelProto):
         return source, file or "<ModelProto>", None
-    if isinstance(source, bytes):
-        name = file or "<bytes>"
-        return _parse(source, name), name, None
-    if not isinstance(source, str | os.PathLike):
-        wanted = "a path, the bytes of a file or an onnx.ModelProto"
-        raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
-    path = Path(source)
-    name = file or str(path)
-    # The file may itself be a link; its external data lies where the caller points.
-    return _parse(_read(path, name), name), name, path.parent
-
-
-def _read(path: Path, file: str) -> bytes:
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError("not a plain file", file=file)
-        if status.st_size > _LARGEST_FILE:
-            raise ModelError("larger than an ONNX file can be", file=file, expected="under 2 GiB")
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        if isinstance(error, ModelError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"can't be read: {reason}", file=file) from None
-
-
-def _parse(data: bytes, file: str) -> ModelProto:
+    data, name, path = read_source(source, LARGEST_FILE, file)
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
     except DecodeError:
-        raise ModelError("truncated, or not an ONNX model", file=file) from None
-    return proto
+        raise misnamed(data, name) or ModelError("truncated, or not an ONNX model", file=name) from None
+    # Files of other libraries that use protobuf may be read without an error: as an empty message.
+    if not proto.HasField("graph") and (error := misnamed(data, name)) is not None:
+        raise error
+    # The file may itself be a link; its external data lies where the caller points.
+    return proto, name, None if path is None else path.parent

@@ -7,19 +7,22 @@ model can't ask for more memory than it brings. External data must lie under the
 from __future__ import annotations
 
 import math
-import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto
 
-from halfulp.errors import ModelError
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import Array, Value, describe, type_name
 from halfulp.specs.tensor import Dim
+
+LARGEST_FILE = (1 << 31) - 1
+"""The bytes that a file in protobuf may have: a message ends there."""
 
 # A sparse tensor is the one place where a few bytes may stand for many; it is made dense.
 _DENSE_LIMIT = 1 << 30
@@ -94,6 +97,20 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
         raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
     # "?" is what exporters write for any number of dims, which need not be the same.
     return None if symbol in ("", "?") else symbol
+
+
+def read_pb(path: Path) -> Array:
+    """Return the array of a TensorProto file.
+
+    Raises:
+        HalfulpError: it can't be read, or is none.
+    """
+    tensor = TensorProto()
+    try:
+        tensor.ParseFromString(read_whole(path, LARGEST_FILE))
+    except DecodeError:
+        raise HalfulpError(f"{path}: truncated, or not a TensorProto") from None
+    return TensorReader(str(path), path.parent).read(tensor, "the tensor")
 
 
 class TensorReader:
@@ -197,7 +214,10 @@ class TensorReader:
             self._fail(f"{what} has external data whose place is not UTF-8")
         if tensor.data_type == TensorProto.STRING:
             self._fail(f"{what} stores strings as external data")
-        path = self._inside(entries.get("location", ""), what)
+        try:
+            path = inside(self._folder, entries.get("location", ""), f"external data of {what}")
+        except HalfulpError as error:
+            self._fail(error.message, **error.shown)
         size = path.stat().st_size
         offset = self._number(entries, "offset", what) or 0
         length = self._number(entries, "length", what)
@@ -227,31 +247,6 @@ class TensorReader:
             self._mapped[path] = np.memmap(path, np.uint8, "r")
         raw = self._mapped[path][offset : offset + needed]
         return np.asarray(raw.view(dtype.newbyteorder("<")).reshape(shape))
-
-    def _inside(self, location: str, what: str) -> Path:
-        """Return the resolved path of external data, refusing all that leaves the model's folder."""
-        if self._folder is None:
-            self._fail(f"{what} has external data, but the model came without a folder")
-        parts = Path(location).parts
-        if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
-            self._fail(f"{what} has external data outside the model's folder", got=repr(location))
-        folder = self._folder.resolve()
-        try:
-            path = (folder / location).resolve(strict=True)
-            mode = path.stat().st_mode
-        except (OSError, RuntimeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            self._fail(f"{what} has external data that can't be read: {reason}", got=repr(location))
-        if not path.is_relative_to(folder):
-            self._fail(
-                f"{what} has external data outside the model's folder, through a symbolic link",
-                got=repr(location),
-            )
-        if not stat.S_ISREG(mode):
-            self._fail(f"{what} has external data that is not a plain file", got=repr(location))
-        if not os.access(path, os.R_OK):
-            self._fail(f"{what} has external data that may not be read", got=repr(location))
-        return path
 
     def _number(self, entries: dict[str, str], key: str, what: str) -> int | None:
         text = entries.get(key)

@@ -11,16 +11,17 @@ import os
 from pathlib import Path
 
 from halfulp.errors import HalfulpError
-from halfulp.models.files import read_whole, replacing
+from halfulp.models.files import replacing
 from halfulp.models.graph import Graph, Model
 from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import parse
 from halfulp.models.openvino.weights import Weights
 from halfulp.models.openvino.writer import write
+from halfulp.models.source import read_source
 
 __all__ = ["load", "save"]
 
-_LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
+LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
 
 
 def load(
@@ -61,13 +62,9 @@ def load(
         >>> [(value.name, str(value), value.aliases) for value in (*graph.inputs, *graph.outputs)]
         [('x', 'float16[?, 3]', ('a',)), ('y', 'float16[?, 3]', ('c', 'b'))]
     """
-    if isinstance(source, bytes):
-        name = file or "<bytes>"
-        return build(parse(source, name), Weights(weights), name)
-    path = Path(source)
-    name = file or str(path)
-    net = parse(read_whole(path, _LARGEST_FILE, name), name)
-    return build(net, Weights(path.with_suffix(".bin") if weights is None else weights), name)
+    data, name, path = read_source(source, LARGEST_FILE, file)
+    beside = path.with_suffix(".bin") if path is not None and weights is None else weights
+    return build(parse(data, name), Weights(beside), name)
 
 
 def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Array, describe, printable
+from halfulp.models.files import opened
+from halfulp.models.graph import Array, describe
 from halfulp.models.openvino.layers import ELEMENT_TYPES, LARGEST, MOST_DIMS, natural
 from halfulp.types import TYPES
 
@@ -174,16 +174,9 @@ class Weights:
 
 
 def _map(path: Path) -> Array:
-    name = printable(path.name)
-    try:
-        # Before opening: to open a named pipe would wait for its writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise HalfulpError(f"the weights '{name}' are not a plain file")
-        with path.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
-    except OSError as error:
-        raise HalfulpError(f"the weights '{name}' can't be read: {error.strerror}") from None
+    with opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
 
 
 def stored_bytes(element_type: str, count: int) -> int:

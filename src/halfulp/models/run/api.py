@@ -21,15 +21,17 @@ import numpy as np
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Graph, Model, Node, Value
-from halfulp.models.load import Source, load
+from halfulp.models.load import load
+from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fallback import Fallback
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
-from halfulp.models.run.inputs import bind, check, guard_memory, needed
+from halfulp.models.run.inputs import bind, check, needed
 from halfulp.models.run.report import Engine, Report
+from halfulp.models.source import Source
 from halfulp.operators import op
 
 

@@ -20,7 +20,8 @@ from halfulp.models.directml.dxdispatch.values import FromFile
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed, printable
-from halfulp.models.run.inputs import as_value, by_name, check, guard_memory
+from halfulp.models.memory import guard_memory
+from halfulp.models.run.inputs import as_value, by_name, check
 from halfulp.models.run.report import Report
 from halfulp.specs.registry import in_force
 

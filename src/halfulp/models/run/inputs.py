@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -13,10 +12,10 @@ from onnx import TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array, Model, Value, type_name
+from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
-from halfulp.specs.tensor import format_shape
 
 DEFAULT_DIM = 3
 """What a symbolic or unknown dim becomes in made-up inputs, if nothing else is known."""
@@ -272,23 +271,3 @@ def _random(
         return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
     normal = np.asarray(rng.standard_normal(shape))
     return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)
-
-
-def guard_memory(
-    shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
-) -> None:
-    """Refuse an array that this computer's memory can't hold, before the system starts to swap.
-
-    Raises:
-        ModelError: it is larger than the physical memory.
-    """
-    size = math.prod(shape) * itemsize
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if size > memory or any(dim >= 1 << 62 for dim in shape):
-        raise ModelError(
-            f"{what} would not fit into this computer's memory",
-            file=file,
-            node=node,
-            expected=f"at most {memory / 2**30:.0f} GiB",
-            got=f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
-        )

@@ -10,11 +10,12 @@ import numpy as np
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model, Node, listed
+from halfulp.models.memory import guard_memory
 from halfulp.models.openvino.builder import Origin
 from halfulp.models.openvino.operators import OPERATORS, infer
 from halfulp.models.openvino.weights import allows
 from halfulp.models.run.cast import cast
-from halfulp.models.run.inputs import dtype_named, guard_memory
+from halfulp.models.run.inputs import dtype_named
 from halfulp.operators import op
 from halfulp.specs.tensor import tensor_type
 

@@ -25,7 +25,8 @@ from halfulp.models.directml.dxdispatch.program import (
 from halfulp.models.directml.dxdispatch.reader import read
 from halfulp.models.directml.dxdispatch.values import FromFile
 from halfulp.models.directml.dxdispatch.writer import to_json
-from halfulp.models.files import read_whole, replacing
+from halfulp.models.files import replacing
+from halfulp.models.source import read_source
 
 __all__ = [
     "Binding",
@@ -68,11 +69,8 @@ def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> 
         >>> program.dispatchables["root"].desc.Exponent, program.resources["A"].size
         (0.5, 8)
     """
-    if isinstance(source, bytes):
-        return read(source, file or "<bytes>", None)
-    path = Path(source)
-    name = file or str(path)
-    return read(read_whole(path, _LARGEST_FILE, name), name, path.parent)
+    data, name, path = read_source(source, _LARGEST_FILE, file)
+    return read(data, name, None if path is None else path.parent)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:

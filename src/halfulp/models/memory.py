@@ -1,0 +1,114 @@
+"""How much memory an array may take: what the machine has free, and what the control groups of this process leave."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from halfulp.errors import ModelError
+from halfulp.specs.tensor import format_shape
+
+# Every machine has as much, and a look at the system's files before each small array would cost more than the array.
+_ALWAYS_THERE = 1 << 26
+
+
+def guard_memory(
+    shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
+) -> None:
+    """Refuse an array that the free memory can't hold, before the system starts to swap or ends this process.
+
+    Raises:
+        ModelError: it is larger than that.
+    """
+    size = math.prod(shape) * itemsize
+    if size <= _ALWAYS_THERE and all(dim < 1 << 62 for dim in shape):
+        return
+    memory = available_memory()
+    if size > memory or any(dim >= 1 << 62 for dim in shape):
+        raise ModelError(
+            f"{what} would not fit into this computer's memory",
+            file=file,
+            node=node,
+            expected=f"at most {memory / 2**30:.3g} GiB",
+            got=f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
+        )
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Return how many bytes more this process may take: the least of what the system and its control groups say.
+
+    Args:
+        root: the folder in which Linux's files lie.
+
+    Example:
+        >>> available_memory() > 0
+        True
+    """
+    return max(min(_of_the_machine(root), *_of_the_groups(root)), 0)
+
+
+def _of_the_machine(root: Path) -> int:
+    free = _number_after(root / "proc/meminfo", "MemAvailable:")
+    if free is not None:
+        return free << 10
+    try:
+        if sys.platform == "win32":
+            # MEMORYSTATUSEX: its length and the load in 32 bits each, then numbers of 64, the second what is free.
+            status = (ctypes.c_uint64 * 8)(64)
+            return int(status[2]) if ctypes.windll.kernel32.GlobalMemoryStatusEx(status) else sys.maxsize
+        else:  # noqa: RET505  # or the type checker calls it unreachable for Windows
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # this system does not tell
+        return sys.maxsize
+
+
+def _of_the_groups(root: Path) -> Iterator[int]:
+    """Give what each control group of this process and its parents leave; nothing is no limit."""
+    yield sys.maxsize
+    try:
+        lines = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        # number:controllers:path; version 2 has no controllers there, version 1 a tree for each of them.
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        place = tree / path.lstrip("/")
+        # In a container the path may be one of the host's: what is not there sets no limit.
+        for folder in (place, *place.parents):
+            if folder.is_relative_to(tree):
+                yield _left_in(folder)
+
+
+def _left_in(group: Path) -> int:
+    for most, used, cache in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        limit, taken = _number(group / most), _number(group / used)
+        if limit is not None and taken is not None:
+            # What it keeps of files that nobody reads goes as soon as memory is needed.
+            return limit - taken + (_number_after(group / "memory.stat", cache) or 0)
+    return sys.maxsize
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # the latter for "max"
+        return None
+
+
+def _number_after(file: Path, word: str) -> int | None:
+    try:
+        lines = file.read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.split()[:1] == [word]), None)
+    except (OSError, ValueError, IndexError):
+        return None

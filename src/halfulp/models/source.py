@@ -1,0 +1,178 @@
+"""What a model comes as: the format that it is in, its bytes, and the name of a file that is in none of the formats."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from halfulp.errors import HalfulpError, ModelError
+from halfulp.models.files import read_whole
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Format = Literal["onnx", "openvino", "directml"]
+Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
+"""What a model comes as: a path, a file's bytes, or a parsed ONNX message."""
+
+_SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
+# None of these characters can be the first one of an ONNX file.
+_STARTS: Mapping[bytes, Format] = {b"<": "openvino", b"{": "directml", b"/": "directml"}
+
+_EXPORT = "an .onnx file: export the model "
+_TORCH = "a file of PyTorch", 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
+_KERAS = "a model of Keras", 'an .onnx file: model.export("net.onnx", format="onnx") in Keras'
+_TENSORFLOW = (
+    "a graph of TensorFlow",
+    "an .onnx file: python -m tf2onnx.convert --saved-model FOLDER --output net.onnx",
+)
+_TFLITE = (
+    "a model of TensorFlow Lite",
+    "an .onnx file: python -m tf2onnx.convert --tflite net.tflite --output net.onnx",
+)
+_COREML = "a model of Core ML", f"{_EXPORT}that it was converted from"
+_ORT = "a file in ONNX Runtime's own format", "the .onnx file that it was made from"
+_TENSORRT = "an engine of TensorRT", "the .onnx file that it was built from"
+_SAFETENSORS = "weights without a graph (safetensors)", f"{_EXPORT}that they belong to"
+_GGUF = "weights without a graph (GGUF)", f"{_EXPORT}that they belong to"
+_WEIGHTS = "weights without a graph", "the .xml file beside them, or an .onnx file"
+_ARCHIVE = "an archive", "the file that is packed in it: unpack it, such as by unzip or tar -xf"
+_PACKED = "a compressed file", "the file that is packed in it: unpack it, such as by gunzip"
+_PAGE = "a web page (HTML)", "the file itself: download it by its raw link, which is not the link of its page"
+_POINTER = "a pointer of Git LFS", "the file itself: git lfs pull"
+_ARRAY = "an array of NumPy", "a model, of which it may be an input: --input NAME=FILE"
+_EMPTY = "an empty file", "a model: download or export it again"
+
+_MAGIC = {
+    b"version https://git-lfs": _POINTER,
+    b"\x89HDF\r\n\x1a\n": _KERAS,
+    b"GGUF": _GGUF,
+    b"ftrt": _TENSORRT,
+    b"\x93NUMPY": _ARRAY,
+    b"\x1f\x8b": _PACKED,
+    b"BZh": _PACKED,
+    b"\xfd7zXZ": _PACKED,
+    b"\x28\xb5\x2f\xfd": _PACKED,
+    **{b"\x80" + bytes([protocol]): _TORCH for protocol in range(2, 6)},  # a pickle
+}
+"""What begins like this is no ONNX file: each would be a field that ONNX does not have, or none at all."""
+
+_BY_SUFFIX = {
+    ".bin": _WEIGHTS,
+    ".engine": _TENSORRT,
+    ".gguf": _GGUF,
+    ".h5": _KERAS,
+    ".hdf5": _KERAS,
+    ".keras": _KERAS,
+    ".mlmodel": _COREML,
+    ".mlpackage": _COREML,
+    ".ort": _ORT,
+    ".pb": _TENSORFLOW,
+    ".plan": _TENSORRT,
+    ".pt": _TORCH,
+    ".pt2": _TORCH,
+    ".pth": _TORCH,
+    ".safetensors": _SAFETENSORS,
+    ".tflite": _TFLITE,
+}
+
+
+def format_of(source: Source) -> Format:
+    """Return the format that a model is read in: of a path by its suffix, of bytes by their first character.
+
+    Example:
+        >>> format_of("net.XML"), format_of("net.pb"), format_of(b" {}")
+        ('openvino', 'onnx', 'directml')
+    """
+    if isinstance(source, bytes):
+        return _STARTS.get(source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1], "onnx")
+    if isinstance(source, str | os.PathLike):
+        return _SUFFIXES.get(Path(source).suffix.lower(), "onnx")
+    return "onnx"
+
+
+def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:
+    """Return a model's bytes, its name in messages, and its path.
+
+    Args:
+        source: a path, or the bytes of a file, which have no path.
+        most: the bytes that a file of its format may have.
+        file: the model's name in messages; the path, or ``<bytes>``, where not given.
+
+    Raises:
+        ModelError: it can't be read, is no plain file, is too large, or is of a kind that is none of the formats.
+        HalfulpError: the source is none of these.
+    """
+    if isinstance(source, bytes):
+        data, name, path = source, file or "<bytes>", None
+    elif isinstance(source, str | os.PathLike):
+        path = Path(source)
+        name = file or str(path)
+        if (error := folder_error(path, name)) is not None:
+            raise error
+        data = read_whole(path, most, name)
+    else:
+        wanted = "a path, the bytes of a file or an onnx.ModelProto"
+        raise HalfulpError(f"a model must be {wanted}", got=type(source).__name__)
+    if (kind := _by_content(data)) is not None:
+        raise _error(_BY_SUFFIX.get(Path(name).suffix.lower(), kind) if kind is _ARCHIVE else kind, name)
+    return data, name, path
+
+
+def misnamed(data: bytes, file: str) -> ModelError | None:
+    """Return the error for what is no ONNX file, where its name or its first character tells its kind."""
+    kind = _BY_SUFFIX.get(Path(file).suffix.lower())
+    if kind is not None:
+        return _error(kind, file)
+    for suffix, format in _SUFFIXES.items():
+        if format == format_of(data):
+            return ModelError(
+                f"not an ONNX model: it begins as a file does that is named *{suffix}", file=file
+            )
+    return None
+
+
+def folder_error(folder: Path, file: str) -> ModelError | None:
+    """Return the error for a folder that is a model of another library, if it is one."""
+    if folder.suffix.lower() == ".mlpackage" and folder.is_dir():
+        return _error(_COREML, file)
+    return _error(_TENSORFLOW, file) if (folder / "saved_model.pb").is_file() else None
+
+
+def _error(kind: tuple[str, str], file: str) -> ModelError:
+    return ModelError(f"{kind[0]}, not a model that halfulp reads", file=file, expected=kind[1])
+
+
+def _by_content(data: bytes) -> tuple[str, str] | None:
+    if not data:
+        return _EMPTY
+    start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return _PAGE
+    if data[1:4] == bytes(3):  # where its root is, in little endian, and then the kind of a FlatBuffers file
+        return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
+    if data.startswith(b"PK\x03\x04"):
+        return _zip(data)
+    return next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), _safetensors(data))
+
+
+def _safetensors(data: bytes) -> tuple[str, str] | None:
+    length = int.from_bytes(data[:8], "little")
+    return _SAFETENSORS if data[8:9] == b"{" and length <= len(data) - 8 else None
+
+
+def _zip(data: bytes) -> tuple[str, str]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = [Path(name).name for name in archive.namelist()]
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return _ARCHIVE
+    if "data.pkl" in names:
+        return _TORCH
+    if "model.weights.h5" in names:
+        return _KERAS
+    return _ARRAY if names and all(name.endswith(".npy") for name in names) else _ARCHIVE
