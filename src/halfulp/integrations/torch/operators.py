@@ -7,10 +7,13 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C._functorch import TransformType
 from torch.autograd import forward_ad
+from torch.nested._internal.nested_tensor import NestedTensor
 
 import halfulp as hu
 from halfulp._args import Number, exponent_array
+from halfulp._interop import tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 
@@ -24,14 +27,14 @@ def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y: the operator in the form that suits what is going on around the call."""
     if torch.compiler.is_compiling():
         return _onnx_node("Pow", x, y) if torch.onnx.is_in_onnx_export() else _pow(x, y)
-    return _Pow.apply(x, y) if is_transformed() else _pow(x, y)
+    return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return prelu of x, as power does."""
     if torch.compiler.is_compiling():
         return _onnx_node("PRelu", x, slope) if torch.onnx.is_in_onnx_export() else _prelu(x, slope)
-    return _Prelu.apply(x, slope) if is_transformed() else _prelu(x, slope)
+    return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
 
 
 def home_of_numbers(device: torch.device) -> torch.device:
@@ -96,11 +99,14 @@ def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
 
 
 def refuse(*tensors: Tensor) -> Tensor:
-    """Refuse tensors of another device or layout, which no kernel is for.
+    """Refuse tensors on a device or of a kind that has no kernel.
 
     Raises:
         HalfulpError: always.
     """
+    for tensor in tensors:
+        if (refusal := tensor_refusal(tensor, torch)) is not None:
+            raise HalfulpError(refusal)
     kinds = " and ".join(sorted({f"{t.device.type}, {t.layout}" for t in tensors}))
     raise HalfulpError(f"no kernels for tensors on {kinds}: only strided ones, on the cpu or on cuda")
 
@@ -120,7 +126,12 @@ _LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
 _LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
 _LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
 for _name in ("pow", "prelu"):
-    _LIBRARY.impl(_name, lambda x, y: refuse(x, y), "CompositeExplicitAutograd")
+    for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
+        _LIBRARY.impl(_name, refuse, _key)
+    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # subclasses of torch's own that refuse unknown operators
+        torch.library.register_torch_dispatch(
+            f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=_LIBRARY
+        )
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 
@@ -266,6 +277,20 @@ def is_transformed() -> bool:
         return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
     except AttributeError:  # private names of torch
         return True
+
+
+def _is_functionalized() -> bool:
+    """Whether torch.func.functionalize is in progress, which has no rule for _Pow and _Prelu.
+
+    Raises:
+        HalfulpError: so is differentiation, which takes _Pow and _Prelu.
+    """
+    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
+    if TransformType.Functionalize not in levels:
+        return False
+    if {TransformType.Grad, TransformType.Jvp}.intersection(levels) or forward_ad._current_level >= 0:
+        raise HalfulpError("torch.func.functionalize: torch cannot combine it with derivatives; leave it out")
+    return True
 
 
 def _onnx_node(name: str, x: Tensor, y: Tensor) -> Tensor:
