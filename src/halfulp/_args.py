@@ -52,7 +52,7 @@ def as_array(operand: Any) -> Array:
         raise
     except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
         raise HalfulpError(f"not an array: {error}") from None
-    if _is_masked(array) or isinstance(getattr(operand, "_meta", None), np.ma.MaskedArray):  # Dask's arrays
+    if is_masked(array) or isinstance(getattr(operand, "_meta", None), np.ma.MaskedArray):  # Dask's arrays
         raise HalfulpError("a masked array: its mask would be lost; pass x.filled(value)")
     return np.asarray(array)
 
@@ -74,7 +74,8 @@ def _has_missing_values(operand: Any) -> bool:
     return bool(np.asarray(find()).any())
 
 
-def _is_masked(array: Array) -> bool:
+def is_masked(array: Array) -> bool:
+    """Whether an array hides elements by a mask."""
     return type(array) is not np.ndarray and array.dtype.fields is None and bool(np.ma.is_masked(array))
 
 

@@ -112,7 +112,7 @@ def check_frame(frame: Any) -> None:
     """
     types = sorted({str(dtype) for dtype in frame.dtypes})
     if len(types) > 1:
-        raise HalfulpError("a DataFrame: its columns have several types; pass one column at a time", got=types)
+        raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
 
 
 def is_foreign(operand: Any) -> bool:

@@ -20,6 +20,7 @@ from halfulp._args import (
     Number,
     as_array,
     exponent_array,
+    is_masked,
     is_number,
     is_safe_to_overwrite,
     number_as,
@@ -182,6 +183,8 @@ def _compute(
         return result
     if not isinstance(out, ndarray):
         raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
+    if is_masked(out):
+        raise row.error("output", "out must not have masked elements", expected=output, got="a masked array")
     target = np.asarray(out)
     if tensor_type(target) != output:
         raise row.error(

@@ -36,7 +36,9 @@ class TestJax:
 
     def test_a_tracer_is_refused(self) -> None:
         jax = pytest.importorskip("jax")
-        with pytest.raises(hu.HalfulpError, match=r"a JAX tracer: .*; halfulp\.integrations\.jax takes tracers"):
+        with pytest.raises(
+            hu.HalfulpError, match=r"a JAX tracer: .*; halfulp\.integrations\.jax takes tracers"
+        ):
             jax.jit(lambda x: hu.pow(x, 2))(X)
 
 
@@ -55,7 +57,7 @@ class TestTorch:
             hu.pow(self.torch.ones(3, requires_grad=True), 2)
         with self.torch.no_grad():
             assert hu.pow(self.torch.ones(3, requires_grad=True), 2).tolist() == [1, 1, 1]
-        with pytest.raises(hu.HalfulpError, match="BFloat16; halfulp.integrations.torch takes more types"):
+        with pytest.raises(hu.HalfulpError, match=r"BFloat16; halfulp\.integrations\.torch takes more types"):
             hu.pow(self.torch.ones(3, dtype=self.torch.bfloat16), 2)
 
 

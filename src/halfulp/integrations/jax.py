@@ -77,7 +77,7 @@ def _array(operand: Any) -> jax.Array:
     if isinstance(operand, jax.Array | list | tuple):
         return jnp.asarray(operand)
     operand = as_array(operand)
-    if operand.dtype.name not in TYPES and operand.dtype.kind not in "bc":  # which JAX has, and the clauses refuse
+    if operand.dtype.name not in TYPES and operand.dtype.kind not in "bc":  # the clauses refuse these
         raise HalfulpError(f"no element type {operand.dtype}")
     array = jnp.asarray(operand)
     if operand.dtype.kind in "iu" and not np.array_equal(operand.astype(array.dtype), operand):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch._C._functorch import TransformType
+from torch._decomp import register_decomposition
 from torch.autograd import forward_ad
 from torch.nested._internal.nested_tensor import NestedTensor
 
@@ -26,14 +29,14 @@ DTYPES = {
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y: the operator in the form that suits what is going on around the call."""
     if torch.compiler.is_compiling():
-        return _onnx_node("Pow", x, y) if torch.onnx.is_in_onnx_export() else _pow(x, y)
+        return _pow(x, y)
     return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return prelu of x, as power does."""
     if torch.compiler.is_compiling():
-        return _onnx_node("PRelu", x, slope) if torch.onnx.is_in_onnx_export() else _prelu(x, slope)
+        return _prelu(x, slope)
     return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
 
 
@@ -48,9 +51,34 @@ def exponent_tensor(number: Number, device: torch.device) -> Tensor:
     device = home_of_numbers(device)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         return torch.from_numpy(exponent_array(number)).to(device)
-    return torch.tensor(
-        number, dtype=torch.float64 if isinstance(number, float) else torch.int64, device=device
-    )
+    dtype = torch.int64 if isinstance(number, int | torch.SymInt) else torch.float64
+    return number_tensor(number, dtype, device)
+
+
+def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a number as a 0-d tensor of a type that holds it.
+
+    To a tracer it is the result of operators, because torch loses constants inside control flow.
+    """
+    terms: tuple[Number, ...] = (number,)
+    if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
+        terms = _float32_terms(float(number))  # to which the exporter to ONNX rounds an argument of full
+    if not torch.compiler.is_compiling() or not terms:
+        return torch.tensor(number, dtype=dtype, device=device)
+    total = torch.full((), terms[0], dtype=dtype, device=device)
+    for term in terms[1:]:
+        total = total + torch.full((), term, dtype=dtype, device=device)
+    return total
+
+
+@torch.compiler.assume_constant_result
+def _float32_terms(number: float) -> tuple[float, ...]:
+    """Return numbers that float32 holds and whose sum is a number; none if there are no such numbers."""
+    with np.errstate(over="ignore"):
+        terms = [float(np.float32(number))]
+        while math.isfinite(terms[-1]) and (rest := number - math.fsum(terms)) != 0 and len(terms) < 4:
+            terms.append(float(np.float32(rest)))
+    return tuple(terms) if math.fsum(terms) == number or number != number else ()
 
 
 # Memory: a tensor's as an ndarray and back.
@@ -128,7 +156,7 @@ _LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CU
 for _name in ("pow", "prelu"):
     for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
         _LIBRARY.impl(_name, refuse, _key)
-    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # subclasses of torch's own that refuse unknown operators
+    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # which do not say why they refuse an operator
         torch.library.register_torch_dispatch(
             f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=_LIBRARY
         )
@@ -293,6 +321,25 @@ def _is_functionalized() -> bool:
     return True
 
 
-def _onnx_node(name: str, x: Tensor, y: Tensor) -> Tensor:
-    shape = torch.broadcast_shapes(x.shape, y.shape)
-    return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
+# Export to ONNX.
+
+
+def _register_onnx(operator: Any, name: str, fake: Any) -> None:
+    """Have torch.onnx.export write an operator as a node, in the branches and bodies of control flow, too.
+
+    The exporter decomposes by torch's table, of which others may take a part: there the operator stays. Fake tensors
+    of symbolic sizes would use the table, too, if there were no entry of the type "meta".
+    """
+
+    def node(x: Tensor, y: Tensor) -> Any:
+        if not torch.onnx.is_in_onnx_export():
+            return NotImplemented
+        shape = torch.broadcast_shapes(x.shape, y.shape)
+        return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
+
+    register_decomposition(operator)(node)
+    register_decomposition(operator, type="meta")(fake)
+
+
+_register_onnx(_pow, "Pow", _pow_fake)
+_register_onnx(_prelu, "PRelu", _prelu_fake)
