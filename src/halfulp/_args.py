@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
-from halfulp._interop import Array, from_foreign, is_foreign
+from halfulp._interop import Array, check_frame, from_foreign, is_foreign, is_frame
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 
@@ -27,7 +28,7 @@ def as_array(operand: Any) -> Array:
     """Return an operand as a plain ndarray, without a copy where it is an array already.
 
     Raises:
-        HalfulpError: NumPy can make nothing of it.
+        HalfulpError: NumPy makes no array of it, or one that would lose a mask or mark of missing values.
 
     Example:
         >>> as_array([1.5, 2]).dtype
@@ -37,10 +38,51 @@ def as_array(operand: Any) -> Array:
             ...
         halfulp.errors.HalfulpError: HalfulpError: not an array: setting an array element with a sequence...
     """
+    if type(operand) is np.ndarray:
+        return operand
+    if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
+        raise HalfulpError(f"{_kind(operand)}: it is not dense; pass x.todense()")
+    if is_frame(operand):
+        check_frame(operand)
+    if _has_missing_values(operand):
+        raise HalfulpError(f"{_kind(operand)}: it has missing values (pandas.NA); pass x.fillna(value)")
     try:
-        return from_foreign(operand) if is_foreign(operand) else np.asarray(operand)
+        array = from_foreign(operand) if is_foreign(operand) else np.asanyarray(operand)
+    except HalfulpError:
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
         raise HalfulpError(f"not an array: {error}") from None
+    if is_masked(array) or isinstance(getattr(operand, "_meta", None), np.ma.MaskedArray):  # Dask's arrays
+        raise HalfulpError("a masked array: its mask would be lost; pass x.filled(value)")
+    return np.asarray(array)
+
+
+def _kind(operand: Any) -> str:
+    name = type(operand).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _has_missing_values(operand: Any) -> bool:
+    """Whether pandas.NA is an element of a pandas object or a wrapper of one; NumPy would make it NaN."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return False
+    dtypes = operand.dtypes if is_frame(operand) else [getattr(operand, "dtype", None)]
+    if all(getattr(dtype, "na_value", None) is not pandas.NA for dtype in dtypes):
+        return False
+    find = operand.isna if hasattr(operand, "isna") else operand.isnull  # the name that xarray has
+    return bool(np.asarray(find()).any())
+
+
+def is_masked(array: Array) -> bool:
+    """Whether an array hides elements by a mask."""
+    return type(array) is not np.ndarray and array.dtype.fields is None and bool(np.ma.is_masked(array))
+
+
+def without_mask(operand: Any) -> Any:
+    """Return a masked array's elements, masked or not, as an array; any other operand unchanged."""
+    is_masked = isinstance(operand, np.ndarray) and hasattr(operand, "mask")
+    return operand.view(np.ndarray) if is_masked else operand
 
 
 def exponent_array(number: Number) -> Array:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfulp.errors import HalfulpError
+
 Array = NDArray[Any]
 
 
@@ -61,11 +63,14 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
 
     Raises:
         TypeError: an operand forbids ufuncs (``__array_ufunc__ = None``), or all overrides decline.
+        HalfulpError: pandas would give the columns of a frame one type.
     """
-    if is_frame(x) and isinstance(y, int | float):
+    if out is None and is_frame(x) and isinstance(y, int | float | np.generic):
         return x.apply(lambda column: ufunc(column, y))
-    if is_frame(y) and isinstance(x, int | float):
+    if out is None and is_frame(y) and isinstance(x, int | float | np.generic):
         return y.apply(lambda column: ufunc(x, column))
+    for frame in filter(is_frame, (x, y)):
+        check_frame(frame)
     asked: list[Any] = []
     for operand in (x, y, out):
         kind = type(operand)
@@ -97,6 +102,17 @@ def is_frame(operand: Any) -> bool:
     """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(operand, pandas.DataFrame)
+
+
+def check_frame(frame: Any) -> None:
+    """Check that all columns of a pandas DataFrame have one type.
+
+    Raises:
+        HalfulpError: they have several, of which pandas would make one.
+    """
+    types = sorted({str(dtype) for dtype in frame.dtypes})
+    if len(types) > 1:
+        raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
 
 
 def is_foreign(operand: Any) -> bool:
@@ -136,21 +152,86 @@ def is_on_cuda(operand: Any) -> bool:
 
 
 def from_foreign(operand: Any) -> Array:
-    """Return another library's array as an ndarray of the same memory.
+    """Return another library's array as an ndarray: of the same memory, unless elements are still to be resolved.
+
+    The library's own ``__array__`` decides. Where that refuses, DLPack is not asked: it may know less of the array, as
+    of a sign or a scale that torch keeps beside the memory.
 
     Raises:
-        TypeError, ValueError, RuntimeError, BufferError: it can't be, as where it lies on a device.
+        HalfulpError: it is a kind of array that has to be converted first, and the error says how.
+        TypeError, ValueError, RuntimeError, BufferError: it cannot be exported for another reason.
     """
+    if (torch := torch_of(operand)) is not None:
+        operand = plain_tensor(operand, torch)
+    elif _is_tracer(operand):
+        raise HalfulpError("a JAX tracer: it has no elements yet; halfulp.integrations.jax takes tracers")
     device = device_type(operand)
     if device is not None and device not in _PROCESSORS:
         raise BufferError(f"it is in a device's memory (DLPack's type {device}); copy it to the processor's")
-    if hasattr(type(operand), "__array__"):
-        # Before DLPack, because NumPy's lacks bfloat16 and the float8 types, which JAX's arrays may have.
-        try:
-            return np.asarray(operand)
-        except (TypeError, RuntimeError):
-            pass
-    return np.from_dlpack(operand)
+    if not hasattr(type(operand), "__array__"):
+        return np.from_dlpack(operand)  # which lacks bfloat16 and the float8 types, as JAX's arrays may have
+    try:
+        return np.asarray(operand)
+    except TypeError as error:
+        hint = "" if torch is None else "; halfulp.integrations.torch takes more types"
+        raise TypeError(f"{error}{hint}") from None
+
+
+def torch_of(operand: Any) -> Any:
+    """Return the module torch if an operand is one of its tensors, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(operand, getattr(torch, "Tensor", ())) else None
+
+
+def plain_tensor(tensor: Any, torch: Any) -> Any:
+    """Return a torch tensor as one whose memory holds its elements: with its negative bit, if any, resolved.
+
+    Raises:
+        HalfulpError: its elements are elsewhere or in another form, or its gradients would be lost.
+    """
+    refusal = tensor_refusal(tensor, torch)
+    kind = type(tensor)
+    if refusal is None and tensor.device.type == "meta":
+        refusal = "a tensor on the meta device: it has no elements"
+    if refusal is None and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        refusal = "a tensor inside a torch.func transform: halfulp.integrations.torch takes such tensors"
+    if refusal is None and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        refusal = (
+            f"a {kind.__name__}: this subclass of torch.Tensor does not keep its elements in its own memory; "
+            "pass a plain tensor, or call halfulp.integrations.torch"
+        )
+    if refusal is None and tensor.requires_grad and torch.is_grad_enabled():
+        refusal = "a tensor that requires gradients: halfulp.integrations.torch has derivatives, x.detach() drops them"
+    if refusal is not None:
+        raise HalfulpError(refusal)
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    # A ZeroTensor has no memory; its copy has.
+    return tensor.clone() if tensor._is_zerotensor() else tensor.resolve_conj().resolve_neg()
+
+
+def tensor_refusal(tensor: Any, torch: Any) -> str | None:
+    """Return why no kernel takes a torch tensor of this kind, and how to convert it; None for all other kinds.
+
+    Example:
+        >>> import torch
+        >>> tensor_refusal(torch.ones(3).to_sparse(), torch)
+        'a tensor of layout torch.sparse_coo: it is not dense; pass x.to_dense()'
+    """
+    if tensor.is_nested:
+        return "a nested tensor: it is not one array; pass the tensors of x.unbind(), or x.to_padded_tensor(value)"
+    if isinstance(tensor, torch.masked.MaskedTensor):
+        return "a MaskedTensor: its mask would be lost; pass x.to_tensor(value)"
+    if tensor.is_quantized:
+        return f"a quantised tensor ({tensor.dtype}): its elements are not numbers; pass x.dequantize()"
+    if tensor.layout is not torch.strided:
+        return f"a tensor of layout {tensor.layout}: it is not dense; pass x.to_dense()"
+    return None
+
+
+def _is_tracer(operand: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(operand, jax.core.Tracer)
 
 
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
@@ -186,11 +267,10 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
 
 def to_foreign(like: Any, result: Array) -> Any:
     """Return the result as an array of another library; as it is where that would change its type."""
-    kind = type(like)
-    if hasattr(kind, "__array_namespace__"):
+    if hasattr(type(like), "__array_namespace__"):
         namespace = like.__array_namespace__()
     else:
-        namespace = sys.modules[kind.__module__.partition(".")[0]]
+        namespace = torch_of(like) or sys.modules[type(like).__module__.partition(".")[0]]
     try:
         converted = namespace.asarray(result)
     except (AttributeError, TypeError):

@@ -20,11 +20,14 @@ from halfulp._args import (
     Number,
     as_array,
     exponent_array,
+    is_masked,
     is_number,
     is_safe_to_overwrite,
     number_as,
+    without_mask,
 )
 from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
+from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -195,6 +198,8 @@ def _compute(
         return result
     if not isinstance(out, ndarray):
         raise row.error("output", "out must be an array", expected=output, got=type(out).__name__)
+    if is_masked(out):
+        raise row.error("output", "out must not have masked elements", expected=output, got="a masked array")
     target = np.asarray(out)
     if tensor_type(target) != output:
         raise row.error(
@@ -253,11 +258,13 @@ def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
         return apply(operator, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
-    except TypeError:
+    except (TypeError, NotImplementedError) as error:
         _explain(operator, x, y)
-        raise
+        hint = "; np.asarray(x) makes a plain array of such an operand" if out is None else ""
+        raise HalfulpError(f"{error}{hint}") from None
     if result is NotImplemented:
-        result = like_operands(x, y, out, operator(x, y, out=out))
+        result = operator(without_mask(x), without_mask(y), out=without_mask(out))
+        result = like_operands(x, y, out, result if out is None else out)  # which joins the masks
     return result
 
 

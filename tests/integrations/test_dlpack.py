@@ -36,7 +36,9 @@ class TestJax:
 
     def test_a_tracer_is_refused(self) -> None:
         jax = pytest.importorskip("jax")
-        with pytest.raises(hu.HalfulpError, match="not an array"):
+        with pytest.raises(
+            hu.HalfulpError, match=r"a JAX tracer: .*; halfulp\.integrations\.jax takes tracers"
+        ):
             jax.jit(lambda x: hu.pow(x, 2))(X)
 
 
@@ -51,9 +53,11 @@ class TestTorch:
         assert result.numpy().tobytes() == hu.pow(x, 2).tobytes()
 
     def test_what_it_can_not_export_is_refused(self) -> None:
-        with pytest.raises(hu.HalfulpError, match="require gradient"):
+        with pytest.raises(hu.HalfulpError, match=r"requires gradients: .*x\.detach\(\) drops them"):
             hu.pow(self.torch.ones(3, requires_grad=True), 2)
-        with pytest.raises(hu.HalfulpError, match="not an array"):
+        with self.torch.no_grad():
+            assert hu.pow(self.torch.ones(3, requires_grad=True), 2).tolist() == [1, 1, 1]
+        with pytest.raises(hu.HalfulpError, match=r"BFloat16; halfulp\.integrations\.torch takes more types"):
             hu.pow(self.torch.ones(3, dtype=self.torch.bfloat16), 2)
 
 

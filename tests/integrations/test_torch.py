@@ -143,7 +143,7 @@ class TestValues:
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
         for function in (htorch.pow, htorch.prelu):
-            with pytest.raises(hu.HalfulpError, match=r"no kernels for tensors on cpu, torch\.sparse_coo"):
+            with pytest.raises(hu.HalfulpError, match=r"layout torch\.sparse_coo: .*; pass x\.to_dense\(\)"):
                 function(torch.ones(3).to_sparse(), 2)
         with pytest.raises(TypeError, match="x must be a tensor"):
             htorch.prelu(np.ones(3), x)
@@ -315,6 +315,78 @@ class TestDerivatives:
         assert raw(vmap(htorch.prelu)(-x[..., None], y[:, :1])) == raw(
             htorch.prelu(-x[..., None], y[:, :1, None])
         )
+
+
+NEGATED = {
+    "the imaginary part of a conjugate": lambda t: torch.complex(t, t).conj().imag,
+    "a view": lambda t: torch._neg_view(t),
+}
+
+
+class TestNegativeBit:
+    """A tensor whose sign is beside its memory."""
+
+    x = torch.tensor([3.0, 4.0, 0.5])
+
+    @pytest.mark.parametrize("negated", NEGATED.values(), ids=NEGATED)
+    def test_counts(self, negated: Any) -> None:
+        t, minus = negated(self.x), -array(self.x)
+        assert t.is_neg()
+        slope = torch.tensor([0.25])
+        for pow in (hu.pow, htorch.pow):
+            assert_same(pow(t, 3), hu.pow(minus, 3))
+            assert_same(pow(2, t), hu.pow(2, minus))
+            assert_same(pow(self.x, t), hu.pow(array(self.x), minus))
+        for prelu in (hu.prelu, htorch.prelu):
+            assert_same(prelu(t, slope), hu.prelu(minus, np.float32([0.25])))
+            assert_same(prelu(-self.x, t), hu.prelu(minus, minus))
+            assert_same(prelu(t, 0.25), hu.prelu(minus, 0.25))
+        operator = hu.op("onnx.Pow-15")
+        assert operator(t, np.float32(3)).tobytes() == operator(minus, np.float32(3)).tobytes()
+        assert_same(torch.ops.halfulp.pow(t, torch.tensor(3.0)), hu.pow(minus, 3))
+        assert_same(torch.ops.halfulp.prelu(t, slope), hu.prelu(minus, np.float32([0.25])))
+
+    def test_in_a_short_type(self) -> None:
+        t = torch._neg_view(self.x.bfloat16())
+        assert_same(htorch.pow(t, 3), hu.pow(-array(self.x.bfloat16()), 3))
+
+    @pytest.mark.parametrize("negated", NEGATED.values(), ids=NEGATED)
+    def test_in_modules_derivatives_and_graphs(self, negated: Any) -> None:
+        minus = -array(self.x)
+        with torch.no_grad():
+            assert_same(htorch.replace(nn.PReLU())(negated(self.x)), hu.prelu(minus, 0.25))
+        leaf = self.x.clone().requires_grad_()
+        htorch.pow(negated(leaf), 3).sum().backward()
+        torch.testing.assert_close(leaf.grad, -3 * self.x**2)
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: htorch.pow(negated(x), 3), backend="aot_eager", fullgraph=True)
+        assert_same(compiled(self.x), hu.pow(minus, 3))
+
+    def test_a_tensor_without_memory_is_zero(self) -> None:
+        zeros = torch._efficientzerotensor(2)
+        for pow in (hu.pow, htorch.pow):
+            assert_same(pow(zeros, 3), np.zeros(2, np.float32))
+            assert_same(pow(2, zeros), np.ones(2, np.float32))
+
+
+class TestFunctionalize:
+    x = torch.tensor([2.0, 3.0])
+
+    def test_values(self) -> None:
+        functionalize, vmap = torch.func.functionalize, torch.func.vmap
+        expected = hu.pow(array(self.x), 2.5)
+        for wrapped in (
+            functionalize(lambda x: htorch.pow(x, 2.5)),
+            functionalize(vmap(lambda x: htorch.pow(x, 2.5))),
+            vmap(functionalize(lambda x: htorch.pow(x, 2.5))),
+        ):
+            assert_same(wrapped(self.x), expected)
+        assert_same(functionalize(lambda x: htorch.prelu(x, 0.5))(-self.x), hu.prelu(-array(self.x), 0.5))
+
+    def test_derivatives_are_refused(self) -> None:
+        grad = torch.func.grad(lambda x: htorch.pow(x, 2.5).sum())
+        with pytest.raises(hu.HalfulpError, match="cannot combine it with derivatives; leave it out"):
+            torch.func.functionalize(grad)(self.x)
 
 
 class TestCompilation:
@@ -538,6 +610,69 @@ class TestOnnx:
         feeds = {value.name: t.numpy() for value, t in zip(model.graph.input, operands, strict=True)}
         for result, expected in zip(hu.run(model, feeds).values(), Functions()(*operands), strict=True):
             assert_same(expected, result)
+
+
+class Branches(nn.Module):
+    """Powers and a PReLU inside control flow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.activation = nn.PReLU()
+
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: x**2.3, lambda x: self.activation(x).pow(2), (x,))
+
+
+class Loop(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.while_loop(lambda i, x: i < 1, lambda i, x: (i + 1, x**2.3), (torch.tensor(0), x))[1]
+
+
+class Mapped(nn.Module):
+    def forward(self, x: Any) -> Any:
+        from torch._higher_order_ops.scan import scan
+
+        return scan(lambda carry, row: (carry + 1, row**2.3), torch.zeros(x.shape[1:]), x)[1]
+
+
+class TestControlFlow:
+    x = values(torch.float32, 20, 100)
+    expected = hu.pow(array(x), 2.3)
+
+    @pytest.mark.parametrize("kind", [Branches, Loop, Mapped])
+    def test_powers_inside_are_ours(self, kind: Any) -> None:
+        torch._dynamo.reset()
+        assert raw(kind()(self.x)) != self.expected.tobytes(), "these operands tell the two powers apart"
+        module = htorch.replace(kind())
+        assert_same(module(self.x), self.expected)
+        assert_same(torch.export.export(module, (self.x,)).module()(self.x), self.expected)
+        leaf = self.x.clone().requires_grad_()
+        module(leaf).sum().backward()
+        torch.testing.assert_close(leaf.grad, 2.3 * self.x**1.3)
+
+    @pytest.mark.parametrize("kind", [Branches, Loop, Mapped])
+    def test_export_to_onnx(self, kind: Any) -> None:
+        torch._dynamo.reset()
+        module = htorch.replace(kind())
+        model = TestOnnx().export(module, (self.x,))
+        assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
+        (control,) = [n for n in model.graph.node if any(a.HasField("g") for a in n.attribute)]
+        inside = [n.op_type for a in control.attribute if a.HasField("g") for n in a.g.node]
+        assert inside.count("Pow") == (2 if kind is Branches else 1)
+        assert inside.count("PRelu") == (kind is Branches)
+
+    def test_what_was_exported_before_goes_to_onnx(self) -> None:
+        pytest.importorskip("onnxscript")
+        program = torch.export.export(htorch.replace(Network()).eval(), (torch.randn(2, 1, 8, 8),))
+        model = torch.onnx.export(program, dynamo=True, verbose=False).model_proto
+        operators = [node.op_type for node in model.graph.node]
+        assert (operators.count("Pow"), operators.count("PRelu")) == (5, 2)
+
+    def test_the_compiler_warns_of_what_it_leaves_to_torch(self) -> None:
+        torch._dynamo.reset()
+        compiled = torch.compile(htorch.replace(Branches()), fullgraph=True, backend="eager")
+        with pytest.warns(UserWarning, match=r"torch's own powers inside cond; call halfulp\.integrations"):
+            compiled(self.x)
 
 
 class TestThreads:

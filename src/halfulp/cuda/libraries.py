@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from halfulp._interop import plain_tensor, torch_of
 from halfulp.cuda.launch import Allocate, Memory, core, dense_strides
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES, element_type
@@ -28,7 +29,7 @@ class Library(Protocol):
         """Return where an array lies. Its elements are there for what comes in the stream."""
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether an array may be written to."""
+        """Whether an array may be written to, and what is written to its memory are its elements."""
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         """Return a new array of a type, laid out as `like` if that is an array of the shape."""
@@ -64,9 +65,6 @@ class _OnCurrentStream:
     def __init__(self) -> None:
         self._between: list[Any] = []  # which may go when the launches are in the stream
 
-    def is_writeable(self, array: Any) -> bool:
-        return True
-
     def finish(self) -> None:
         self._between.clear()
 
@@ -89,12 +87,11 @@ class Torch(_OnCurrentStream):
         self._between.append(memory)
         return int(memory.data_ptr())
 
+    def is_writeable(self, array: Any) -> bool:
+        return _is_writeable_tensor(array)
+
     def memory(self, array: Any) -> Memory:
-        if array.requires_grad and self._torch.is_grad_enabled():
-            raise HalfulpError("a tensor that requires gradients: halfulp.integrations.torch has derivatives")
-        if array.layout is not self._torch.strided:
-            raise HalfulpError(f"a tensor of layout {array.layout}: only strided ones are supported")
-        resolved = array.resolve_neg()
+        resolved = plain_tensor(array, self._torch)
         if resolved is not array:
             self._between.append(resolved)
         size = resolved.element_size()
@@ -110,6 +107,11 @@ class Torch(_OnCurrentStream):
 
     def copy(self, array: Any, to: Any) -> None:
         to.copy_(array)
+
+
+def _is_writeable_tensor(tensor: Any) -> bool:
+    """Whether a tensor's memory holds its elements, without a negation that is still to be applied."""
+    return not (tensor.is_neg() or tensor._is_zerotensor())
 
 
 class CuPy(_OnCurrentStream):
@@ -128,6 +130,9 @@ class CuPy(_OnCurrentStream):
             memory = self._cupy.empty(size, "uint8")
         self._between.append(memory)
         return int(memory.data.ptr)
+
+    def is_writeable(self, array: Any) -> bool:
+        return True
 
     def memory(self, array: Any) -> Memory:
         shape, strides = tuple(array.shape), tuple(array.strides)
@@ -174,10 +179,14 @@ class Other:
     def is_writeable(self, array: Any) -> bool:
         if _name_of(array) in _JAX:
             return False
+        if torch_of(array) is not None:
+            return _is_writeable_tensor(array)
         interface = getattr(array, "__cuda_array_interface__", None)
         return interface is None or not interface["data"][1]
 
     def _memory(self, array: Any) -> Memory:
+        if (torch := torch_of(array)) is not None:
+            array = plain_tensor(array, torch)  # DLPack would leave the negative bit out
         if hasattr(type(array), "__dlpack__"):
             try:
                 capsule = array.__dlpack__(stream=self.stream)

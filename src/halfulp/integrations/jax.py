@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import halfulp as hu
-from halfulp._args import Number
+from halfulp._args import Number, as_array, exponent_array
 from halfulp.errors import HalfulpError
 from halfulp.operators import POW, PRELU, number_array
+from halfulp.types import TYPES
 
 __all__ = ["pow", "prelu"]
 
@@ -73,9 +74,13 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
 
 def _array(operand: Any) -> jax.Array:
     """Return an operand as JAX has it. Without 64-bit types it drops the upper half of NumPy's integers."""
+    if isinstance(operand, jax.Array | list | tuple):
+        return jnp.asarray(operand)
+    operand = as_array(operand)
+    if operand.dtype.name not in TYPES and operand.dtype.kind not in "bc":  # the clauses refuse these
+        raise HalfulpError(f"no element type {operand.dtype}")
     array = jnp.asarray(operand)
-    is_integer = isinstance(operand, np.ndarray | np.generic) and operand.dtype.kind in "iu"
-    if is_integer and not np.array_equal(operand.astype(array.dtype), operand):
+    if operand.dtype.kind in "iu" and not np.array_equal(operand.astype(array.dtype), operand):
         raise HalfulpError(
             f"JAX has no {operand.dtype} unless jax_enable_x64 is set, and {array.dtype} does not hold these values"
         )
@@ -124,7 +129,7 @@ def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _pow_number(x: jax.Array, y: Number) -> jax.Array:
-    return _on_host(lambda array: hu.pow(array, y), x.shape, "expand_dims", x)
+    return _on_host(lambda array: hu.pow(array, y), POW.infer(x, exponent_array(y)).shape, "expand_dims", x)
 
 
 @_pow_number.defjvp

@@ -7,17 +7,26 @@ they lie, without a copy, on CUDA in torch's current stream; ``replace`` puts bo
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._ops import HigherOrderOperator
 
 from halfulp._args import Number
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.eager import Replacing, module_prelu_or_none, pow_or_none, prelu_or_none
-from halfulp.integrations.torch.operators import DTYPES, exponent_tensor, home_of_numbers, leaky, power
+from halfulp.integrations.torch.operators import (
+    DTYPES,
+    exponent_tensor,
+    home_of_numbers,
+    leaky,
+    number_tensor,
+    power,
+)
 from halfulp.operators import number_array
 
 __all__ = ["PReLU", "pow", "prelu", "replace"]
@@ -88,7 +97,8 @@ def replace(module: nn.Module) -> nn.Module:
     Each ``nn.PReLU`` in it becomes ours. While the module runs, every ``torch.pow``, ``**`` and
     ``torch.prelu`` of real numbers in it is ours, with torch's rule for the result's type. Parameters,
     ``state_dict``, hooks, copying and pickling stay as they are; ``torch.onnx.export`` writes plain Pow and
-    PRelu nodes.
+    PRelu nodes. ``torch.compile`` and ``torch.export.export(strict=True)`` do not reach powers inside ``torch.cond``
+    and other control flow, and warn: call ``pow`` there.
 
     Returns:
         The same module.
@@ -123,8 +133,8 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor of a type: rounded once, or refused where an integer type can't hold it."""
     device = home_of_numbers(device)
     if dtype.is_floating_point and torch.compiler.is_compiling():
-        return _rounded_once(torch.tensor(number, dtype=torch.float64, device=device), dtype)
-    return torch.tensor(_fitting(number, dtype), dtype=dtype, device=device)
+        return _rounded_once(number_tensor(number, torch.float64, device), dtype)
+    return number_tensor(_fitting(number, dtype), dtype, device)
 
 
 @torch.compiler.assume_constant_result
@@ -179,8 +189,34 @@ _OURS = {
 
 
 class _Ours(Replacing):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_traced = torch.compiler.is_dynamo_compiling()  # the module's own forward, by torch.compile
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, HigherOrderOperator):  # of control flow: it calls its branches without this mode
+            if not torch.compiler.is_dynamo_compiling():
+                args = tuple(_in_mode(a) if callable(a) else a for a in args)
+            elif self.is_traced:
+                _warn_of_branches(func.__name__)
         return _OURS.get(func.__name__, func)(*args, **(kwargs or {}))
+
+
+def _in_mode(branch: Any) -> Any:
+    def run(*args: Any) -> Any:
+        with _Ours():
+            return branch(*args)
+
+    return run
+
+
+@torch.compiler.assume_constant_result
+def _warn_of_branches(name: str) -> None:
+    warnings.warn(
+        f"halfulp.integrations.torch.replace: torch.compile and strict export keep torch's own powers inside {name}; "
+        "call halfulp.integrations.torch.pow there",
+        stacklevel=2,
+    )
 
 
 class PReLU(nn.PReLU):

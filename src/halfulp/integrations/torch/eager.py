@@ -143,11 +143,16 @@ class _Prelu(torch.autograd.Function):
 
 
 def _is_plain(operand: Any) -> bool:
-    """Whether it is a number, or a tensor of torch's own in the processor's memory."""
+    """Whether it is a number, or a tensor of torch's own whose elements are in the processor's memory.
+
+    A lazy negation and a scale of quantisation are kept beside the memory. The dispatcher resolves or refuses them.
+    """
     kind = type(operand)
     if kind is not Tensor and kind is not Parameter:
         return kind is int or kind is float
-    return bool(operand.is_cpu and operand.layout is torch.strided)
+    if not operand.is_cpu or operand.layout is not torch.strided:
+        return False
+    return not (operand.is_neg() or operand.is_quantized or operand.is_nested or operand._is_zerotensor())
 
 
 def _wants_gradient(operand: Any) -> bool:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C._functorch import TransformType
+from torch._decomp import register_decomposition
 from torch.autograd import forward_ad
+from torch.nested._internal.nested_tensor import NestedTensor
 
 import halfulp as hu
 from halfulp._args import Number, exponent_array
+from halfulp._interop import tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 
@@ -23,15 +29,15 @@ DTYPES = {
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y: the operator in the form that suits what is going on around the call."""
     if torch.compiler.is_compiling():
-        return _onnx_node("Pow", x, y) if torch.onnx.is_in_onnx_export() else _pow(x, y)
-    return _Pow.apply(x, y) if is_transformed() else _pow(x, y)
+        return _pow(x, y)
+    return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return prelu of x, as power does."""
     if torch.compiler.is_compiling():
-        return _onnx_node("PRelu", x, slope) if torch.onnx.is_in_onnx_export() else _prelu(x, slope)
-    return _Prelu.apply(x, slope) if is_transformed() else _prelu(x, slope)
+        return _prelu(x, slope)
+    return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
 
 
 def home_of_numbers(device: torch.device) -> torch.device:
@@ -45,9 +51,34 @@ def exponent_tensor(number: Number, device: torch.device) -> Tensor:
     device = home_of_numbers(device)
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         return torch.from_numpy(exponent_array(number)).to(device)
-    return torch.tensor(
-        number, dtype=torch.float64 if isinstance(number, float) else torch.int64, device=device
-    )
+    dtype = torch.int64 if isinstance(number, int | torch.SymInt) else torch.float64
+    return number_tensor(number, dtype, device)
+
+
+def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a number as a 0-d tensor of a type that holds it.
+
+    To a tracer it is the result of operators, because torch loses constants inside control flow.
+    """
+    terms: tuple[Number, ...] = (number,)
+    if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
+        terms = _float32_terms(float(number))  # to which the exporter to ONNX rounds an argument of full
+    if not torch.compiler.is_compiling() or not terms:
+        return torch.tensor(number, dtype=dtype, device=device)
+    total = torch.full((), terms[0], dtype=dtype, device=device)
+    for term in terms[1:]:
+        total = total + torch.full((), term, dtype=dtype, device=device)
+    return total
+
+
+@torch.compiler.assume_constant_result
+def _float32_terms(number: float) -> tuple[float, ...]:
+    """Return numbers that float32 holds and whose sum is a number; none if there are no such numbers."""
+    with np.errstate(over="ignore"):
+        terms = [float(np.float32(number))]
+        while math.isfinite(terms[-1]) and (rest := number - math.fsum(terms)) != 0 and len(terms) < 4:
+            terms.append(float(np.float32(rest)))
+    return tuple(terms) if math.fsum(terms) == number or number != number else ()
 
 
 # Memory: a tensor's as an ndarray and back.
@@ -96,11 +127,14 @@ def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
 
 
 def refuse(*tensors: Tensor) -> Tensor:
-    """Refuse tensors of another device or layout, which no kernel is for.
+    """Refuse tensors on a device or of a kind that has no kernel.
 
     Raises:
         HalfulpError: always.
     """
+    for tensor in tensors:
+        if (refusal := tensor_refusal(tensor, torch)) is not None:
+            raise HalfulpError(refusal)
     kinds = " and ".join(sorted({f"{t.device.type}, {t.layout}" for t in tensors}))
     raise HalfulpError(f"no kernels for tensors on {kinds}: only strided ones, on the cpu or on cuda")
 
@@ -120,7 +154,12 @@ _LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
 _LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
 _LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
 for _name in ("pow", "prelu"):
-    _LIBRARY.impl(_name, lambda x, y: refuse(x, y), "CompositeExplicitAutograd")
+    for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
+        _LIBRARY.impl(_name, refuse, _key)
+    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # which do not say why they refuse an operator
+        torch.library.register_torch_dispatch(
+            f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=_LIBRARY
+        )
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 
@@ -268,6 +307,39 @@ def is_transformed() -> bool:
         return True
 
 
-def _onnx_node(name: str, x: Tensor, y: Tensor) -> Tensor:
-    shape = torch.broadcast_shapes(x.shape, y.shape)
-    return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
+def _is_functionalized() -> bool:
+    """Whether torch.func.functionalize is in progress, which has no rule for _Pow and _Prelu.
+
+    Raises:
+        HalfulpError: so is differentiation, which takes _Pow and _Prelu.
+    """
+    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
+    if TransformType.Functionalize not in levels:
+        return False
+    if {TransformType.Grad, TransformType.Jvp}.intersection(levels) or forward_ad._current_level >= 0:
+        raise HalfulpError("torch.func.functionalize: torch cannot combine it with derivatives; leave it out")
+    return True
+
+
+# Export to ONNX.
+
+
+def _register_onnx(operator: Any, name: str, fake: Any) -> None:
+    """Have torch.onnx.export write an operator as a node, in the branches and bodies of control flow, too.
+
+    The exporter decomposes by torch's table, of which others may take a part: there the operator stays. Fake tensors
+    of symbolic sizes would use the table, too, if there were no entry of the type "meta".
+    """
+
+    def node(x: Tensor, y: Tensor) -> Any:
+        if not torch.onnx.is_in_onnx_export():
+            return NotImplemented
+        shape = torch.broadcast_shapes(x.shape, y.shape)
+        return torch.onnx.ops.symbolic(name, (x, y), dtype=x.dtype, shape=shape)
+
+    register_decomposition(operator)(node)
+    register_decomposition(operator, type="meta")(fake)
+
+
+_register_onnx(_pow, "Pow", _pow_fake)
+_register_onnx(_prelu, "PRelu", _prelu_fake)
