@@ -69,6 +69,21 @@ def integral(found: Array) -> Array:
     return np.asarray(np.isfinite(found) & (np.floor(found) == found))
 
 
+def holds(constant: Array, text: str) -> bool:
+    """Tell whether a number, as an example spells it, is among the values of a constant.
+
+    Example:
+        >>> holds(np.array([0.5, 1 / 3], np.float16), "0.3333"), holds(np.array([2, 3]), "-2")
+        (True, False)
+    """
+    integers = "int" in constant.dtype.name
+    if constant.dtype.kind in "OUSTc" or (integers and not text.lstrip("-").isdigit()):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        number = np.array(int(text) if integers else float(text)).astype(constant.dtype)
+        return bool(((constant == number) | ((constant != constant) & (number != number))).any())
+
+
 def holds_only(found: Array | None, *allowed: int) -> bool:
     """Tell whether a constant holds nothing but these values."""
     return found is not None and bool(np.isin(found, allowed).all())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array, describe, printable
 from halfulp.models.openvino.operators import agree
@@ -57,6 +58,7 @@ class Use:
         output: what the file or inference says of it.
         attributes: as the file spells them.
         refused: what the front end has found broken, where it went no further.
+        net: the nodes around it; None where it has none.
 
     Example:
         >>> x, y = Operand("x", "float32", (2, 3)), Operand("y", "float32", (2,))
@@ -73,6 +75,7 @@ class Use:
     output: Operand
     attributes: Mapping[str, Any] = field(default_factory=dict)
     refused: Breach | None = None
+    net: Net | None = None
 
     @property
     def row(self) -> OpVersion:
