@@ -67,8 +67,8 @@ class Net:
     Example:
         >>> steps = [Step("#0 (Sub)", "Sub", ["x", "y"], ["a"]), Step("#1 (Pow)", "Pow", ["a", "b"], ["z"])]
         >>> found = Net(lambda: steps, lambda name: "float16", ["z"]).unrounded(frozenset())
-        >>> dict(found.sources), dict(found.readers)
-        ({'a': '#0 (Sub)', 'z': '#1 (Pow)'}, {'a': '#1 (Pow)'})
+        >>> found.sources["a"], found.readers["a"], "z" in found.readers
+        ('#0 (Sub)', '#1 (Pow)', False)
     """
 
     def __init__(

@@ -257,7 +257,8 @@ def _neighbours(use: Use, target: Asked) -> Iterator[Group]:
         return
     dropped = {
         kind: use.net.unrounded(measured.halves[kind])
-        for kind in {operand.type for operand in use.inputs} & measured.halves.keys()
+        for kind in measured.halves
+        if kind in (use.types or ())
     }
     parts = []
     for operand, what in zip(use.inputs, _names(use), strict=False):
