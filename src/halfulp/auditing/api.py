@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from onnx import ModelProto
 
@@ -14,6 +15,7 @@ from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.constant import describe_constant
 from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
 from halfulp.auditing.folder import Found, models
+from halfulp.auditing.installed import LOADERS
 from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.auditing.report import Report
 from halfulp.auditing.target import Asked, asked, default, statement
@@ -24,6 +26,7 @@ from halfulp.models.load import Source
 
 __all__ = ["audit"]
 
+_Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 _FORMATS = {".xml": "openvino", ".json": "directml"}
 
 
@@ -39,8 +42,8 @@ def audit(
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
             ``onnx.ModelProto``, or a folder, whose models are all audited.
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
-            the nearest one speaks for it. Without them: every runtime that is installed (ONNX Runtime, OpenVINO,
-            PyTorch, JAX), as of its installed version, or all that were measured where none is. ``()`` is none.
+            the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
+            an ONNX model, OpenVINO an IR) and are installed, or all of them where none is. ``()`` is none.
         progress: is called with the name of each file of a folder, before it is read.
 
     Returns:
@@ -64,15 +67,16 @@ def audit(
     if targets is None:
         known = default()
     else:
-        known = tuple(map(asked, (targets,) if isinstance(targets, str) else targets))
+        known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        return Report(known, tuple(_folder(Path(model), known, progress)))
-    return Report(known, (_audited(model, _name(model), known),))
+        models = tuple(_folder(Path(model), known, progress))
+    else:
+        models = (_audited(model, _name(model), known),)
+    judged = {id(target): target for each in models for target in known[each.format]}
+    return Report(tuple(judged.values()), models)
 
 
-def _folder(
-    folder: Path, targets: tuple[Asked, ...], progress: Callable[[str], None] | None
-) -> Iterable[ModelReport]:
+def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:
     nothing = True
     for found in models(folder):
         nothing = False
@@ -85,7 +89,7 @@ def _folder(
         )
 
 
-def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
+def _one_of_many(found: Found, targets: _Targets) -> ModelReport:
     """Audit a file; what goes wrong with it is said in its report."""
     if found.error is not None:
         return ModelReport(found.name, _format(found.path), error=found.error)
@@ -102,7 +106,7 @@ def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
     return ModelReport(found.name, _format(found.path), error=text)
 
 
-def _audited(source: Source, file: str, targets: tuple[Asked, ...]) -> ModelReport:
+def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
     format = _format(source)
     found: list[Use]
     if format == "onnx":
@@ -110,7 +114,8 @@ def _audited(source: Source, file: str, targets: tuple[Asked, ...]) -> ModelRepo
     else:
         place = source if isinstance(source, bytes) else Path(str(source))
         found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
-    return ModelReport(file, format, tuple(_node(use, targets) for use in found))
+    judged = targets[format]
+    return ModelReport(file, format, tuple(_node(use, judged) for use in found), targets=judged)
 
 
 def _node(use: Use, targets: tuple[Asked, ...]) -> NodeReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from halfulp.auditing.findings import ModelReport, NodeReport
@@ -88,11 +88,11 @@ class Summary:
         return f"{self.target} {self.version}{nearest}: {self.text}"
 
 
-def summaries(model: ModelReport, targets: Sequence[Asked]) -> tuple[Summary, ...]:
+def summaries(model: ModelReport) -> tuple[Summary, ...]:
     """Return what each target makes of a model, in the targets' order; nothing for a model without nodes of ours."""
     if not model.nodes:
         return ()
-    return tuple(_summary(model, index, target) for index, target in enumerate(targets))
+    return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
@@ -143,9 +143,8 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
         return (" and ".join(types),) if types else ()
     if outcome == "wrong" and said.groups == ("broadcast",) and ".PRe" in node.operator:
         return ("slopes along the wrong dim",)
-    return tuple(
-        _constant(node) if group == "constant" else GROUPS.get(group, group) for group in said.groups
-    )
+    found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
+    return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
 def _constant(node: NodeReport) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from halfulp.auditing.constant import describe_constant, holds, second, values
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.installed import installed
+from halfulp.auditing.installed import LOADERS, installed
 from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
@@ -85,12 +85,18 @@ def asked(target: object) -> Asked:
     return _known(name, version)
 
 
-def default() -> tuple[Asked, ...]:
-    """Return the targets where none is named: what is installed, or all that were measured where nothing is."""
+def default() -> dict[str, tuple[Asked, ...]]:
+    """Return the targets where none is named, by a file's format: the runtimes that load it.
+
+    Those are judged that are installed, each as of its version; where none is, all of them are.
+    """
     here = installed()
-    if here:
-        return tuple(_known(name, version, installed=True) for name, version in here.items())
-    return tuple(_known(name) for name in names() if nearest(name) is not None)
+    known = {name: _known(name, version, installed=True) for name, version in here.items()} or {
+        name: _known(name) for names in LOADERS.values() for name in names
+    }
+    return {
+        format: tuple(known[name] for name in names if name in known) for format, names in LOADERS.items()
+    }
 
 
 def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:
@@ -115,8 +121,8 @@ class Statement:
         conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         accepts: clauses that the node breaks, and that the target lets it break.
         unit: ``ulp``, or ``units`` where the result is an integer.
-        groups: what is not right: the keys of ``GROUPS``, or ``constant`` for the node's constant exponent or
-            slopes; nothing where the types are refused altogether.
+        groups: what is not right: the keys of ``GROUPS``, ``constant`` for the node's constant exponent or
+            slopes, or ``opset``; nothing where the types are refused altogether.
     """
 
     target: str
@@ -177,8 +183,13 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     if changed is not None and target.measured is None:
+        oldest, newest = TARGETS[target.name].opsets
+        if not oldest <= int(use.asked) <= (newest or int(use.asked)):
+            listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
+            reasons = (f"its documents list opsets {listed}, and this node is of opset {use.asked}",)
+            return Statement(target.name, "refused", reasons=reasons, conversion=changed, groups=("opset",))
         if changed.needed:
-            reasons = ("its documents do not list this node's types or opset",)
+            reasons = ("its documents do not list this node's types",)
             return Statement(target.name, "refused", reasons=reasons, conversion=changed)
         return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
     what = f"{use.operator} of {', '.join(use.types or ())} was not measured"
