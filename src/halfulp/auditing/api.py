@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,13 +13,14 @@ from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.constant import describe_constant
+from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
 from halfulp.auditing.folder import Found, models
 from halfulp.auditing.installed import LOADERS
-from halfulp.auditing.node import Operand, Use, breaches
+from halfulp.auditing.node import Breach, Operand, Use, breaches
 from halfulp.auditing.report import Report
-from halfulp.auditing.target import Asked, asked, default, statement
-from halfulp.auditing.unspecified import touched
+from halfulp.auditing.target import Asked, Statement, asked, default, neighbours, statement
+from halfulp.auditing.unspecified import Open, touched
 from halfulp.errors import HalfulpError
 from halfulp.models import onnx
 from halfulp.models.load import Source
@@ -114,23 +115,42 @@ def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
     else:
         place = source if isinstance(source, bytes) else Path(str(source))
         found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
-    judged = targets[format]
-    return ModelReport(file, format, tuple(_node(use, judged) for use in found), targets=judged)
+    judge = _Judge(targets[format])
+    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 
-def _node(use: Use, targets: tuple[Asked, ...]) -> NodeReport:
-    broken = breaches(use)
-    return NodeReport(
-        use.label,
-        use.operator,
-        use.asked,
-        tuple(map(_operand, use.inputs)),
-        _operand(use.output),
-        use.attributes,
-        broken,
-        touched(use) if use.refused is None else (),
-        tuple(statement(use, target, broken) for target in targets),
-    )
+class _Judge:
+    """Judges the nodes of one model: those alike once."""
+
+    def __init__(self, targets: tuple[Asked, ...]) -> None:
+        self.targets = targets
+        self._broken: dict[Hashable, tuple[Breach, ...]] = {}
+        self._conversions: dict[Hashable, Conversion | None] = {}
+        self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
+
+    def node(self, use: Use) -> NodeReport:
+        if use.kind not in self._broken:
+            self._broken[use.kind] = breaches(use)
+        broken = self._broken[use.kind]
+        around = tuple(group.example for target in self.targets for group in neighbours(use, target))
+        key = use.kind, use.constants, around
+        if key not in self._judged:
+            self._judged[key] = (
+                touched(use) if use.refused is None else (),
+                tuple(statement(use, target, broken, self._convert) for target in self.targets),
+            )
+        left_open, said = self._judged[key]
+        inputs = tuple(map(_operand, use.inputs))
+        output = _operand(use.output)
+        return NodeReport(
+            use.label, use.operator, use.asked, inputs, output, use.attributes, broken, left_open, said
+        )
+
+    def _convert(self, use: Use, target: str) -> Conversion | None:
+        key = use.kind, target, use.constants if heeds_constants(use, target) else None
+        if key not in self._conversions:
+            self._conversions[key] = conversion(use, target)
+        return self._conversions[key]
 
 
 def _operand(operand: Operand) -> OperandReport:

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.auditing.node import Use
 from halfulp.models.graph import Array
-
-
-def second(use: Use) -> Array | None:
-    """Return the exponent or slope that a node always has; DirectML's Exponent is a FLOAT."""
-    if "Exponent" in use.attributes:
-        return np.array([use.attributes["Exponent"]], np.float32)
-    return use.inputs[1].constant if len(use.inputs) > 1 else None
 
 
 def values(constant: Array | None) -> Array | None:
@@ -31,7 +23,7 @@ def values(constant: Array | None) -> Array | None:
     if constant.dtype.kind not in "iu":
         with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
             constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
-    return np.asarray(np.unique(constant))
+    return constant.reshape(1) if constant.size == 1 else np.asarray(np.unique(constant))
 
 
 def describe_constant(constant: Array | None) -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from halfulp.auditing.constant import describe_constant, values
 from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array, describe, printable
 from halfulp.models.openvino.operators import agree
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import Shape
+
+_SMALL = 1 << 12  # bytes of a constant that is compared by value
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,49 @@ class Use:
         """The row of the version in force."""
         return find(self.operator)
 
-    @property
+    @cached_property
+    def second(self) -> Array | None:
+        """The exponent or slope that the node always has; DirectML's Exponent is a FLOAT."""
+        if "Exponent" in self.attributes:
+            return np.array([self.attributes["Exponent"]], np.float32)
+        return self.inputs[1].constant if len(self.inputs) > 1 else None
+
+    @cached_property
+    def second_values(self) -> Array | None:
+        """The distinct values of that exponent or slope, as ``values`` has them."""
+        return values(self.second)
+
+    @cached_property
+    def second_text(self) -> str:
+        """These as tables show them."""
+        return describe_constant(self.second)
+
+    @cached_property
+    def kind(self) -> Hashable:
+        """Whatever two nodes have to have in common, besides their constants' values, to be judged alike."""
+        operands = tuple((each.type, each.shape, each.constant is None) for each in self.inputs)
+        attributes = repr(sorted(self.attributes.items()))
+        return (
+            self.operator,
+            self.asked,
+            operands,
+            self.output.type,
+            self.output.shape,
+            attributes,
+            self.refused,
+        )
+
+    @cached_property
+    def constants(self) -> Hashable:
+        """The values of the constants; of large ones the array that they are."""
+        return tuple(
+            None
+            if array is None
+            else (array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array))
+            for array in (operand.constant for operand in self.inputs)
+        )
+
+    @cached_property
     def types(self) -> tuple[str, ...] | None:
         """The inputs' types, where all are known."""
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)

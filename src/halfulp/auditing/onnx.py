@@ -67,6 +67,7 @@ class _Reader:
         self._file = file
         self._types = infer_types(proto, file)
         self._functions = {identity(function): function for function in proto.functions}
+        self._operands: dict[ValueInfo, dict[str, Operand]] = {}
 
     def all(self) -> Iterator[Use]:
         proto = self._proto
@@ -125,15 +126,21 @@ class _Reader:
                 yield self._use(node, name, value_info, opset, net)
 
     def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int, net: Net) -> Use:
-        inputs = [self._operand(given, value_info, constant=True) for given in node.input]
+        inputs = [self._operand(given, value_info) for given in node.input]
         output = self._operand(node.output[0] if node.output else "", value_info)
         operator = in_force("onnx", node.op_type, opset).id
         return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
 
-    def _operand(self, name: str, value_info: ValueInfo, *, constant: bool = False) -> Operand:
+    def _operand(self, name: str, value_info: ValueInfo) -> Operand:
+        known = self._operands.setdefault(value_info, {})
+        if name not in known:
+            known[name] = self._read(name, value_info)
+        return known[name]
+
+    def _read(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
         array = None
-        tensor = value_info.tensor(name) if constant else None
+        tensor = value_info.tensor(name)
         if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
             count = 1
             for dim in tensor.dims:

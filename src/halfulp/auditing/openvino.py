@@ -85,7 +85,7 @@ def _around(graph: Graph, where: str) -> Net:
 
 
 def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
-    inputs = tuple(_operand(name, graph, constant=True) for name in node.inputs)
+    inputs = tuple(_operand(name, graph) for name in node.inputs)
     operator = in_force("openvino", node.type, "1").id
     output = _operand(node.outputs[0], graph)
     return Use(
@@ -93,7 +93,6 @@ def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
     )
 
 
-def _operand(name: str, graph: Graph, *, constant: bool = False) -> Operand:
+def _operand(name: str, graph: Graph) -> Operand:
     value = graph.declared.get(name, Value(name))
-    array = graph.constants.get(name) if constant else None
-    return Operand(name, value.type, value.shape, array)
+    return Operand(name, value.type, value.shape, graph.constants.get(name))

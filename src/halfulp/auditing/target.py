@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from halfulp.auditing.constant import describe_constant, holds, second, values
+from halfulp.auditing.constant import holds
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.installed import LOADERS, installed
 from halfulp.auditing.node import Breach, Use
@@ -141,8 +141,13 @@ class Statement:
         return self.verdict in _BAD or bool(self.depends)
 
 
-def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
-    """Return what a target makes of a node."""
+def statement(
+    use: Use,
+    target: Asked,
+    breaches: Sequence[Breach],
+    convert: Callable[[Use, str], Conversion | None] = conversion,
+) -> Statement:
+    """Return what a target makes of a node; ``convert`` tries the conversion."""
     if breaches:
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
@@ -153,7 +158,7 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
             else "the node breaks its document"
         )
         return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
-    changed = conversion(use, target.name)
+    changed = convert(use, target.name)
     if use.types is None:
         return Statement(
             target.name, "unknown", reasons=("the type of an input is not known",), conversion=changed
@@ -169,7 +174,7 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
         *own,
         *alike,
         *(group for group in row.groups if _touches(use, group, own, alike)),
-        *_neighbours(use, target),
+        *neighbours(use, target),
     ]
     worst = max((group.verdict for group in groups), key=_rank, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
@@ -218,7 +223,7 @@ def _rank(verdict: str) -> int:
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return what was measured of the one exponent or the slopes that a node always has; nothing where it was not."""
-    found = values(second(use))
+    found = use.second_values
     if found is None or not found.size:
         return ()
     if ".PR" in use.operator:
@@ -240,7 +245,7 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
 
 def _one_exponent(use: Use) -> float | None:
     """Return the one exponent that a power always has; None where there are more, or none is known."""
-    exponent, found = second(use), values(second(use))
+    exponent, found = use.second, use.second_values
     if ".PR" in use.operator or exponent is None or exponent.size != 1 or found is None:
         return None
     return float(found[0])
@@ -261,7 +266,7 @@ def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group
     return not own and not (alike and group.verdict in _BAD)
 
 
-def _neighbours(use: Use, target: Asked) -> Iterator[Group]:
+def neighbours(use: Use, target: Asked) -> Iterator[Group]:
     """Give what becomes of a node among others in halves, where the target computes it on numbers not rounded."""
     measured = _measured(use, target)
     if measured is None or use.net is None:
@@ -355,7 +360,7 @@ def _reason(use: Use, group: Group) -> str:
         return group.example or text
     if group.name == "constant":
         how = "with slopes" if ".PR" in use.operator else "to the power"
-        text = f"{how} of {describe_constant(second(use))}"
+        text = f"{how} of {use.second_text}"
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
@@ -368,7 +373,7 @@ def _reason(use: Use, group: Group) -> str:
 
 def _not_its_own(use: Use, group: Group) -> str | None:
     """Return which operand of a group's example is not a node's, where the node has a constant; None where none is."""
-    constants = (use.inputs[0].constant, second(use))
+    constants = (use.inputs[0].constant, use.second)
     for name, constant, number in zip(_names(use), constants, group.operands or (), strict=False):
         if constant is not None and not holds(constant, number):
             return name

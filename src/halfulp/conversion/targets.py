@@ -57,6 +57,13 @@ class Target:
     exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
     pads_slope: bool = False
 
+    def takes(self, operator: str, types: tuple[str, ...]) -> bool:
+        """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
+        x, y = types if len(types) == 2 else ("", "")
+        return operator == "PRelu" or (
+            x in self.bases and y in self.exponents and x not in self.unlike and y not in self.narrows
+        )
+
 
 def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
