@@ -12,10 +12,10 @@ from onnx import ModelProto
 from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
-from halfulp.auditing.constant import describe_constant
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
 from halfulp.auditing.folder import Found, models
+from halfulp.auditing.halves import HALVES
 from halfulp.auditing.installed import LOADERS
 from halfulp.auditing.node import Breach, Operand, Use, breaches
 from halfulp.auditing.report import Report
@@ -124,6 +124,7 @@ class _Judge:
 
     def __init__(self, targets: tuple[Asked, ...]) -> None:
         self.targets = targets
+        self._operands: dict[Operand, OperandReport] = {}
         self._broken: dict[Hashable, tuple[Breach, ...]] = {}
         self._conversions: dict[Hashable, Conversion | None] = {}
         self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
@@ -132,7 +133,10 @@ class _Judge:
         if use.kind not in self._broken:
             self._broken[use.kind] = breaches(use)
         broken = self._broken[use.kind]
-        around = tuple(group.example for target in self.targets for group in neighbours(use, target))
+        halves = not set(HALVES).isdisjoint(use.types or ())
+        around = tuple(
+            group.example for target in self.targets if halves for group in neighbours(use, target)
+        )
         key = use.kind, use.constants, around
         if key not in self._judged:
             self._judged[key] = (
@@ -140,22 +144,23 @@ class _Judge:
                 tuple(statement(use, target, broken, self._convert) for target in self.targets),
             )
         left_open, said = self._judged[key]
-        inputs = tuple(map(_operand, use.inputs))
-        output = _operand(use.output)
+        inputs = tuple(map(self._operand, use.inputs))
+        output = self._operand(use.output)
         return NodeReport(
             use.label, use.operator, use.asked, inputs, output, use.attributes, broken, left_open, said
         )
+
+    def _operand(self, operand: Operand) -> OperandReport:
+        if operand not in self._operands:
+            report = OperandReport(operand.name, operand.type, operand.shape, operand.text)
+            self._operands[operand] = report
+        return self._operands[operand]
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         key = use.kind, target, use.constants if heeds_constants(use, target) else None
         if key not in self._conversions:
             self._conversions[key] = conversion(use, target)
         return self._conversions[key]
-
-
-def _operand(operand: Operand) -> OperandReport:
-    constant = None if operand.constant is None else describe_constant(operand.constant)
-    return OperandReport(operand.name, operand.type, operand.shape, constant)
 
 
 def _format(source: Source) -> str:

@@ -26,17 +26,19 @@ def values(constant: Array | None) -> Array | None:
     return constant.reshape(1) if constant.size == 1 else np.asarray(np.unique(constant))
 
 
-def describe_constant(constant: Array | None) -> str:
+def describe_constant(constant: Array, found: Array | None) -> str:
     """Return the values of a constant as tables show them.
 
+    Args:
+        constant: the array.
+        found: its distinct values, as ``values`` has them.
+
     Example:
-        >>> describe_constant(np.array([2.0])), describe_constant(np.array([2, 0.1], np.float32))
-        ('2', '0.1, 2')
-        >>> describe_constant(np.arange(9)), describe_constant(None)
-        ('9 values from 0 to 8', '?')
+        >>> two, many = np.array([2.0]), np.arange(9)
+        >>> describe_constant(two, values(two)), describe_constant(many, values(many))
+        ('2', '9 values from 0 to 8')
     """
-    found = values(constant)
-    if constant is None or found is None:
+    if found is None:
         return "?"
     texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
     if found.size > 4:
@@ -78,4 +80,6 @@ def holds(constant: Array, text: str) -> bool:
 
 def holds_only(found: Array | None, *allowed: int) -> bool:
     """Tell whether a constant holds nothing but these values."""
-    return found is not None and bool(np.isin(found, allowed).all())
+    return (
+        found is not None and found.size <= len(allowed) and all(value in allowed for value in found.tolist())
+    )

@@ -154,8 +154,10 @@ class Net:
         takers = [
             taker for name in step.outputs if self._is_half(name) for taker in self._takers.get(name, ())
         ]
-        return any(maker.operator not in keeps for maker in makers) and all(
-            taker.operator not in keeps for taker in takers
+        return (
+            any(maker.operator not in keeps for maker in makers)
+            and bool(takers)
+            and all(taker.operator not in keeps for taker in takers)
         )
 
     def _source(self, step: Step, sources: Mapping[str, str], stays: bool) -> str | None:

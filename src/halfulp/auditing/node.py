@@ -43,6 +43,16 @@ class Operand:
     def __str__(self) -> str:
         return describe(self.type, self.shape)
 
+    @cached_property
+    def values(self) -> Array | None:
+        """The distinct values of the constant, as ``values`` has them."""
+        return values(self.constant)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The values of the constant as tables show them; None where it is none."""
+        return None if self.constant is None else describe_constant(self.constant, self.values)
+
 
 @dataclass(frozen=True)
 class Breach:
@@ -89,21 +99,12 @@ class Use:
         return find(self.operator)
 
     @cached_property
-    def second(self) -> Array | None:
-        """The exponent or slope that the node always has; DirectML's Exponent is a FLOAT."""
+    def second(self) -> Operand:
+        """The exponent or slope; DirectML's Exponent is a constant FLOAT."""
         if "Exponent" in self.attributes:
-            return np.array([self.attributes["Exponent"]], np.float32)
-        return self.inputs[1].constant if len(self.inputs) > 1 else None
-
-    @cached_property
-    def second_values(self) -> Array | None:
-        """The distinct values of that exponent or slope, as ``values`` has them."""
-        return values(self.second)
-
-    @cached_property
-    def second_text(self) -> str:
-        """These as tables show them."""
-        return describe_constant(self.second)
+            exponent = np.array([self.attributes["Exponent"]], np.float32)
+            return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
+        return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
     @cached_property
     def kind(self) -> Hashable:

@@ -223,7 +223,7 @@ def _rank(verdict: str) -> int:
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
     """Return what was measured of the one exponent or the slopes that a node always has; nothing where it was not."""
-    found = use.second_values
+    found = use.second.values
     if found is None or not found.size:
         return ()
     if ".PR" in use.operator:
@@ -245,7 +245,7 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
 
 def _one_exponent(use: Use) -> float | None:
     """Return the one exponent that a power always has; None where there are more, or none is known."""
-    exponent, found = use.second, use.second_values
+    exponent, found = use.second.constant, use.second.values
     if ".PR" in use.operator or exponent is None or exponent.size != 1 or found is None:
         return None
     return float(found[0])
@@ -360,7 +360,7 @@ def _reason(use: Use, group: Group) -> str:
         return group.example or text
     if group.name == "constant":
         how = "with slopes" if ".PR" in use.operator else "to the power"
-        text = f"{how} of {use.second_text}"
+        text = f"{how} of {use.second.text}"
     other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
@@ -373,7 +373,7 @@ def _reason(use: Use, group: Group) -> str:
 
 def _not_its_own(use: Use, group: Group) -> str | None:
     """Return which operand of a group's example is not a node's, where the node has a constant; None where none is."""
-    constants = (use.inputs[0].constant, use.second)
+    constants = (use.inputs[0].constant, use.second.constant)
     for name, constant, number in zip(_names(use), constants, group.operands or (), strict=False):
         if constant is not None and not holds(constant, number):
             return name

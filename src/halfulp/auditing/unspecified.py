@@ -64,11 +64,11 @@ class _Facts:
     @property
     def second(self) -> Array | None:
         """The values of the exponent or slope, where they are known: as float64, or as integers."""
-        return self.use.second_values
+        return self.use.second.values
 
     @property
     def exponent(self) -> str:
-        return self.use.second_text
+        return self.use.second.text or "?"
 
     def second_is_kind(self, *kinds: str) -> bool:
         """Tell whether the exponent's type may be of one of these kinds."""
