@@ -2,16 +2,25 @@
 
     halfulp check onnxruntime --json onnxruntime.json
     python tools/measure_targets.py onnxruntime.json
+    python tools/measure_targets.py --again onnxruntime
 
 A file holds what ``halfulp audit`` needs to know of one version of a runtime: for each operator version and input
-types the verdict, and of each group of cases that was not exact the worst difference and an example. Two things are
-measured here, with the runtime: powers to constant exponents, which is what models mostly hold, one exponent at a
-time; and whether the bits of hard cases depend on their surroundings.
+types the verdict, and of each group of cases that was not exact the worst difference and an example. Some things are
+measured here, with the runtime:
+
+- powers to constant exponents, which is what models mostly hold, one exponent at a time;
+- PRelu by slopes of one kind, where not all are right;
+- whether the bits of hard cases depend on their surroundings;
+- whether a case that broadcasts is wrong where its elements alone are right;
+- whether a half is rounded between two nodes.
+
+``--again`` measures slopes, broadcasting and halves anew, with the installed version, for a file that is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -19,8 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
+import halfulp as hu
 from halfulp._interop import Array
+from halfulp.auditing.halves import HALVES
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.generators.hard import hard_pairs
 from halfulp.conformance.cases.generators.pairs import bases, joined, pow_values
@@ -28,9 +40,10 @@ from halfulp.conformance.cases.generators.random import Random
 from halfulp.conformance.cases.generators.special import specials
 from halfulp.conformance.runner.examine import Examiner, Options, Result
 from halfulp.conformance.runner.targets import find
+from halfulp.conformance.runner.targets.onnx_model import Prepared
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.verdict.judge import VERDICTS
-from halfulp.measured.reader import SCHEMA
+from halfulp.measured.reader import SCHEMA, Group, kind_of_slope
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
@@ -40,6 +53,11 @@ _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-conv
 
 _FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
 _INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
+
+_SLOPES = (0.25, -0.5, 0.1, -0.01, 1e-3, 1e-4, 1 / 3, 0.9, -0.0, 1, -1, 2, -1.5, 10, 999, 5000, -1e4)
+_STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # of integers; int8 wraps them around
+
+_FRONT_ENDS = {"openvino-native": "openvino"}  # which take the same network from an ONNX file
 
 _PIECE = 7  # shorter than the vectors of float32
 _ELEMENTS = 1001
@@ -52,17 +70,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("documents", nargs="+", type=Path, help="what halfulp check --json has written")
+    parser.add_argument("documents", nargs="*", type=Path, help="what halfulp check --json has written")
+    parser.add_argument("--again", action="append", default=[], metavar="TARGET", help="a measured target")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER, help="the folder to write to")
     arguments = parser.parse_args()
     for path in arguments.documents:
         for document in load(path):
             made = measured(document)
             target = made["target"]
-            written = arguments.output / f"{target['name']}-{target['version']}.json"
-            written.write_text(text(made), encoding="utf-8")
             print(summary(document, target["version"]))
-            print(f"{written}: {len(made['rows'])} rows, {written.stat().st_size} bytes", file=sys.stderr)
+            _write(made, arguments.output / f"{target['name']}-{target['version']}.json")
+    for name in arguments.again:
+        _again(name, arguments.output)
+
+
+def _write(made: dict[str, Any], path: Path) -> None:
+    path.write_text(text(made), encoding="utf-8")
+    print(f"{path}: {len(made['rows'])} rows, {path.stat().st_size} bytes", file=sys.stderr)
+
+
+def _again(name: str, folder: Path) -> None:
+    """Measure anew what needs no document."""
+    with Examiner(find(name), Options()) as examiner:
+        version = examiner.versions[_PACKAGES.get(name, name)].partition("+")[0]
+        path = folder / f"{name}-{version}.json"
+        made = json.loads(path.read_text(encoding="utf-8"))
+        _narrow(made["rows"], examiner)
+    made["halves"] = halves(name)
+    _write(made, path)
+
+
+def _narrow(rows: list[dict[str, Any]], examiner: Examiner) -> None:
+    """Note in rows what slopes of one kind come to, and take out what broadcasting is not the cause of."""
+    for row in rows:
+        groups = row.get("groups", {})
+        if groups.get("broadcast", {}).get("verdict") == "wrong" and _is_wrong_alone(row, examiner):
+            del groups["broadcast"]
+        if ".PR" in row["operator"] and groups.keys() - {"broadcast"}:
+            found = slopes(row["operator"], row["types"][0], examiner)
+            row.pop("slopes", None)
+            # On another processor a runtime may compute otherwise; then nothing is narrowed.
+            if not any(_contradicts(found, group) for group in groups.values()):
+                row["slopes"] = found
 
 
 def summary(document: Document, version: str) -> str:
@@ -83,15 +132,16 @@ def measured(document: Document) -> dict[str, Any]:
             raise SystemExit(f"{name} is installed as {examiner.versions}, and was checked as {versions}")
         constants = dict(exponents(document, examiner))
         moved = dict(surroundings(document, examiner))
-    rows = []
-    for row in document["rows"]:
-        members = [
-            case
-            for case in document["cases"]
-            if (case["operator"], case["types"]) == (row["operator"], row["types"])
-        ]
-        types = tuple(row["types"])
-        rows.append(_row(dict(row), members, document, moved.get(types, set())))
+        rows = []
+        for row in document["rows"]:
+            members = [
+                case
+                for case in document["cases"]
+                if (case["operator"], case["types"]) == (row["operator"], row["types"])
+            ]
+            types = tuple(row["types"])
+            rows.append(_row(dict(row), members, document, moved.get(types, set())))
+        _narrow(rows, examiner)
     accepts = {
         case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
     }
@@ -108,6 +158,7 @@ def measured(document: Document) -> dict[str, Any]:
         "accepts": sorted(accepts),
         "rows": rows,
         "constants": {",".join(types): found for types, found in constants.items()},
+        "halves": halves(name),
     }
 
 
@@ -230,6 +281,105 @@ def _entry(result: Result) -> list[Any]:
     return entry
 
 
+# --- slopes and broadcasting --------------------------------------------------------------------------
+
+
+def slopes(operator: str, type: str, examiner: Examiner) -> dict[str, Any]:
+    """Return what PRelu comes to with slopes of each kind, all X together."""
+    row = TYPES[type]
+    x = np.concatenate([specials(type), bases(type, Random(f"{operator}/{type}"), 2000)])
+    every = [*_SLOPES, *np.asarray(specials(type)).astype(np.float64)] if row.kind == "float" else _STEPS
+    cases: dict[str, list[Case]] = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for number in every:
+            slope = np.array([number]).astype(row.dtype)
+            if number < 0 and row.kind == "uint":
+                continue
+            of_kind = cases.setdefault(kind_of_slope(float(slope[0])), [])
+            id = f"{operator}/{type},{type}/values/slope {len(of_kind)} of {number!r}"
+            of_kind.append(Case(id, operator, "values", (x, slope), constants=frozenset({1})))
+    worst = {}
+    for kind, members in cases.items():
+        entries = [_entry(result) for result in examiner.examine(members)]
+        worst[kind] = max(entries, key=lambda e: (_severity(e[0]), (e[1] or 0) if len(e) > 1 else 0))
+    return worst
+
+
+def _contradicts(found: dict[str, Any], group: dict[str, Any]) -> bool:
+    """Tell whether the example of a group is worse than what was measured of slopes of its kind."""
+    operands = Group("", group["verdict"], example=group.get("example")).operands
+    if operands is None or group.get("shapes"):
+        return False
+    return _severity(group["verdict"]) > _severity(found[kind_of_slope(float(operands[1]))][0])
+
+
+def _severity(verdict: str) -> int:
+    return 0 if verdict in _SILENT else VERDICTS.index(verdict)
+
+
+def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
+    """Tell whether the example of a case that broadcasts is as wrong where nothing is broadcast."""
+    group = Group("broadcast", "wrong", example=row["groups"]["broadcast"].get("example"))
+    if group.operands is None:
+        return False
+    arrays = [
+        np.full(_PIECE * 9, float(operand)).astype(TYPES[type].dtype)
+        for operand, type in zip(group.operands, row["types"], strict=True)
+    ]
+    id = f"{row['operator']}/{','.join(row['types'])}/values/alone"
+    (result,) = examiner.examine([Case(id, row["operator"], "values", (arrays[0], arrays[1]))])
+    return result.judgement.verdict == "wrong"
+
+
+# --- halves ---------------------------------------------------------------------------------------------
+
+
+def halves(name: str) -> dict[str, list[str]]:
+    """Return the types of halves that a runtime does not round between two nodes of a network.
+
+    With each type stand the operators that it computes in that type, which keep a rounding.
+    """
+    spec = find(_FRONT_ENDS.get(name, name))
+    if spec.newest:
+        return {}  # a library of functions has no networks
+    target = spec.open(1)
+    return {kind: _own_kernels(name, kind) for kind in HALVES if _is_unrounded(target, kind)}
+
+
+def _is_unrounded(target: Any, kind: str) -> bool:
+    """Tell whether a power of a difference is one of the difference before it is rounded."""
+    row = TYPES[kind]
+    random = Random(f"halves/{kind}")
+    x, y = (random.uniform(*ends, 1000).astype(row.dtype) for ends in ((1, 2), (0, 0.1)))
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 15]>
+        g ({row.onnx}[1000] x, {row.onnx}[1000] y, {row.onnx}[1000] p) => ({row.onnx}[1000] z) {{
+            difference = Sub (x, y)  z = Pow (difference, p) }}"""
+    )
+    p = np.full(1000, 1.5).astype(row.dtype)
+    try:
+        (z,) = target.run(Prepared(model, {"x": x, "y": y, "p": p}))
+    except Exception:  # it has no such types
+        return False
+    return bool((z != hu.pow(x - y, p)).mean() > 0.01)  # the runtime's own roundings are fewer
+
+
+def _own_kernels(name: str, kind: str) -> list[str]:
+    """Return the operators that a runtime has kernels of a type for; OpenVINO computes none in halves."""
+    if name != "onnxruntime":
+        return []
+    registered = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state").get_all_opkernel_def()
+    return sorted(
+        {
+            kernel.op_name
+            for kernel in registered
+            if kernel.provider == "CPUExecutionProvider"
+            and kernel.version_range[1] == np.iinfo(np.int32).max
+            and any(f"tensor({kind})" in types for types in kernel.type_constraints.values())
+        }
+    )
+
+
 # --- surroundings -------------------------------------------------------------------------------------
 
 
@@ -284,13 +434,15 @@ def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
 
 def text(document: dict[str, Any]) -> str:
     """Return a document as JSON with a line for each row, so that two versions can be compared."""
-    head = {key: value for key, value in document.items() if key not in ("rows", "constants")}
+    rest = ("rows", "constants", "halves")
+    head = {key: value for key, value in document.items() if key not in rest}
     start = json.dumps(head, indent=1).removesuffix("\n}")
     rows = ",\n".join(f"  {_compact(row)}" for row in document["rows"])
     constants = ",\n".join(
         f'  "{types}": {_compact(found)}' for types, found in document["constants"].items()
     )
-    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}\n}}\n'
+    end = f',\n "halves": {_compact(document["halves"])}' if document.get("halves") else ""
+    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}{end}\n}}\n'
 
 
 def _compact(value: Any) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import onnx
 import pytest
+from tests.auditing.test_audit import DXDISPATCH
 from tests.models.onnx_models import parsed, single
+from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.auditing import installed as audit_installed
@@ -26,7 +29,7 @@ def installs(monkeypatch: pytest.MonkeyPatch, found: dict[str, str | None]) -> N
 
 def test_what_is_installed_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     installs(monkeypatch, {"openvino": "2026.4.1", "onnxruntime": "99.0"})
-    openvino, onnxruntime = hu.audit(SLOPES).summaries
+    onnxruntime, openvino = hu.audit(SLOPES).summaries
     assert (openvino.target, openvino.version, openvino.asked) == ("openvino", "2026.4.1", "2026.4.1")
     assert (openvino.nodes, openvino.outcomes) == (1, {"wrong": 1})
     assert openvino.causes == {"wrong": ("slopes along the wrong dim",)}
@@ -41,10 +44,69 @@ def test_a_version_that_is_not_known_is_the_newest(monkeypatch: pytest.MonkeyPat
     assert (summary.version, summary.asked) == (available()["onnxruntime"][-1], None)
 
 
-def test_all_that_were_measured_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    installs(monkeypatch, {})
-    judged = [summary.target for summary in hu.audit(SLOPES).summaries]
-    assert judged == [name for name in available() if not name.endswith("-native")]
+@pytest.mark.parametrize("found", [{}, {"onnxruntime": "1.31.1", "openvino": "2026.4.1"}])
+def test_a_file_is_judged_by_the_runtimes_that_load_it(
+    found: dict[str, str | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installs(monkeypatch, found)
+    assert [summary.target for summary in hu.audit(SLOPES).summaries] == ["onnxruntime", "openvino"]
+    (tmp_path / "m.xml").write_text(SMALL)
+    (tmp_path / "m.bin").write_bytes(WEIGHTS)
+    assert [summary.target for summary in hu.audit(tmp_path / "m.xml").summaries] == ["openvino"]
+    (tmp_path / "m.json").write_text(DXDISPATCH.replace("SIZES", "[2, 3]"))
+    assert hu.audit(tmp_path / "m.json").summaries == ()
+    onnx.save(SLOPES, tmp_path / "n.onnx")
+    report = hu.audit(tmp_path)
+    assert [(summary.file, summary.target) for summary in report.summaries] == [
+        *(("m.xml", "openvino"), ("n.onnx", "onnxruntime"), ("n.onnx", "openvino"))
+    ]
+    assert sorted(target["name"] for target in report.json()["targets"]) == ["onnxruntime", "openvino"]
+
+
+def test_jax_judges_no_file_unless_it_is_named() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
+    assert hu.audit(model).findings == ()
+    assert [finding.target for finding in hu.audit(model, "jax").findings] == ["jax"]
+
+
+@pytest.mark.parametrize(
+    ("opset", "kind", "text", "reason"),
+    [
+        (
+            21,
+            "float32",
+            "its one node refused (opset 21)",
+            "its documents list opsets 9 to 20, and this node is of opset 21",
+        ),
+        (
+            7,
+            "float32",
+            "its one node refused (opset 7)",
+            "its documents list opsets 9 to 20, and this node is of opset 7",
+        ),
+        (15, "int32", "its one node refused (int32)", "its documents do not list this node's types"),
+    ],
+)
+def test_the_cause_is_the_opset_or_the_types(opset: int, kind: str, text: str, reason: str) -> None:
+    report = hu.audit(
+        single("Pow", opset, {"x": (kind, ["N"]), "y": (kind, ["N"])}, (kind, ["N"])), "tensorrt"
+    )
+    assert [summary.text for summary in report.summaries] == [text]
+    assert report.findings[0].text == reason
+
+
+def test_right_is_the_exact_result_and_within_is_said_to_be() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] a, float[N] b) {
+        two = Constant<value_float = 2.0>()  three = Constant<value_float = 3.0>()
+        a = Pow (x, two)  b = Pow (x, three) }""")
+    report = hu.audit(model, "onnxruntime==1.31.1")
+    (summary,) = report.summaries
+    assert (summary.outcomes, summary.max_ulp) == ({"right": 1, "within": 1}, 1)
+    assert str(summary) == "onnxruntime 1.31.1: 1 of 2 nodes right; 1 of 2 nodes within 1 ulp"
+    assert not summary.is_right
+    assert report.findings == ()
+    assert report.json()["models"][0]["runtimes"][0]["outcomes"] == summary.outcomes
 
 
 def test_no_target_is_none() -> None:
@@ -52,14 +114,13 @@ def test_no_target_is_none() -> None:
 
 
 def test_what_is_found_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_installed, "find_spec", lambda name: name == "torch" or None)
-    monkeypatch.setattr(
-        audit_installed, "packages_distributions", lambda: {"torch": ["torch-of-someone"], "jax": ["jax"]}
-    )
-    monkeypatch.setattr(audit_installed, "version", {"torch-of-someone": "2.13.0+cpu"}.__getitem__)
-    assert audit_installed.installed() == {"torch": "2.13.0"}
+    monkeypatch.setattr(audit_installed, "find_spec", lambda name: name != "openvino" or None)
+    found = {"onnxruntime": ["onnxruntime-of-someone"], "torch": ["torch"]}
+    monkeypatch.setattr(audit_installed, "packages_distributions", lambda: found)
+    monkeypatch.setattr(audit_installed, "version", {"onnxruntime-of-someone": "1.31.1+cpu"}.__getitem__)
+    assert audit_installed.installed() == {"onnxruntime": "1.31.1"}
     monkeypatch.setattr(audit_installed, "packages_distributions", dict)
-    assert audit_installed.installed() == {"torch": None}
+    assert audit_installed.installed() == {"onnxruntime": None}
     monkeypatch.setattr(audit_installed, "find_spec", lambda name: None)
     assert audit_installed.installed() == {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
+from halfulp.auditing.constant import holds
 from halfulp.auditing.node import Breach, Operand, Use
 from halfulp.auditing.target import Asked, asked, statement
 from halfulp.measured import available, nearest, reader
+from halfulp.types import TYPES
 
 DOCUMENT: dict[str, Any] = {
     "schema": "halfulp.measured/1",
@@ -91,7 +95,8 @@ def test_equal_shapes_are_not_broadcast() -> None:
         (2, "exact", None, ()),
         (0.5, "wrong", None, ("to the power of 0.5: (-inf)^0.5 gives nan, not inf",)),
         (0.1, "within", 2.0, ()),
-        (7, "wrong", 1.0, ("special values: (-0)^0.5 gives -0, not 0",)),
+        (7, "within", 1.0, ()),  # as 2
+        (70, "wrong", 1.0, ("special values, measured with another exponent",)),
     ],
 )
 def test_a_constant_exponent_that_was_measured(
@@ -100,7 +105,7 @@ def test_a_constant_exponent_that_was_measured(
     for shape in ((), (1,)):
         said = statement(use(THREE, np.full(shape, exponent, np.float32)), ABACUS, ())
         assert (said.verdict, said.max_ulp, said.reasons) == (verdict, max_ulp, reasons)
-        assert said.depends == (("position",) if exponent in (0.1, 7) else ())
+        assert said.depends == (("position",) if exponent in (0.1, 7, 70) else ())
     # A tensor of exponents need not be computed as one exponent is.
     assert statement(use(THREE, np.array([exponent, 2, 2], np.float32)), ABACUS, ()).verdict == "wrong"
 
@@ -330,3 +335,88 @@ def test_what_ships_is_sound() -> None:
             assert measured.rows
             for operator, types in measured.rows:
                 assert len(types) == len(hu.op(operator).inputs)
+
+
+# --- nothing is said that is not about the node itself -------------------------------------------------
+
+EXPONENTS = (0, 1, 2, 3, 7, 8, 100, -1, -2, 0.5, 0.3, 1.7, -0.5, 1e10, np.inf, np.nan)
+SLOPES = (0, 1, -1, 2, 7, 0.25, 0.1, -0.5, 1e-4, 5000, np.inf, np.nan)
+MEASURED = [(name, version) for name, versions in available().items() for version in versions]
+
+
+def nodes_of(operator: str, types: tuple[str, str]) -> Iterator[Use]:
+    """Give nodes with one constant and with several, of one shape and broadcast, and with a constant base."""
+    x, y = (TYPES[kind] for kind in types)
+    for number in SLOPES if ".PR" in operator else EXPONENTS:
+        if y.kind != "float" and not (float(number).is_integer() and (number >= 0 or y.kind == "int")):
+            continue
+        with np.errstate(all="ignore"):
+            for shape in ((), (3, 1, 1), (3, 4, 5)):
+                constant = np.full(shape, number, np.float64).astype(y.dtype)
+                operands = Operand("x", x.name, (2, 3, 4, 5)), Operand("y", y.name, shape, constant)
+                yield Use("n", operator, "1", operands, Operand("z", x.name))
+    if ".PR" not in operator:
+        base = np.full((), 10, np.float64).astype(x.dtype)
+        operands = Operand("x", x.name, (), base), Operand("y", y.name, ("N",))
+        yield Use("n", operator, "1", operands, Operand("z", x.name))
+
+
+@pytest.mark.parametrize("target", MEASURED, ids="==".join)
+def test_causes_and_examples_are_of_the_nodes_own_constants_and_shapes(target: tuple[str, str]) -> None:
+    measured = nearest(*target)
+    assert measured is not None
+    known = Asked(target[0], None, measured, measured)
+    for (operator, types), row in measured.rows.items():
+        if len(types) != 2 or any(TYPES[kind].bits < 8 for kind in types) or not (row.groups or row.differs):
+            continue
+        for use in nodes_of(operator, types):
+            said = statement(use, known, (), lambda *_: None)
+            where = f"{target} {operator} {types} {use.inputs}: {said}"
+            for reason in said.reasons:
+                found = EXAMPLE.search(reason)
+                for operand, number in zip(use.inputs, found.group("x", "y") if found else (), strict=False):
+                    if operand.constant is not None:
+                        assert holds(operand.constant, number.strip("()")), where
+            assert "scalar exponent" not in said.depends, where
+            if use.second.constant is not None and use.second.constant.size == 1:
+                assert not any(reason.startswith("broadcasting: up to") for reason in said.reasons), where
+
+
+EXAMPLE = re.compile(r"(?P<x>\S+?)(\^| with slope )(?P<y>\S+) gives ")
+
+
+@pytest.mark.parametrize(
+    ("target", "node", "verdict"),
+    [
+        # 10000^(i / d): no path for one exponent is taken for one base.
+        ("onnxruntime==1.31.1", use(np.array(10000, np.float32), ("float32", ("N",))), "within"),
+        ("jax==0.10.2", use(("float32", ("N", 4)), np.array(2, np.float32), "onnx.Pow-15"), "wrong"),
+        ("onnxruntime==1.31.1", use(("int64", ("N",)), np.array(3), "onnx.Pow-15"), "exact"),
+        ("onnxruntime==1.31.1", use(("float32", ("N",)), np.array(7), "onnx.Pow-15"), "within"),
+        (
+            "onnxruntime==1.31.1",
+            use(("float16", ("N", 3, 1, 1)), np.full((3, 1, 1), 0.25, np.float16), "onnx.PRelu-16"),
+            "exact",
+        ),
+        (
+            "onnxruntime==1.31.1",
+            use(("float16", ("N", 3, 1, 1)), np.array([[[0.25]], [[0]], [[3]]], np.float16), "onnx.PRelu-16"),
+            "wrong",
+        ),
+        ("onnx-reference==1.23.2", use(FLOATS, np.array([0.3], np.float32), "onnx.PRelu-16"), "exact"),
+        ("onnx-reference==1.23.2", use(FLOATS, np.array([np.inf], np.float32), "onnx.PRelu-16"), "wrong"),
+    ],
+)
+def test_constants_narrow_a_verdict(target: str, node: Use, verdict: str) -> None:
+    said = statement(node, asked(target), ())
+    assert (said.verdict, said.depends) == (verdict, ())
+
+
+def test_of_slopes_the_wrong_ones_are_shown() -> None:
+    slopes = np.array([0.25, 0], np.float16)
+    said = statement(use(("float16", ("N", 2)), slopes, "onnx.PRelu-16"), asked("onnxruntime==1.31.1"), ())
+    assert said.reasons == ("with slopes of 0, 0.25: -6e-08 with slope 0 gives 0, not -0",)
+    said = statement(
+        use(FLOATS, np.array([0.3], np.float32), "onnx.PRelu-16"), asked("onnxruntime==1.20.1"), ()
+    )
+    assert said.reasons == ("with slopes of 0.3, measured with another slope",)

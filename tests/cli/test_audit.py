@@ -110,8 +110,8 @@ def test_findings_are_status_1() -> None:
 def test_a_target_and_what_a_conversion_would_do() -> None:
     onnx.save(parsed(OLD), "m.onnx")
     text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
-    assert "tensorrt: its one node refused (float32)" in text
-    assert "! tensorrt: refused: its documents do not list this node's types or opset" in text
+    assert "tensorrt: its one node refused (opset 6)" in text
+    assert "! tensorrt: refused: its documents list opsets 9 to 20, and this node is of opset 6" in text
     assert "> halfulp convert m.onnx mended.onnx --target tensorrt: opset 6 becomes 9" in text
     assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
@@ -149,7 +149,7 @@ def test_json() -> None:
         "kind": "refused",
         "target": "tensorrt",
         "clause": None,
-        "text": "its documents do not list this node's types or opset",
+        "text": "its documents list opsets 9 to 20, and this node is of opset 6",
         "to_do": document["findings"][0]["to_do"],
     }
     assert document["findings"][0]["to_do"].startswith(
@@ -160,9 +160,9 @@ def test_json() -> None:
         "version": None,
         "right": False,
         "outcomes": {"refused": 1},
-        "causes": {"refused": ["float32"]},
+        "causes": {"refused": ["opset 6"]},
         "max_ulp": None,
-        "text": "its one node refused (float32)",
+        "text": "its one node refused (opset 6)",
     }
     invoked("models", "-t", "tensorrt", "-t", "directml", "--json", "again.json", status=1)
     assert Path("again.json").read_bytes() == Path("out.json").read_bytes()

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import halfulp as hu
+from halfulp.integrations.onnxruntime.inline import all_nodes
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
@@ -77,6 +78,50 @@ def test_what_it_refuses_has_no_fusions() -> None:
     )
     with pytest.raises(hu.UnsupportedError, match=r"<ModelProto>: onnxruntime can't fuse it: .*Pow"):
         plugin.session(model, keep_fusions=True)
+
+
+HALVES = parser.parse_model(
+    """<ir_version: 8, opset_import: ["": 16, "local": 1]>
+    g (float16[N, 8] x, float16[N, 8] y, bool b)
+        => (float16[N, 8] normal, float16[N, 8] d, float16[N, 8] p, float16[N, 8] q, float16[N, 8] r, float16[N, 8] f,
+            float16[N, 8] a, float16[N, 1] m)
+    <float16[8] scale = {15360, 15360, 15360, 15360, 15872, 15872, 15872, 15872}> {
+        one = Constant <value_float = 1.5> ()
+        half = Cast <to = 10> (one)
+        two = Constant <value = float16 {16384}> ()
+        epsilon = Constant <value = float16 {5145}> ()
+        mean = ReduceMean <axes = [-1]> (x)  c = Sub (x, mean)
+        square = Pow (c, two)  v = ReduceMean <axes = [-1]> (square)  w = Add (v, epsilon)  sd = Sqrt (w)
+        n = Div (c, sd)  h = Mul (n, scale)  normal = Add (h, scale)
+        d = Sub (normal, y)
+        p = Pow (d, two)  same = Pow (d, two)  z = Mul (p, same)  m = ReduceMean <axes = [-1]> (z)
+        q = PRelu (d, half)
+        r, a = If (b) <then_branch = t () => (o, i) { i = Mul (d, half)  o = Pow (i, two) },
+                       else_branch = u () => (k, l) { k = Identity (d)  l = Identity (d) }>
+        f = local.cube (d)
+    }
+    <domain: "local", opset_import: ["": 16]> cube (x) => (y) {
+        one = Constant <value_float = 3.0>()  three = CastLike (one, x)  h = Neg (x)  y = Pow (h, three) }"""
+)
+
+
+def test_halves_are_computed_of_their_own_operands() -> None:
+    rng = np.random.default_rng(5)
+    feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}
+    kept = plugin.patch(HALVES, keep_fusions=True)
+    ours = [
+        node.op_type
+        for node in all_nodes(kept.graph.node)
+        if "Pow" in node.op_type or "PRelu" in node.op_type
+    ]
+    assert sorted(ours) == ["PRelu_float16", *["Pow_float16"] * 5]
+    for session in (plugin.session(HALVES, keep_fusions=True), plugin.session(HALVES)):
+        _, d, p, q, r, f, a, _ = session.run(None, feeds)
+        two = np.float16(2)
+        assert p.tobytes() == hu.pow(d, two).tobytes()
+        assert q.tobytes() == hu.prelu(d, np.float16([1.5])).tobytes()
+        assert r.tobytes() == hu.pow(a, two).tobytes()
+        assert f.tobytes() == hu.pow(-d, np.float16(3)).tobytes()
 
 
 def test_external_data(tmp_path: Path) -> None:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from onnx import ModelProto
 
 from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
-from halfulp.auditing.constant import describe_constant
+from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
 from halfulp.auditing.folder import Found, models
-from halfulp.auditing.node import Operand, Use, breaches
+from halfulp.auditing.halves import HALVES
+from halfulp.auditing.installed import LOADERS
+from halfulp.auditing.node import Breach, Operand, Use, breaches
 from halfulp.auditing.report import Report
-from halfulp.auditing.target import Asked, asked, default, statement
-from halfulp.auditing.unspecified import touched
+from halfulp.auditing.target import Asked, Statement, asked, default, neighbours, statement
+from halfulp.auditing.unspecified import Open, touched
 from halfulp.errors import HalfulpError
 from halfulp.models import onnx
 from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]
+
+_Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
 
 def audit(
@@ -37,8 +42,8 @@ def audit(
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
             ``onnx.ModelProto``, or a folder, whose models are all audited.
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
-            the nearest one speaks for it. Without them: every runtime that is installed (ONNX Runtime, OpenVINO,
-            PyTorch, JAX), as of its installed version, or all that were measured where none is. ``()`` is none.
+            the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
+            an ONNX model, OpenVINO an IR) and are installed, or all of them where none is. ``()`` is none.
         progress: is called with the name of each file of a folder, before it is read.
 
     Returns:
@@ -62,15 +67,16 @@ def audit(
     if targets is None:
         known = default()
     else:
-        known = tuple(map(asked, (targets,) if isinstance(targets, str) else targets))
+        known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        return Report(known, tuple(_folder(Path(model), known, progress)))
-    return Report(known, (_audited(model, _name(model), known),))
+        models = tuple(_folder(Path(model), known, progress))
+    else:
+        models = (_audited(model, _name(model), known),)
+    judged = {id(target): target for each in models for target in known[each.format]}
+    return Report(tuple(judged.values()), models)
 
 
-def _folder(
-    folder: Path, targets: tuple[Asked, ...], progress: Callable[[str], None] | None
-) -> Iterable[ModelReport]:
+def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:
     nothing = True
     for found in models(folder):
         nothing = False
@@ -83,7 +89,7 @@ def _folder(
         )
 
 
-def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
+def _one_of_many(found: Found, targets: _Targets) -> ModelReport:
     """Audit a file; what goes wrong with it is said in its report."""
     if found.error is not None:
         return ModelReport(found.name, format_of(found.path), error=found.error)
@@ -100,7 +106,7 @@ def _one_of_many(found: Found, targets: tuple[Asked, ...]) -> ModelReport:
     return ModelReport(found.name, format_of(found.path), error=text)
 
 
-def _audited(source: Source, file: str, targets: tuple[Asked, ...]) -> ModelReport:
+def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
     format = format_of(source)
     found: list[Use]
     if format == "onnx":
@@ -108,27 +114,52 @@ def _audited(source: Source, file: str, targets: tuple[Asked, ...]) -> ModelRepo
     else:
         place = source if isinstance(source, bytes) else Path(str(source))
         found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
-    return ModelReport(file, format, tuple(_node(use, targets) for use in found))
+    judge = _Judge(targets[format])
+    return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 
-def _node(use: Use, targets: tuple[Asked, ...]) -> NodeReport:
-    broken = breaches(use)
-    return NodeReport(
-        use.label,
-        use.operator,
-        use.asked,
-        tuple(map(_operand, use.inputs)),
-        _operand(use.output),
-        use.attributes,
-        broken,
-        touched(use) if use.refused is None else (),
-        tuple(statement(use, target, broken) for target in targets),
-    )
+class _Judge:
+    """Judges the nodes of one model: those alike once."""
 
+    def __init__(self, targets: tuple[Asked, ...]) -> None:
+        self.targets = targets
+        self._operands: dict[Operand, OperandReport] = {}
+        self._broken: dict[Hashable, tuple[Breach, ...]] = {}
+        self._conversions: dict[Hashable, Conversion | None] = {}
+        self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
 
-def _operand(operand: Operand) -> OperandReport:
-    constant = None if operand.constant is None else describe_constant(operand.constant)
-    return OperandReport(operand.name, operand.type, operand.shape, constant)
+    def node(self, use: Use) -> NodeReport:
+        if use.kind not in self._broken:
+            self._broken[use.kind] = breaches(use)
+        broken = self._broken[use.kind]
+        halves = not set(HALVES).isdisjoint(use.types or ())
+        around = tuple(
+            group.example for target in self.targets if halves for group in neighbours(use, target)
+        )
+        key = use.kind, use.constants, around
+        if key not in self._judged:
+            self._judged[key] = (
+                touched(use) if use.refused is None else (),
+                tuple(statement(use, target, broken, self._convert) for target in self.targets),
+            )
+        left_open, said = self._judged[key]
+        inputs = tuple(map(self._operand, use.inputs))
+        output = self._operand(use.output)
+        return NodeReport(
+            use.label, use.operator, use.asked, inputs, output, use.attributes, broken, left_open, said
+        )
+
+    def _operand(self, operand: Operand) -> OperandReport:
+        if operand not in self._operands:
+            report = OperandReport(operand.name, operand.type, operand.shape, operand.text)
+            self._operands[operand] = report
+        return self._operands[operand]
+
+    def _convert(self, use: Use, target: str) -> Conversion | None:
+        key = use.kind, target, use.constants if heeds_constants(use, target) else None
+        if key not in self._conversions:
+            self._conversions[key] = conversion(use, target)
+        return self._conversions[key]
 
 
 def _name(source: Source) -> str:

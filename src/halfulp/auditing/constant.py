@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.auditing.node import Use
 from halfulp.models.graph import Array
-
-
-def second(use: Use) -> Array | None:
-    """Return the exponent or slope that a node always has; DirectML's Exponent is a FLOAT."""
-    if "Exponent" in use.attributes:
-        return np.array([use.attributes["Exponent"]], np.float32)
-    return use.inputs[1].constant if len(use.inputs) > 1 else None
 
 
 def values(constant: Array | None) -> Array | None:
@@ -31,20 +23,22 @@ def values(constant: Array | None) -> Array | None:
     if constant.dtype.kind not in "iu":
         with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
             constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
-    return np.asarray(np.unique(constant))
+    return constant.reshape(1) if constant.size == 1 else np.asarray(np.unique(constant))
 
 
-def describe_constant(constant: Array | None) -> str:
+def describe_constant(constant: Array, found: Array | None) -> str:
     """Return the values of a constant as tables show them.
 
+    Args:
+        constant: the array.
+        found: its distinct values, as ``values`` has them.
+
     Example:
-        >>> describe_constant(np.array([2.0])), describe_constant(np.array([2, 0.1], np.float32))
-        ('2', '0.1, 2')
-        >>> describe_constant(np.arange(9)), describe_constant(None)
-        ('9 values from 0 to 8', '?')
+        >>> two, many = np.array([2.0]), np.arange(9)
+        >>> describe_constant(two, values(two)), describe_constant(many, values(many))
+        ('2', '9 values from 0 to 8')
     """
-    found = values(constant)
-    if constant is None or found is None:
+    if found is None:
         return "?"
     texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
     if found.size > 4:
@@ -69,6 +63,23 @@ def integral(found: Array) -> Array:
     return np.asarray(np.isfinite(found) & (np.floor(found) == found))
 
 
+def holds(constant: Array, text: str) -> bool:
+    """Tell whether a number, as an example spells it, is among the values of a constant.
+
+    Example:
+        >>> holds(np.array([0.5, 1 / 3], np.float16), "0.3333"), holds(np.array([2, 3]), "-2")
+        (True, False)
+    """
+    integers = "int" in constant.dtype.name
+    if constant.dtype.kind in "OUSTc" or (integers and not text.lstrip("-").isdigit()):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        number = np.array(int(text) if integers else float(text)).astype(constant.dtype)
+        return bool(((constant == number) | ((constant != constant) & (number != number))).any())
+
+
 def holds_only(found: Array | None, *allowed: int) -> bool:
     """Tell whether a constant holds nothing but these values."""
-    return found is not None and bool(np.isin(found, allowed).all())
+    return (
+        found is not None and found.size <= len(allowed) and all(value in allowed for value in found.tolist())
+    )

@@ -69,6 +69,12 @@ def conversion(use: Use, target: str) -> Conversion | None:
     return Conversion(tuple(Step(_line(change.what), change.differs) for change in changes))
 
 
+def heeds_constants(use: Use, target: str) -> bool:
+    """Tell whether what a conversion does to a node may depend on the values of its constants."""
+    row = TARGETS.get(target)
+    return row is not None and (use.types is None or not row.takes(use.row.name, use.types))
+
+
 def _alone(use: Use) -> ModelProto:
     """Return a model of the node alone."""
     inputs, initializers, names = [], [], []

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from halfulp.auditing.advice import about_clause, about_target
 from halfulp.auditing.node import Breach
-from halfulp.auditing.target import Statement
+from halfulp.auditing.target import Asked, Statement
 from halfulp.auditing.unspecified import Open
 from halfulp.models.graph import describe
 from halfulp.specs.tensor import Shape
@@ -97,12 +97,13 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A file and its nodes of ours; ``error`` says why it could not be read."""
+    """A file, its nodes of ours, and the runtimes that judge them; ``error`` says why it could not be read."""
 
     file: str
     format: str
     nodes: tuple[NodeReport, ...] = ()
     error: str | None = None
+    targets: tuple[Asked, ...] = ()
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:

@@ -1,27 +1,28 @@
-"""Which runtimes are installed: those that an audit without targets judges."""
+"""Which runtimes load a file, and which of them are installed: an audit without targets judges those."""
 
 from __future__ import annotations
 
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
+from itertools import chain
 
-from halfulp.measured import available
+LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
+"""The measured runtimes that load a file of a format, as they are imported and as targets are called.
 
-_PACKAGES = ("onnxruntime", "openvino", "torch", "jax")
-"""As they are imported, and as targets are called. NumPy and onnx are not here: halfulp itself needs them."""
+PyTorch and JAX load none of these files. The onnx package and its evaluator are here wherever halfulp is.
+"""
 
 
 def installed() -> dict[str, str | None]:
-    """Return the measured runtimes that are installed, with their versions; None for a version that is not known.
+    """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
 
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu.
 
     Example:
-        >>> set(installed()) <= {"onnxruntime", "openvino", "torch", "jax"}
+        >>> set(installed()) <= {"onnxruntime", "openvino"}
         True
     """
-    measured = available()
-    found = [name for name in _PACKAGES if name in measured and _is_there(name)]
+    found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if _is_there(name)]
     if not found:
         return {}
     distributions = packages_distributions()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from halfulp.auditing.constant import describe_constant, values
+from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Array, describe, printable
 from halfulp.models.openvino.operators import agree
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import Shape
+
+_SMALL = 1 << 12  # bytes of a constant that is compared by value
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +43,16 @@ class Operand:
     def __str__(self) -> str:
         return describe(self.type, self.shape)
 
+    @cached_property
+    def values(self) -> Array | None:
+        """The distinct values of the constant, as ``values`` has them."""
+        return values(self.constant)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The values of the constant as tables show them; None where it is none."""
+        return None if self.constant is None else describe_constant(self.constant, self.values)
+
 
 @dataclass(frozen=True)
 class Breach:
@@ -57,6 +74,7 @@ class Use:
         output: what the file or inference says of it.
         attributes: as the file spells them.
         refused: what the front end has found broken, where it went no further.
+        net: the nodes around it; None where it has none.
 
     Example:
         >>> x, y = Operand("x", "float32", (2, 3)), Operand("y", "float32", (2,))
@@ -73,13 +91,47 @@ class Use:
     output: Operand
     attributes: Mapping[str, Any] = field(default_factory=dict)
     refused: Breach | None = None
+    net: Net | None = None
 
     @property
     def row(self) -> OpVersion:
         """The row of the version in force."""
         return find(self.operator)
 
-    @property
+    @cached_property
+    def second(self) -> Operand:
+        """The exponent or slope; DirectML's Exponent is a constant FLOAT."""
+        if "Exponent" in self.attributes:
+            exponent = np.array([self.attributes["Exponent"]], np.float32)
+            return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
+        return self.inputs[1] if len(self.inputs) > 1 else Operand("")
+
+    @cached_property
+    def kind(self) -> Hashable:
+        """Whatever two nodes have to have in common, besides their constants' values, to be judged alike."""
+        operands = tuple((each.type, each.shape, each.constant is None) for each in self.inputs)
+        attributes = repr(sorted(self.attributes.items()))
+        return (
+            self.operator,
+            self.asked,
+            operands,
+            self.output.type,
+            self.output.shape,
+            attributes,
+            self.refused,
+        )
+
+    @cached_property
+    def constants(self) -> Hashable:
+        """The values of the constants; of large ones the array that they are."""
+        return tuple(
+            None
+            if array is None
+            else (array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array))
+            for array in (operand.constant for operand in self.inputs)
+        )
+
+    @cached_property
     def types(self) -> tuple[str, ...] | None:
         """The inputs' types, where all are known."""
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)

@@ -8,11 +8,13 @@ from pathlib import Path
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.auditing.rest import every_node, with_stand_ins
 from halfulp.conversion.rewrite.functions import FunctionTypes, Identity, identity
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
 from halfulp.errors import ModelError, UnsupportedError
+from halfulp.models.graph import printable
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
@@ -65,6 +67,7 @@ class _Reader:
         self._file = file
         self._types = infer_types(proto, file)
         self._functions = {identity(function): function for function in proto.functions}
+        self._operands: dict[ValueInfo, dict[str, Operand]] = {}
 
     def all(self) -> Iterator[Use]:
         proto = self._proto
@@ -110,6 +113,7 @@ class _Reader:
             value_info.add_constants(owner)
         else:
             value_info.add_nodes(owner.node)
+        net = _net(owner, value_info, where)
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute in node.attribute:
@@ -119,26 +123,47 @@ class _Reader:
                     yield from self._walk(attribute.g, inside, inner, f"{name}.{attribute.name}", opset)
             ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
             if ours and opset is not None and identity(node) not in self._functions:
-                yield self._use(node, name, value_info, opset)
+                yield self._use(node, name, value_info, opset, net)
 
-    def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int) -> Use:
-        inputs = [
-            self._operand(given, value_info, constant=index == 1) for index, given in enumerate(node.input)
-        ]
+    def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int, net: Net) -> Use:
+        inputs = [self._operand(given, value_info) for given in node.input]
         output = self._operand(node.output[0] if node.output else "", value_info)
         operator = in_force("onnx", node.op_type, opset).id
-        return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node))
+        return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
 
-    def _operand(self, name: str, value_info: ValueInfo, *, constant: bool = False) -> Operand:
+    def _operand(self, name: str, value_info: ValueInfo) -> Operand:
+        known = self._operands.setdefault(value_info, {})
+        if name not in known:
+            known[name] = self._read(name, value_info)
+        return known[name]
+
+    def _read(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
         array = None
-        tensor = value_info.tensor(name) if constant else None
+        tensor = value_info.tensor(name)
         if tensor is not None and onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type) is not None:
             count = 1
             for dim in tensor.dims:
                 count *= dim
             array = value_info.array(name) if count <= _MOST_CONSTANT else None
         return Operand(name, value.type if value.kind == "tensor" else None, value.shape, array)
+
+
+def _net(owner: GraphProto | FunctionProto, value_info: ValueInfo, where: str) -> Net:
+    def steps() -> Iterator[Step]:
+        for index, node in enumerate(owner.node):
+            yield Step(label(node, index, where), node.op_type, node.input, node.output)
+
+    def type_of(name: str) -> str | None:
+        return value_info.value(name).type
+
+    def is_constant(name: str) -> bool:
+        return value_info.tensor(name) is not None
+
+    if isinstance(owner, GraphProto):
+        return Net(steps, type_of, (info.name for info in owner.output), is_constant)
+    caller = f"what calls '{printable(owner.name)}'"
+    return Net(steps, type_of, owner.output, is_constant, caller, owner.input)
 
 
 def _attributes(node: NodeProto) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
+from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError
 from halfulp.models.graph import Graph, Node, Value, printable
@@ -47,9 +48,10 @@ def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> I
         operator = error.clause.rpartition(".")[0]
         yield Use(where + error.node, operator, "opset1", (), Operand(""), {}, breach_of(error, error.clause))
         return
+    around = _around(graph, where)
     for node in graph.nodes:
         if node.standard == "openvino" and not node.domain and node.type in _OURS:
-            yield _use(node, graph, where)
+            yield _use(node, graph, where, around)
     for layer, body in _bodies(net):
         name = f"{where}'{printable(layer.get('name', ''))}' ({printable(layer.get('type', ''))}).{body.tag}."
         if depth == _DEEPEST:
@@ -71,14 +73,26 @@ def _as_net(body: Element) -> Element:
     return net
 
 
-def _use(node: Node, graph: Graph, where: str) -> Use:
-    inputs = tuple(_operand(name, graph, constant=index == 1) for index, name in enumerate(node.inputs))
+def _around(graph: Graph, where: str) -> Net:
+    def steps() -> Iterator[Step]:
+        for node in graph.nodes:
+            yield Step(where + node.label, node.type, node.inputs, node.outputs)
+
+    def type_of(name: str) -> str | None:
+        return graph.declared[name].type if name in graph.declared else None
+
+    return Net(steps, type_of, (value.name for value in graph.outputs), lambda name: name in graph.constants)
+
+
+def _use(node: Node, graph: Graph, where: str, around: Net) -> Use:
+    inputs = tuple(_operand(name, graph) for name in node.inputs)
     operator = in_force("openvino", node.type, "1").id
     output = _operand(node.outputs[0], graph)
-    return Use(where + node.label, operator, f"opset{node.opset}", inputs, output, node.attributes)
+    return Use(
+        where + node.label, operator, f"opset{node.opset}", inputs, output, node.attributes, net=around
+    )
 
 
-def _operand(name: str, graph: Graph, *, constant: bool = False) -> Operand:
+def _operand(name: str, graph: Graph) -> Operand:
     value = graph.declared.get(name, Value(name))
-    array = graph.constants.get(name) if constant else None
-    return Operand(name, value.type, value.shape, array)
+    return Operand(name, value.type, value.shape, graph.constants.get(name))

@@ -22,7 +22,7 @@ class Report:
     """What an audit found. ``print`` shows it as lines.
 
     Attributes:
-        targets: what was asked for, or is installed.
+        targets: what was asked for, or is installed and loads one of the models.
         models: in the order of their names.
     """
 
@@ -37,7 +37,7 @@ class Report:
     @property
     def summaries(self) -> tuple[Summary, ...]:
         """The answer for each model with nodes of ours and each target, in the order of files and targets."""
-        return tuple(summary for model in self.models for summary in summaries(model, self.targets))
+        return tuple(summary for model in self.models for summary in summaries(model))
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
@@ -60,7 +60,7 @@ class Report:
                 }
                 for finding in found
             ],
-            "models": [_model(model, self.targets) for model in self.models],
+            "models": [_model(model) for model in self.models],
         }
 
     def __str__(self) -> str:
@@ -86,12 +86,12 @@ def _asked(target: Asked) -> dict[str, Any]:
     }
 
 
-def _model(model: ModelReport, targets: tuple[Asked, ...]) -> dict[str, Any]:
+def _model(model: ModelReport) -> dict[str, Any]:
     return {
         "file": model.file,
         "format": model.format,
         "error": model.error,
-        "runtimes": [_summary(summary) for summary in summaries(model, targets)],
+        "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
     }
 

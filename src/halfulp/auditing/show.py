@@ -34,7 +34,7 @@ def lines(
         0 models, 0 with Pow or PRelu; 0 nodes, 0 findings
     """
     for model in models:
-        yield from _answers(model, targets, width)
+        yield from _answers(model, width)
     for model in models:
         if model.error is None:
             yield from _findings(model, width)
@@ -62,7 +62,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _answers(model: ModelReport, targets: tuple[Asked, ...], width: int) -> Iterator[str]:
+def _answers(model: ModelReport, width: int) -> Iterator[str]:
     """Give a model's name and a line for each runtime."""
     if model.error is not None:
         yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
@@ -70,7 +70,7 @@ def _answers(model: ModelReport, targets: tuple[Asked, ...], width: int) -> Iter
         yield f"{model.file}: no Pow, no PRelu"
     else:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
-        for summary in summaries(model, targets):
+        for summary in summaries(model):
             yield from _wrapped(str(summary), "  ", width)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from halfulp.auditing.findings import ModelReport, NodeReport
@@ -10,6 +10,7 @@ from halfulp.auditing.target import GROUPS, Asked, Statement
 
 OUTCOMES = {
     "right": "right",
+    "within": "within",
     "wrong": "wrong",
     "refused": "refused",
     "crashed": "crashed",
@@ -32,15 +33,15 @@ class Summary:
         nodes: how many Pow and PRelu nodes the model has.
         outcomes: how many of them come out so, by the keys of ``OUTCOMES``; none is 0.
         causes: for each outcome why, in few words.
-        max_ulp: how far off the nodes that are right may be; None where they are exact.
+        max_ulp: how far off the nodes that are ``within`` may be; None where there are none.
         asked: the version asked for or installed; None where there is none.
 
     Example:
         >>> outcomes = {"right": 2, "wrong": 3}
         >>> print(Summary("m.onnx", "openvino", "2026.4.1", 5, outcomes, {"wrong": ("special values",)}))
         openvino 2026.4.1: 3 of 5 nodes wrong (special values)
-        >>> print(Summary("m.onnx", "openvino", "2026.4.1", 2, {"right": 2}, {}, 1.5))
-        openvino 2026.4.1: all 2 nodes right (up to 1.5 ulp off)
+        >>> print(Summary("m.onnx", "openvino", "2026.4.1", 3, {"right": 1, "within": 2}, {}, 1.5))
+        openvino 2026.4.1: 1 of 3 nodes right; 2 of 3 nodes within 1.5 ulp
         >>> print(Summary("m.onnx", "openvino", "2026.4.1", 1, {"right": 1}, {}, asked="2026.5.0"))
         openvino 2026.4.1 (nearest to 2026.5.0): its one node right
     """
@@ -56,20 +57,22 @@ class Summary:
 
     @property
     def is_right(self) -> bool:
-        """Whether each node is known to come out right."""
+        """Whether each node is known to come out right: with the bits of the exact result."""
         return set(self.outcomes) <= {"right"}
 
     @property
     def text(self) -> str:
         """The line, without the runtime's name."""
-        if self.is_right:
-            off = "" if self.max_ulp is None else f" (up to {self.max_ulp:g} ulp off)"
-            return f"{self._many(self.nodes)} right{off}"
         parts = []
         for outcome, words in OUTCOMES.items():
-            if outcome in self.outcomes and outcome != "right":
+            # Where something is found the nodes that are right go without saying.
+            if outcome in self.outcomes and (
+                outcome != "right" or self.outcomes.keys() <= {"right", "within"}
+            ):
                 causes = self.causes.get(outcome, ())
                 because = f" ({', '.join(causes)})" if causes else ""
+                if outcome == "within":
+                    because = f" {self.max_ulp or 0:g} ulp"
                 parts.append(f"{self._many(self.outcomes[outcome])} {words}{because}")
         return "; ".join(parts)
 
@@ -85,11 +88,11 @@ class Summary:
         return f"{self.target} {self.version}{nearest}: {self.text}"
 
 
-def summaries(model: ModelReport, targets: Sequence[Asked]) -> tuple[Summary, ...]:
+def summaries(model: ModelReport) -> tuple[Summary, ...]:
     """Return what each target makes of a model, in the targets' order; nothing for a model without nodes of ours."""
     if not model.nodes:
         return ()
-    return tuple(_summary(model, index, target) for index, target in enumerate(targets))
+    return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
 
 
 def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
@@ -101,7 +104,7 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
         outcome = _outcome(node, said)
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
         causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
-        if outcome == "right" and said.max_ulp is not None:
+        if outcome == "within" and said.max_ulp is not None:
             ulps.append(said.max_ulp)
     measured = target.spoken_for_by(model.format)
     return Summary(
@@ -121,12 +124,14 @@ def _outcome(node: NodeReport, said: Statement) -> str:
         return "invalid"
     if said.verdict in ("wrong", "refused", "crashed", "hung", "unknown"):
         return said.verdict
-    return "depends" if said.depends else "right"
+    if said.depends:
+        return "depends"
+    return "within" if said.verdict == "within" else "right"
 
 
 def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     """Return why a node comes out as it does, in few words."""
-    if outcome in ("right", "invalid"):
+    if outcome in ("right", "within", "invalid"):
         return ()
     if outcome == "depends":
         return tuple(f"by {aspect}" for aspect in said.depends)
@@ -138,11 +143,12 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
         return (" and ".join(types),) if types else ()
     if outcome == "wrong" and said.groups == ("broadcast",) and ".PRe" in node.operator:
         return ("slopes along the wrong dim",)
-    return tuple(
-        _constant(node) if group == "constant" else GROUPS.get(group, group) for group in said.groups
-    )
+    found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
+    return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
 
 
 def _constant(node: NodeReport) -> str:
+    if ".PR" in node.operator:
+        return "the constant slopes"
     exponent = node.inputs[-1].constant if len(node.inputs) == 2 else node.attributes.get("Exponent")
     return "the constant exponent" if exponent is None else f"the exponent {exponent}"

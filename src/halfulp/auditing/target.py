@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from halfulp.auditing.constant import describe_constant, second
+from halfulp.auditing.constant import holds
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.installed import installed
+from halfulp.auditing.installed import LOADERS, installed
 from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
-from halfulp.measured import Broadcast, Group, Measured, Row, available, nearest
+from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.specs.registry import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
@@ -85,12 +85,18 @@ def asked(target: object) -> Asked:
     return _known(name, version)
 
 
-def default() -> tuple[Asked, ...]:
-    """Return the targets where none is named: what is installed, or all that were measured where nothing is."""
+def default() -> dict[str, tuple[Asked, ...]]:
+    """Return the targets where none is named, by a file's format: the runtimes that load it.
+
+    Those are judged that are installed, each as of its version; where none is, all of them are.
+    """
     here = installed()
-    if here:
-        return tuple(_known(name, version, installed=True) for name, version in here.items())
-    return tuple(_known(name) for name in names() if nearest(name) is not None)
+    known = {name: _known(name, version, installed=True) for name, version in here.items()} or {
+        name: _known(name) for names in LOADERS.values() for name in names
+    }
+    return {
+        format: tuple(known[name] for name in names if name in known) for format, names in LOADERS.items()
+    }
 
 
 def _known(name: str, version: str | None = None, *, installed: bool = False) -> Asked:
@@ -115,8 +121,8 @@ class Statement:
         conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         accepts: clauses that the node breaks, and that the target lets it break.
         unit: ``ulp``, or ``units`` where the result is an integer.
-        groups: what is not right: the keys of ``GROUPS``, or ``constant`` for the node's constant exponent; nothing
-            where the types are refused altogether.
+        groups: what is not right: the keys of ``GROUPS``, ``constant`` for the node's constant exponent or
+            slopes, or ``opset``; nothing where the types are refused altogether.
     """
 
     target: str
@@ -135,8 +141,13 @@ class Statement:
         return self.verdict in _BAD or bool(self.depends)
 
 
-def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
-    """Return what a target makes of a node."""
+def statement(
+    use: Use,
+    target: Asked,
+    breaches: Sequence[Breach],
+    convert: Callable[[Use, str], Conversion | None] = conversion,
+) -> Statement:
+    """Return what a target makes of a node; ``convert`` tries the conversion."""
     if breaches:
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
@@ -147,7 +158,7 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
             else "the node breaks its document"
         )
         return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
-    changed = conversion(use, target.name)
+    changed = convert(use, target.name)
     if use.types is None:
         return Statement(
             target.name, "unknown", reasons=("the type of an input is not known",), conversion=changed
@@ -155,26 +166,35 @@ def statement(use: Use, target: Asked, breaches: Sequence[Breach]) -> Statement:
     row = _row(use, target)
     if row is None:
         return _unmeasured(use, target, changed)
-    constant = _constant(use, row)
-    if row.verdict == "refused" and not row.groups and constant is None:
+    own = _of_constants(use, row)
+    alike = () if own else _of_like_exponents(use, row)
+    if row.verdict == "refused" and not row.groups and not (own or alike):
         return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
-    groups = [group for group in row.groups if _touches(use, group, constant)]
-    if constant is not None:
-        groups.insert(0, constant)
+    groups = [
+        *own,
+        *alike,
+        *(group for group in row.groups if _touches(use, group, own, alike)),
+        *neighbours(use, target),
+    ]
     worst = max((group.verdict for group in groups), key=_rank, default="exact")
     ulps = [group.max_ulp for group in groups if group.max_ulp]
     bad = [group for group in groups if group.verdict in _BAD]
-    reasons = tuple(_reason(use, group) for group in bad)
-    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, constant))
-    names = tuple(group.name for group in bad)
+    reasons = tuple(dict.fromkeys(_reason(use, group) for group in bad))
+    depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
+    names = tuple(dict.fromkeys(group.name for group in bad))
     most = max(ulps, default=None)
     return Statement(target.name, worst, most, reasons, depends, changed, unit=_unit(use), groups=names)
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     if changed is not None and target.measured is None:
+        oldest, newest = TARGETS[target.name].opsets
+        if not oldest <= int(use.asked) <= (newest or int(use.asked)):
+            listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
+            reasons = (f"its documents list opsets {listed}, and this node is of opset {use.asked}",)
+            return Statement(target.name, "refused", reasons=reasons, conversion=changed, groups=("opset",))
         if changed.needed:
-            reasons = ("its documents do not list this node's types or opset",)
+            reasons = ("its documents do not list this node's types",)
             return Statement(target.name, "refused", reasons=reasons, conversion=changed)
         return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
     what = f"{use.operator} of {', '.join(use.types or ())} was not measured"
@@ -201,20 +221,78 @@ def _rank(verdict: str) -> int:
     return _ORDER.index(verdict)
 
 
-def _constant(use: Use, row: Row) -> Group | None:
-    """Return what was measured for the one exponent that a node always has."""
-    exponent = second(use)
-    if exponent is None or exponent.size != 1:
+def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
+    """Return what was measured of the one exponent or the slopes that a node always has; nothing where it was not."""
+    found = use.second.values
+    if found is None or not found.size:
+        return ()
+    if ".PR" in use.operator:
+        kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
+        return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
+    exponent = _one_exponent(use)
+    measured = None if exponent is None else row.constants.get(exponent)
+    return () if measured is None else (measured,)
+
+
+def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
+    """Return what was measured of exponents like the one that a node always has."""
+    exponent = _one_exponent(use)
+    kind = None if exponent is None else _kind_of_exponent(exponent)
+    if kind is None:
+        return ()
+    return tuple(group for other, group in row.constants.items() if _kind_of_exponent(other) == kind)
+
+
+def _one_exponent(use: Use) -> float | None:
+    """Return the one exponent that a power always has; None where there are more, or none is known."""
+    exponent, found = use.second.constant, use.second.values
+    if ".PR" in use.operator or exponent is None or exponent.size != 1 or found is None:
         return None
-    return row.constants.get(float(exponent.reshape(())[()]))
+    return float(found[0])
 
 
-def _touches(use: Use, group: Group, constant: Group | None) -> bool:
+def _kind_of_exponent(exponent: float) -> tuple[bool, bool] | None:
+    """Return what exponents have in common that a runtime treats alike; None where they have nothing."""
+    if exponent in (0, 1) or not abs(exponent) <= 8:
+        return None
+    return exponent < 0, exponent.is_integer()
+
+
+def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:
     """Tell whether what went wrong in a group can go wrong in a node."""
     if group.name == "broadcast":
         return any(_is_like(use, broadcast) for broadcast in group.shapes)
-    # The measured exponent speaks for all bases.
-    return constant is None
+    # What was measured of a node's own constants speaks for all X; what of like ones, for all X that go wrong.
+    return not own and not (alike and group.verdict in _BAD)
+
+
+def neighbours(use: Use, target: Asked) -> Iterator[Group]:
+    """Give what becomes of a node among others in halves, where the target computes it on numbers not rounded."""
+    measured = _measured(use, target)
+    if measured is None or use.net is None:
+        return
+    dropped = {
+        kind: use.net.unrounded(measured.halves[kind])
+        for kind in measured.halves
+        if kind in (use.types or ())
+    }
+    parts = []
+    for operand, what in zip(use.inputs, _names(use), strict=False):
+        found = dropped.get(operand.type or "")
+        if found is not None and operand.name in found.sources:
+            parts.append(f"its {what} comes from {found.sources[operand.name]} unrounded")
+    kind = use.inputs[0].type or ""
+    if kind in dropped and use.output.name in dropped[kind].readers:
+        parts.append(f"{dropped[kind].readers[use.output.name]} reads its result unrounded")
+    if parts:
+        kinds = " and ".join(sorted(dropped))
+        text = f"{target.name} computes {kinds} in float32 without rounding between nodes: {', '.join(parts)}"
+        yield Group("neighbours", "wrong", example=text)
+
+
+def _names(use: Use) -> tuple[str, str]:
+    """Return how messages name the inputs of a node."""
+    return ("X", "slope") if ".PR" in use.operator else ("base", "exponent")
 
 
 def _is_like(use: Use, broadcast: Broadcast) -> bool:
@@ -244,19 +322,19 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     return found
 
 
-def _may_differ(use: Use, aspect: str, constant: Group | None) -> bool:
+def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
     """Tell whether a node's bits may depend on something that a runtime's do depend on."""
     if aspect == "constant folding":
         # What is folded is a node all of whose operands are constants.
         return all(operand.constant is not None for operand in use.inputs)
     if aspect == "scalar exponent":
-        # It matters where one run has one exponent, and another has many.
+        # It matters where one run has one exponent for many bases, and another has many exponents.
         x, y = use.inputs[0], use.inputs[-1]
-        if y.constant is not None or (x.shape == y.shape and x.shape is not None):
+        if y.constant is not None or (x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1})):
             return False
         dims = [None] if y.shape is None else [dim for dim in y.shape if dim != 1]
         return bool(dims) and not any(isinstance(dim, int) for dim in dims)
-    return constant is None or constant.differs == aspect
+    return not own or any(group.differs == aspect for group in own)
 
 
 GROUPS = {
@@ -265,6 +343,7 @@ GROUPS = {
     "edge": "values at the edges of the range",
     "hard": "values that are hard to round",
     "broadcast": "broadcasting",
+    "neighbours": "halves not rounded between nodes",
 }
 """What is measured together, by the name that cases have."""
 
@@ -275,14 +354,30 @@ def _unit(use: Use) -> str:
 
 
 def _reason(use: Use, group: Group) -> str:
+    """Return a line about a group: with its figures and its example only where they are of the node's own constants."""
     text = GROUPS.get(group.name, group.name)
+    if group.name == "neighbours":
+        return group.example or text
     if group.name == "constant":
-        text = f"to the power of {describe_constant(second(use))}"
+        how = "with slopes" if ".PR" in use.operator else "to the power"
+        text = f"{how} of {use.second.text}"
+    other = _not_its_own(use, group)
     if group.verdict != "wrong":
         text += f": {group.verdict}"
+    elif other is not None:
+        return text if group.name == "broadcast" else f"{text}, measured with another {other}"
     elif group.max_ulp:
         text += f": up to {group.max_ulp:g} {_unit(use)}"
     return f"{text}: {group.example}" if group.example else text
+
+
+def _not_its_own(use: Use, group: Group) -> str | None:
+    """Return which operand of a group's example is not a node's, where the node has a constant; None where none is."""
+    constants = (use.inputs[0].constant, use.second.constant)
+    for name, constant, number in zip(_names(use), constants, group.operands or (), strict=False):
+        if constant is not None and not holds(constant, number):
+            return name
+    return None
 
 
 def _lines(message: str | None) -> tuple[str, ...]:

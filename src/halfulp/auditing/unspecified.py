@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from halfulp.auditing.constant import describe_constant, holds_only, integral, number, second, values
+from halfulp.auditing.constant import holds_only, integral, number
 from halfulp.auditing.node import Operand, Use
 from halfulp.models.graph import Array
 from halfulp.specs import Unspecified
@@ -62,14 +61,14 @@ class _Facts:
     def named(self) -> str:
         return self.type or "a type that is not known"
 
-    @cached_property
+    @property
     def second(self) -> Array | None:
         """The values of the exponent or slope, where they are known: as float64, or as integers."""
-        return values(second(self.use))
+        return self.use.second.values
 
-    @cached_property
+    @property
     def exponent(self) -> str:
-        return describe_constant(second(self.use))
+        return self.use.second.text or "?"
 
     def second_is_kind(self, *kinds: str) -> bool:
         """Tell whether the exponent's type may be of one of these kinds."""

@@ -30,7 +30,7 @@ def audit(
             "-t",
             metavar="NAME[==VERSION]",
             help="A runtime that shall run the model, such as onnxruntime or openvino; repeat for more."
-            " All that are installed if not given.",
+            " All that load the file and are installed if not given.",
         ),
     ] = None,
     left_open: Annotated[

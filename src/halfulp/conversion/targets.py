@@ -40,7 +40,9 @@ class Target:
         bases, exponents: the types of Pow, as of opset 12. An empty ``exponents``: the base's type.
         prelu: the types of PRelu, by the opset from which it takes them.
         wide: its widest floating type.
-        unlike: how it departs from the document without refusing anything, by operator.
+        unlike: how it departs from the document without refusing anything, by the type of the base or of X.
+        narrows: the type in which it takes an exponent, where that holds less than the exponent's own.
+        exact: the constant exponents whose powers were exact for all bases that were measured, by the two types.
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
     """
 
@@ -51,7 +53,16 @@ class Target:
     prelu: Mapping[int, tuple[str, ...]]
     wide: str = "float32"
     unlike: Mapping[str, str] = field(default_factory=dict)
+    narrows: Mapping[str, str] = field(default_factory=dict)
+    exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
     pads_slope: bool = False
+
+    def takes(self, operator: str, types: tuple[str, ...]) -> bool:
+        """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
+        x, y = types if len(types) == 2 else ("", "")
+        return operator == "PRelu" or (
+            x in self.bases and y in self.exponents and x not in self.unlike and y not in self.narrows
+        )
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -74,6 +85,11 @@ def _measured(name: str, **more: Any) -> Target:
         bases=_in_order(bases),
         exponents=_in_order(exponents),
         prelu={since: _in_order({x for x, _ in prelu[since]}) for since in sorted(prelu) if since >= oldest},
+        exact={
+            types: frozenset(y for y, power in row.constants.items() if power.verdict == "exact")
+            for (operator, types), row in found.rows.items()
+            if operator == pow_version
+        },
         **more,
     )
 
@@ -102,6 +118,7 @@ TARGETS: Mapping[str, Target] = {
                 "int64": "OpenVINO computes int64 in 32 bits, and saturates",
                 "uint64": "OpenVINO computes uint64 in 32 bits, and saturates",
             },
+            narrows={"float64": "float32", "int64": "int32", "uint64": "int32"},
             pads_slope=True,
         ),
         Target(
@@ -193,10 +210,26 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
         edit.cast(new.output[0], x, output=output)
         return
-    unlike = target.unlike.get(x) or target.unlike.get(y)
+    unlike = _unlike(node.input[1], x, y, edit, target)
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
     edit.keep(new)
+
+
+def _unlike(exponent: str, x: str, y: str, edit: Editor, target: Target) -> str | None:
+    """Return how a power that a target takes departs from the document; None where this one does not."""
+    array = edit.value_info.array(exponent)
+    if x in target.unlike:
+        known = target.exact.get((x, y), ())
+        return (
+            None
+            if array is not None and array.size == 1 and float(array.item()) in known
+            else target.unlike[x]
+        )
+    narrow = target.narrows.get(y)
+    if narrow is None or (array is not None and exactly_as(array, narrow) is not None):
+        return None
+    return target.unlike[y]
 
 
 def _wider(x: str, target: Target) -> tuple[str, str]:

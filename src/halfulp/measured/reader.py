@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,38 @@ from typing import Any, NamedTuple
 
 SCHEMA = "halfulp.measured/1"
 _FOLDER = Path(__file__).parent
+
+_EXAMPLE = re.compile(r"(\((?P<negative>[^()^ ]+)\)|(?P<x>[^()^ ]+))(\^| with slope )(?P<y>[^ ]+) gives ")
+
+
+SLOPES = {
+    "zero": "slopes of 0",
+    "tiny": "slopes below 2^-13",
+    "fraction": "slopes from 2^-13 to 1",
+    "one": "slopes of 1 or -1",
+    "number": "slopes from 1 to 2^10",
+    "huge": "slopes above 2^10",
+    "infinite": "slopes that are infinite",
+    "nan": "slopes that are NaN",
+}
+"""The kinds of slopes that are measured apart, by their size, and how a line names them."""
+
+
+def kind_of_slope(slope: float) -> str:
+    """Return the kind of a slope, as ``SLOPES`` has them.
+
+    Example:
+        >>> [kind_of_slope(slope) for slope in (-0.0, 0.25, -1, 3)]
+        ['zero', 'fraction', 'one', 'number']
+    """
+    size = abs(slope)
+    if size == 0 or size == 1:
+        return "one" if size else "zero"
+    if math.isnan(size):
+        return "nan"
+    if size < 1:
+        return "tiny" if size < 2**-13 else "fraction"
+    return "number" if size <= 2**10 else "infinite" if math.isinf(size) else "huge"
 
 
 class Broadcast(NamedTuple):
@@ -46,6 +79,19 @@ class Group:
     shapes: tuple[Broadcast, ...] = ()
     differs: str | None = None
 
+    @property
+    def operands(self) -> tuple[str, str] | None:
+        """Return X and the exponent or slope of the example, as it spells them; None where it is of no element.
+
+        Example:
+            >>> Group("special", "wrong", example="(-inf)^0.5 gives nan, not inf").operands
+            ('-inf', '0.5')
+            >>> Group("values", "wrong", example="-1 with slope 0.25 gives 1, not -0.25").operands
+            ('-1', '0.25')
+        """
+        found = None if self.example is None else _EXAMPLE.match(self.example)
+        return None if found is None else (found["x"] or found["negative"], found["y"])
+
 
 @dataclass(frozen=True)
 class Row:
@@ -58,6 +104,7 @@ class Row:
         groups: those that were not exact.
         differs: on what the bits of a result depend beside the operands.
         constants: what powers to one constant exponent came to, all bases together; measured with the newest version.
+        slopes: what slopes of one kind came to, by the names of ``SLOPES``; nothing where that was not measured.
     """
 
     verdict: str
@@ -66,6 +113,7 @@ class Row:
     groups: tuple[Group, ...] = ()
     differs: tuple[str, ...] = ()
     constants: Mapping[float, Group] = field(default_factory=dict)
+    slopes: Mapping[str, Group] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +130,8 @@ class Measured:
         accepts: the clauses that it lets invalid models break.
         by_meaning: whether it is an array library, which has what an operator means and no versions of it: its rows
             are those of the newest version.
+        halves: the types that it computes in float32 without a rounding between two nodes; with each the operators
+            that it computes in the type itself.
     """
 
     target: str
@@ -92,6 +142,7 @@ class Measured:
     rows: Mapping[tuple[str, tuple[str, ...]], Row]
     accepts: frozenset[str]
     by_meaning: bool = False
+    halves: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def available() -> dict[str, tuple[str, ...]]:
@@ -172,6 +223,7 @@ def from_json(document: Mapping[str, Any]) -> Measured:
         rows,
         frozenset(document.get("accepts", ())),
         target.get("by_meaning", False),
+        {kind: frozenset(keeps) for kind, keeps in document.get("halves", {}).items()},
     )
 
 
@@ -184,6 +236,7 @@ def _row(row: Mapping[str, Any], powers: Mapping[str, Any]) -> Row:
         tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
         tuple(row.get("differs", ())),
         {float(exponent): _constant(found) for exponent, found in constants.items()},
+        {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
     )
 
 

@@ -6,6 +6,7 @@ import copyreg
 import difflib
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from halfulp.errors import UnsupportedError
 from halfulp.specs.model import OpVersion
@@ -86,11 +87,13 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     return in_time[-1]
 
 
-def _versions(standard: str, name: str) -> list[OpVersion]:
+@lru_cache(maxsize=256)
+def _versions(standard: str, name: str) -> tuple[OpVersion, ...]:
     rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
-    return sorted(rows, key=lambda row: _order(row.version))
+    return tuple(sorted(rows, key=lambda row: _order(row.version)))
 
 
+@lru_cache(maxsize=256)
 def _order(version: str) -> tuple[int, ...]:
     """The parts of a version as numbers, so that 10 comes after 9 and 5_1 after 5_0."""
     try:

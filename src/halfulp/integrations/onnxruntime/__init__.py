@@ -133,6 +133,7 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
     if keep_fusions:
         ort = installed()
         options = ort.SessionOptions()
+        register(options)
         if folder is not None:
             find_external_data(options, proto, file, folder)
         proto = fused(proto, file, ort, options)

@@ -3,28 +3,89 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import UnsupportedError
+from halfulp.integrations.onnxruntime.inline import all_nodes, resolved, subgraphs
+from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import printable
 from halfulp.models.onnx import parse
+from halfulp.specs import find
+
+_HALVES = ("Pow_float16", "Pow_bfloat16", "PRelu_float16", "PRelu_bfloat16")
+_MARK = "halfulp half "
+_INSERTED = "InsertedPrecisionFreeCast_"
 
 
 def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
     """Return a copy of a model in which ONNX Runtime has replaced subgraphs by operators of its own.
 
+    ONNX Runtime computes float16 in float32 and drops the casts between two nodes. So a power of halves that is in no
+    fusion is our operator before the casts are inserted. Which powers those are, a first run finds out.
+
     Args:
         model: is left as it is.
         file: its name in messages.
         ort: the module onnxruntime.
-        options: the ``SessionOptions`` to do it with; they come back as they were.
+        options: the ``SessionOptions`` to do it with, which have our operators; they come back as they were.
 
     Raises:
+        ModelError: as for ``patched``.
         UnsupportedError: ONNX Runtime refuses the model as it is, or the result has no place in 2 GiB.
     """
+    plain, ours = resolved(model, file), patched(model, file)
+    halves = {index: node.op_type for index, node in enumerate(all_nodes(ours.graph.node)) if _is_half(node)}
+    if not halves:
+        return _fused(model, file, ort, options)
+    # No fusion has a PRelu in it, and ONNX Runtime would put its function's body in the place of one of halves.
+    fixed = {index for index, operator in halves.items() if operator.startswith("PRelu")}
+    while True:
+        result = _fused(_with_halves(plain, ours, fixed, halves), file, ort, options)
+        left = {
+            int(node.name.removeprefix(_MARK))
+            for node in all_nodes(result.graph.node)
+            if node.name.startswith(_MARK) and not node.domain and node.op_type == "Pow"
+        }
+        if not left:
+            return result
+        fixed |= left
+
+
+def _is_half(node: NodeProto) -> bool:
+    return bool(node.domain == DOMAIN and node.op_type in _HALVES)
+
+
+def _with_halves(
+    plain: ModelProto, ours: ModelProto, fixed: Container[int], halves: Container[int]
+) -> ModelProto:
+    """Return a model whose fixed nodes are our operators, and whose other Pow and PRelu are ONNX's.
+
+    Args:
+        plain: the model with its nodes as ``resolved`` leaves them.
+        ours: the same with all of them as our operators.
+        fixed: their places among all nodes.
+        halves: the places of those of halves, which are marked where they are not fixed.
+    """
+    result = ModelProto()
+    result.CopyFrom(ours)
+    for index, (node, before) in enumerate(
+        zip(all_nodes(result.graph.node), all_nodes(plain.graph.node), strict=True)
+    ):
+        if node.domain == DOMAIN and index not in fixed:
+            del node.attribute[:]
+            node.attribute.extend(before.attribute)
+            node.domain, node.op_type = "", find(before.op_type).name
+            if index in halves:
+                node.name = f"{_MARK}{index}"
+    return result
+
+
+def _fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
+    """Return what ONNX Runtime makes of a model before it runs it."""
     levels = ort.GraphOptimizationLevel
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         path = Path(folder) / "fused.onnx"
@@ -54,4 +115,20 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
         finally:
             for name, value in before.items():
                 setattr(options, name, value)
-        return parse(path, file=file)[0]
+        result = parse(path, file=file)[0]
+    _make_unique(result.graph, frozenset())
+    return result
+
+
+def _make_unique(graph: GraphProto, outer: frozenset[str]) -> None:
+    """Rename the casts that ONNX Runtime has inserted in a subgraph where a graph around it has one of that name."""
+    made = {name for node in graph.node for name in node.output}
+    names = {name: f"{name}/{graph.name}" for name in made & outer if name.startswith(_INSERTED)}
+    for node in all_nodes(graph.node) if names else ():
+        for field in (node.input, node.output):
+            field[:] = [names.get(name, name) for name in field]
+    known = outer | made | frozenset(names.values())
+    for inner in (
+        inner for node in graph.node for attribute in node.attribute for inner in subgraphs(attribute)
+    ):
+        _make_unique(inner, known)

@@ -1,0 +1,183 @@
+"""Where a runtime that computes halves in float32 drops the rounding between a node and its neighbours.
+
+ONNX Runtime's CPU provider casts a float16 node that it has no kernel for to float32, and removes a cast to float16
+in front of one to float32. So a chain of such nodes is computed in float32 and rounded at its end alone. OpenVINO
+computes all halves of a network in float32. A single node is exact in both, and the same node behind a subtraction is
+a power of an unrounded base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+HALVES = ("float16", "bfloat16")
+
+_CASTS = {"Cast", "CastLike", "Convert", "ConvertLike"}
+_CONSTANTS = {"Constant", "Const"}
+_SUBGRAPHS = {"If", "Loop", "Scan"}
+_ONLY_SHAPES = {"Shape", "Size", "ShapeOf"}
+
+# A result of theirs is one of the inputs' elements, or its negative, and a rounding before or after them is the same.
+# Some names are OpenVINO's.
+_SELECT = frozenset(
+    {
+        *("Abs", "Clip", "Compress", "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather"),
+        *("GatherElements", "GatherND", "GlobalMaxPool", "Identity", "Max", "MaxPool", "Min", "Neg", "Pad"),
+        *("ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Scatter", "ScatterElements"),
+        *("ScatterND", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu"),
+        *("Unsqueeze", "Where", "Broadcast", "Clamp", "Maximum", "Minimum", "Negative", "ReLU", "Select"),
+        *("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate", "StridedSlice", "VariadicSplit"),
+    }
+)
+# Of exact inputs their results are exact, too; but they are others when their inputs are rounded first.
+_WHOLE = frozenset({"Ceil", "Ceiling", "Floor", "Round", "Sign"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node of a network as its neighbours see it: a label for messages, an operator, and names of values."""
+
+    label: str
+    operator: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Unrounded:
+    """The neighbours from which values come unrounded, and which read values before they are rounded, by value."""
+
+    sources: Mapping[str, str]
+    readers: Mapping[str, str]
+
+
+class Net:
+    """The nodes around a node of ours: those of one graph, body or function.
+
+    Args:
+        steps: gives the nodes, in an order in which each comes after those that it reads.
+        type_of: gives the element type of a value; None where it is not known.
+        outputs: the names of the values that leave the graph.
+        constants: tells of a value whether it is a constant that the file holds.
+        caller: how messages name what calls a function, in whose place its nodes are put; None for any graph.
+        inputs: the names of a function's inputs.
+
+    Example:
+        >>> steps = [Step("#0 (Sub)", "Sub", ["x", "y"], ["a"]), Step("#1 (Pow)", "Pow", ["a", "b"], ["z"])]
+        >>> found = Net(lambda: steps, lambda name: "float16", ["z"]).unrounded(frozenset())
+        >>> found.sources["a"], found.readers["a"], "z" in found.readers
+        ('#0 (Sub)', '#1 (Pow)', False)
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[], Iterable[Step]],
+        type_of: Callable[[str], str | None],
+        outputs: Iterable[str],
+        constants: Callable[[str], bool] = lambda name: False,
+        caller: str | None = None,
+        inputs: Iterable[str] = (),
+    ) -> None:
+        self._give = steps
+        self._type_of = type_of
+        self._outputs = frozenset(outputs)
+        self._is_constant = constants
+        self._caller = caller
+        self._inputs = tuple(inputs)
+        self._found: dict[frozenset[str], Unrounded] = {}
+
+    @cached_property
+    def _steps(self) -> list[Step]:
+        return list(self._give())
+
+    @cached_property
+    def _makers(self) -> dict[str, Step]:
+        return {name: step for step in self._steps for name in step.outputs if name}
+
+    @cached_property
+    def _takers(self) -> dict[str, list[Step]]:
+        found: dict[str, list[Step]] = {}
+        for step in self._steps:
+            for name in dict.fromkeys(step.inputs):
+                found.setdefault(name, []).append(step)
+        return found
+
+    def unrounded(self, keeps: frozenset[str]) -> Unrounded:
+        """Return where roundings are dropped by a runtime.
+
+        Args:
+            keeps: the operators that it computes in halves, so that their inputs and outputs are rounded.
+        """
+        if keeps not in self._found:
+            self._found[keeps] = self._trace(keeps)
+        return self._found[keeps]
+
+    def _trace(self, keeps: frozenset[str]) -> Unrounded:
+        through = {
+            id(step) for step in self._steps if step.operator in keeps and self._is_between(step, keeps)
+        }
+        stays = {id(step) for step in self._steps if step.operator in keeps} - through
+        sources: dict[str, str] = {}
+        readers: dict[str, str] = {}
+        constants: set[str] = set()
+        if self._caller is not None:
+            sources = {name: self._caller for name in self._inputs if self._is_half(name)}
+            readers = {name: self._caller for name in self._outputs if self._is_half(name)}
+        for step in self._steps:
+            known = all(not name or name in constants or self._is_constant(name) for name in step.inputs)
+            if known and (step.inputs or step.operator in _CONSTANTS):  # computed before anything runs
+                constants.update(step.outputs)
+                continue
+            source = self._source(step, sources, id(step) in stays)
+            if source is not None:
+                sources |= {name: source for name in step.outputs if self._is_half(name)}
+        for step in reversed(self._steps):
+            reader = self._reader(step, readers, id(step) in stays)
+            if reader is not None:
+                readers |= {name: reader for name in step.inputs if self._is_half(name)}
+        return Unrounded(sources, readers)
+
+    def _is_half(self, name: str) -> bool:
+        return self._type_of(name) in HALVES
+
+    def _is_between(self, step: Step, keeps: frozenset[str]) -> bool:
+        """Tell whether a node that could compute in halves is put into float32, with all those around it."""
+        if (
+            step.operator in _SUBGRAPHS
+            or step.operator in _CASTS
+            or not self._outputs.isdisjoint(step.outputs)
+        ):
+            return False
+        makers = [self._makers[name] for name in step.inputs if name in self._makers and self._is_half(name)]
+        takers = [
+            taker for name in step.outputs if self._is_half(name) for taker in self._takers.get(name, ())
+        ]
+        return (
+            any(maker.operator not in keeps for maker in makers)
+            and bool(takers)
+            and all(taker.operator not in keeps for taker in takers)
+        )
+
+    def _source(self, step: Step, sources: Mapping[str, str], stays: bool) -> str | None:
+        """Return from which node the outputs of one come unrounded; None where they are rounded."""
+        if step.operator in _CASTS:
+            type = self._type_of(step.inputs[0])
+            if type in HALVES and type == self._type_of(step.outputs[0]):
+                return sources.get(step.inputs[0])
+            return step.label if type is None or "float" in type else None
+        if stays:
+            return None
+        if step.operator in _SELECT or step.operator in _WHOLE:
+            return next((sources[name] for name in step.inputs if name in sources), None)
+        return step.label
+
+    def _reader(self, step: Step, readers: Mapping[str, str], stays: bool) -> str | None:
+        """Return which node reads the inputs of one before they are rounded; None where they are rounded."""
+        if step.operator in _ONLY_SHAPES or (stays and step.operator not in _CASTS):
+            return None
+        same = step.operator in _CASTS and self._type_of(step.inputs[0]) == self._type_of(step.outputs[0])
+        if same or step.operator in _SELECT:
+            return next((readers[name] for name in step.outputs if name in readers), None)
+        return step.label
