@@ -167,7 +167,9 @@ class _Work:
         self._source: ModelProto | None = None
         self.format: Format = "onnx"
         if _is_onnx(source):
-            self._source, self.file, self.folder = onnx_front_end.parse(source)
+            sorted_: list[str] = []
+            self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
+            self.changes += [Change(self.file, line) for line in sorted_]
             self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
