@@ -11,7 +11,7 @@ from halfulp.benchmark.networks.contender import Network
 from halfulp.benchmark.networks.show import document, report, sentences
 from halfulp.cli.engine import Engine, trial
 from halfulp.cli.inputs import fed, sizes
-from halfulp.cli.output import check_writable, is_stdout, write_text
+from halfulp.cli.output import check_writable, is_stdout, working, write_text
 from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Graph, Model, Node
@@ -51,7 +51,9 @@ def bench_network(
     if inputs:
         values = fed(model, list(inputs))
     else:
-        found = fit(model, trial(Engine.auto, path, model), seed=seed, dims=sizes(list(dims)))
+        run = trial(Engine.auto, path, model)
+        with working() as progress:
+            found = fit(model, run, seed=seed, dims=sizes(list(dims)), progress=progress)
         values, told = found.inputs(model, seed), str(found)
     rows = compare(Network(path, model, values, threads), runtimes, seconds)
     if output is not None:

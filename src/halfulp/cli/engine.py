@@ -59,7 +59,7 @@ def evaluate(
     return outputs, report, f"engine: halfulp ({reason})" if reason else "engine: halfulp"
 
 
-def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, Any]], object]:
+def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """Return what runs a model once on inputs to be tried, in the engine that :func:`evaluate` will take."""
     from halfulp.models.run.api import run
 

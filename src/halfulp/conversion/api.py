@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -86,6 +86,7 @@ def convert(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Conversion:
     """Convert a model so that it says the same elsewhere.
 
@@ -105,6 +106,7 @@ def convert(
         seed: for those inputs.
         dims: sizes of their symbolic dims; sizes that run are found for the others.
         inputs: arrays by name, to verify with instead of inputs that are made up.
+        progress: gets a line for each run of a verification.
 
     Returns:
         The new model with what was done to it, a line each.
@@ -144,10 +146,14 @@ def convert(
     if not verify:
         return conversion
     if isinstance(work.model, Network):
-        found = compare_network(work.before, work.model, seed=seed, dims=dims, inputs=inputs)
+        found = compare_network(
+            work.before, work.model, seed=seed, dims=dims, inputs=inputs, progress=progress
+        )
         return replace(conversion, verification=found)
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
-    found = compare(work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs)
+    found = compare(
+        work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs, progress=progress
+    )
     return replace(conversion, verification=found)
 
 

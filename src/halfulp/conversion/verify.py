@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Dispatch, Program
-from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.graph import Array, Graph, Model, Value, printable
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import show
+from halfulp.models.run.vacuous import is_usable, sentence, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4
@@ -48,8 +50,10 @@ class Verification:
         differences: what differs, a line each; empty where every bit is the same.
         engine: what ran the models: ``halfulp`` or ``onnxruntime``, the latter with our operators in it.
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
-        failure: why nothing was compared; empty if something was.
+        failure: why nothing was compared, or nothing that verifies anything; empty if something was.
         notes: how far each output is away, where another runtime ran the new model: there bits can't be asked for.
+        vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
+            infinite, all equal or empty. Their elements do not count.
     """
 
     rounds: int
@@ -59,6 +63,7 @@ class Verification:
     dims: str = ""
     failure: str = ""
     notes: tuple[str, ...] = ()
+    vacuous: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def same(self) -> bool:
@@ -74,6 +79,7 @@ class Verification:
             lines = [
                 f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs{engine}"
             ]
+        lines += [sentence(name, reason) for name, reason in self.vacuous.items()]
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
@@ -85,6 +91,7 @@ def compare(
     renamed: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
@@ -94,6 +101,7 @@ def compare(
         seed: for inputs that are made up, special values among them; the same seed makes the same.
         dims: sizes for their symbolic dims; the others are found by trying.
         inputs: these instead.
+        progress: gets a line for each run that may take long.
 
     Returns:
         What was found. Where the first model runs on no inputs that can be made up, that is its ``failure``.
@@ -107,7 +115,7 @@ def compare(
     made = None
     if inputs is None:
         try:
-            made = fit(source, first, seed=seed, dims=dims)
+            made = fit(source, first, seed=seed, dims=dims, progress=progress)
         except (ModelError, UnsupportedError) as error:
             return Verification(0, 0, (), engine, failure=error.message)
     comparison = _Comparison(before, after, first, second, renamed or {})
@@ -117,6 +125,8 @@ def compare(
             inputs = made.inputs(source, seed + number)
             if number:
                 inputs = _with_specials(inputs, seed + number, integers=is_all_ours(before))
+        if progress is not None:
+            progress(f"comparing: {told}")
         comparison.run(dict(inputs or {}), told)
     if not comparison.rounds:
         return Verification(0, 0, (), engine, failure=comparison.refusal)
@@ -126,6 +136,8 @@ def compare(
         tuple(comparison.differences),
         engine,
         "" if made is None else str(made),
+        failure=comparison.failure,
+        vacuous=comparison.vacuous,
     )
 
 
@@ -138,12 +150,24 @@ class _Comparison:
         self.rounds = self.elements = 0
         self.differences: list[str] = []
         self.refusal = ""
+        self._reasons: dict[str, str] = {}  # of an output, on the last inputs
+        self._telling: set[str] = set()  # outputs that verify something
         self._before, self._after = before, after
         self._first, self._second = first, second
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
         self._is_flat = any(isinstance(subject.model, Program) for subject in (before, after))
+
+    @property
+    def vacuous(self) -> dict[str, str]:
+        """The outputs that verified nothing on any inputs, and why."""
+        return {name: reason for name, reason in self._reasons.items() if name not in self._telling}
+
+    @property
+    def failure(self) -> str:
+        """Why nothing was verified, if no output verified anything."""
+        return "" if self._telling or self.differences else nothing_told(self._reasons)
 
     def run(self, inputs: dict[str, Any], told: str) -> None:
         """Compare the outputs on these inputs."""
@@ -159,6 +183,7 @@ class _Comparison:
             self.differences.append(f"{told} are refused now: {error.message}")
             return
         parted = False
+        reasons = vacuous(expected)
         for name, value in expected.items():
             found = got.get(self._renamed.get(name, name))
             if self._is_flat and found is not None and found.size == value.size:
@@ -167,11 +192,26 @@ class _Comparison:
             if difference is not None:
                 self.differences.append(f"output {name!r}, {told}: {difference}")
                 parted = True
-            self.elements += value.size if isinstance(value, np.ndarray) else 1
+            reason = reasons.get(name, "")
+            if not reason or (
+                is_usable(reason) and not inputs
+            ):  # of a constant, equal elements are all there is
+                self._telling.add(name)
+                self.elements += value.size if isinstance(value, np.ndarray) else 1
+        self._reasons |= reasons
         if parted:
             where = _first_parting(self._before, self._after, inputs)
             if where:
                 self.differences.append(f"the two models part at {where}")
+
+
+def nothing_told(reasons: Mapping[str, str]) -> str:
+    """Return why nothing is verified if these are the reasons of all outputs; empty if one has numbers."""
+    if not reasons or any(map(is_usable, reasons.values())):
+        return ""
+    told = "; ".join(f"output {printable(name)!r} is {reason}" for name, reason in islice(reasons.items(), 3))
+    more = f"; {len(reasons) - 3} more are of no use either" if len(reasons) > 3 else ""
+    return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
 def _first_parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> str:
@@ -260,6 +300,7 @@ def _difference(a: Any, b: Any) -> str | None:
         flat = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)]
         bits = [each.view(np.uint8).reshape(each.size, a.itemsize) for each in flat]
         differs = (bits[0] != bits[1]).any(axis=1)
+        differs &= ~((flat[0] != flat[0]) & (flat[1] != flat[1]))  # which NaN it is, no document says
     places = np.flatnonzero(differs)
     if not places.size:
         return None
