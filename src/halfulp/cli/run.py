@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from halfulp.cli.engine import Engine, evaluate, trial
+from halfulp.cli.engine import Engine, evaluate, refuse_breaches, trial
 from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable, working
 from halfulp.errors import HalfulpError
@@ -86,6 +86,8 @@ def run(
         raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
     if dims and (inputs or not isinstance(loaded, Model)):
         raise HalfulpError("--dim is for inputs that are made up; these are not")
+    if isinstance(loaded, Model):
+        refuse_breaches(model, loaded)
     made_up = ""
     if inputs:
         values = fed(loaded, inputs)

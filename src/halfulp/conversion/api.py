@@ -18,9 +18,10 @@ from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
-from halfulp.conversion.subject import Subject, has_foreign
+from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
@@ -179,6 +180,8 @@ class _Work:
             self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
+            if has_ours(self.before):
+                check_clauses(self.model, self.file, self.folder)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)

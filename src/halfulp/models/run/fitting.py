@@ -150,6 +150,7 @@ def fit(
     refused: HalfulpError | None = None
     met: Mapping[str, int] = {}
     trials = 0
+    clauses: set[str | None] = set()  # that the trials broke
     for found in candidates:
         curable = False
         for values in ranges:
@@ -160,6 +161,7 @@ def fit(
             try:
                 outputs = attempt(ranged)
             except HalfulpError as error:
+                clauses.add(getattr(error, "clause", None))
                 curable = curable or not isinstance(error, UnsupportedError)
                 if refused is None:  # later sizes are less likely ones
                     refused, met = error, found.dims
@@ -170,7 +172,7 @@ def fit(
         if time.monotonic() > end:
             break
     assert refused is not None
-    if trials == 1:
+    if trials == 1 or (len(clauses) == 1 and None not in clauses):
         raise refused
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
