@@ -169,6 +169,15 @@ class UnsupportedError(HalfulpError):
     """
 
 
+class HalfulpWarning(UserWarning):
+    """A model that is read otherwise than it is written, with the same meaning.
+
+    Example:
+        >>> print(HalfulpWarning("net.onnx: its nodes were not in order and have been sorted"))
+        net.onnx: its nodes were not in order and have been sorted
+    """
+
+
 def _rebuild(kind: type[HalfulpError], args: tuple[object, ...], state: dict[str, object]) -> HalfulpError:
     error = kind.__new__(kind)
     error.args = args

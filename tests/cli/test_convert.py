@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.conversion import verify
+from halfulp.conversion import api, verify
+from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.subject import Run, Subject
 
 
@@ -65,13 +67,15 @@ def test_for_a_target_and_with_bodies() -> None:
 
 def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(parsed(OLD), "old.onnx")
-    real = verify.runs
+    real = api.to_opset
 
-    def other(*subjects: Subject) -> tuple[str, list[Run]]:
-        engine, (first, second) = real(*subjects)
-        return engine, [first, lambda inputs: {name: value + 1 for name, value in second(inputs).items()}]
+    def swapping(model: onnx.ModelProto, *rest: Any) -> list[Change]:
+        changes = real(model, *rest)
+        (power,) = (node for node in model.graph.node if node.op_type == "Pow")
+        power.input[:] = [power.input[1], power.input[0]]
+        return changes
 
-    monkeypatch.setattr(verify, "runs", other)
+    monkeypatch.setattr(api, "to_opset", swapping)
     text = invoked("old.onnx", "new.onnx", "--opset", "15", "--verify", status=1)
     assert "output 'z', inputs of seed 0: 3" in text
     assert "the two models part at node #" in text

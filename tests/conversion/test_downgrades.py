@@ -165,7 +165,7 @@ def test_all_that_stand_in_the_way_are_named() -> None:
     body = " ".join(f'y{i} = Pad <mode = "wrap"> (x, p)  g{i} = Exp (y{i})' for i in range(6))
     source = model(
         19,
-        "g (float[N, 4] x, int64[4] p, float d) => (float e)"
+        "g (float[N, 4] x, int64[4] p, float d) => (float[N, 4] e)"
         f" {{ {body}  e = Pow (g5, d)  h, k = Split <num_outputs = 2> (x) }}",
     )
     with pytest.raises(UnsupportedError) as caught:

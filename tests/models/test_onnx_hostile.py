@@ -140,17 +140,28 @@ def test_a_cycle() -> None:
         g (float[N] x) => (float[N] c) { a = Pow (x, x) }""")
     proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["b"], "first"))
     proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
-    refused(proto, "node 'first' (Pow)", "cycle")
+    refused(proto, "node 'second' (Mul)", "the graph has a cycle through its input 'b'")
     del proto.graph.node[1:]
     proto.graph.node.append(helper.make_node("Pow", ["a", "c"], ["c"], "itself"))
     refused(proto, "node 'itself' (Pow)", "cycle")
 
 
-def test_nodes_out_of_order() -> None:
-    proto = single("Pow", 15, POW)
-    proto.graph.node[0].input[1] = "late"
-    proto.graph.node.append(helper.make_node("Identity", ["x"], ["late"], "maker"))
-    refused(proto, "node 'node' (Pow)", "reads 'late' before the node that makes it")
+def test_a_cycle_that_nodes_out_of_order_stand_before() -> None:
+    """The order is mended, and the node named is one of the cycle."""
+    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x) => (float[N] c) { [early] y = Abs (late) [maker] late = Abs (x) }""")
+    proto.graph.node.append(helper.make_node("Pow", ["y", "c"], ["b"], "first"))
+    proto.graph.node.append(helper.make_node("Mul", ["b", "b"], ["c"], "second"))
+    refused(proto, "node 'second' (Mul)", "the graph has a cycle through its input 'b'")
+
+
+def test_a_cycle_through_a_subgraph() -> None:
+    proto = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (bool c, float[N] x) => (float[N] y) {
+            [if] y = If (c) <then_branch = t () => (float[N] a) { [inner] a = Pow (x, y) },
+                             else_branch = e () => (float[N] b) { b = Abs (x) }>
+        }""")
+    refused(proto, "node 'if' (If).then_branch.'inner' (Pow)", "the graph has a cycle through its input 'y'")
 
 
 def test_a_missing_initializer() -> None:

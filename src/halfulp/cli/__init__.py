@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,26 @@ from halfulp.cli.check import check
 from halfulp.cli.convert import convert
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, HalfulpWarning
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Show each warning of halfulp once, as a line on stderr."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if not issubclass(category, HalfulpWarning):
+            usual(message, category, *rest)
+        elif str(message) not in shown:
+            shown.add(str(message))
+            typer.echo(str(message), err=True)
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.simplefilter("always", HalfulpWarning)
+        yield
 
 
 class _Verbs(TyperGroup):
@@ -41,7 +61,7 @@ class _Verbs(TyperGroup):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _in_words():
+        with _in_words(), _warnings_as_lines():
             return super().invoke(ctx)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from halfulp.benchmark.networks.comparison import compare, runtimes_of
 from halfulp.benchmark.networks.contender import Network
 from halfulp.benchmark.networks.show import document, report, sentences
-from halfulp.cli.engine import Engine, trial
+from halfulp.cli.engine import Engine, refuse_breaches, trial
 from halfulp.cli.inputs import fed, sizes
-from halfulp.cli.output import check_writable, is_stdout, write_text
+from halfulp.cli.output import check_writable, is_stdout, working, write_text
 from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Graph, Model, Node
@@ -47,11 +47,14 @@ def bench_network(
         raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
     if dims and inputs:
         raise HalfulpError("--dim is for inputs that are made up; these are not")
+    refuse_breaches(path, model)
     told = ""
     if inputs:
         values = fed(model, list(inputs))
     else:
-        found = fit(model, trial(Engine.auto, path, model), seed=seed, dims=sizes(list(dims)))
+        run = trial(Engine.auto, path, model)
+        with working() as progress:
+            found = fit(model, run, seed=seed, dims=sizes(list(dims)), progress=progress)
         values, told = found.inputs(model, seed), str(found)
     rows = compare(Network(path, model, values, threads), runtimes, seconds)
     if output is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from halfulp.cli.inputs import fed, sizes
-from halfulp.cli.output import check_writable
+from halfulp.cli.output import check_writable, working
 from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
@@ -77,17 +77,20 @@ def convert(
         raise HalfulpError("--dim and --input are for --verify, which is not given")
     if dims and inputs:
         raise HalfulpError("--dim is for inputs that are made up; these are not")
-    conversion = convert_model(
-        model,
-        output,
-        opset=opset,
-        target=target,
-        prelu=cast("How | None", prelu),
-        verify=verify,
-        seed=seed,
-        dims=sizes(dims),
-        inputs=fed(load(model), inputs) if inputs else None,
-    )
+    fed_inputs = fed(load(model), inputs) if inputs else None
+    with working() as progress:
+        conversion = convert_model(
+            model,
+            output,
+            opset=opset,
+            target=target,
+            prelu=cast("How | None", prelu),
+            verify=verify,
+            seed=seed,
+            dims=sizes(dims),
+            inputs=fed_inputs,
+            progress=progress,
+        )
     for change in conversion.changes:
         typer.echo(printable_line(str(change)))
     count = len(conversion.changes)

@@ -26,6 +26,20 @@ class Engine(StrEnum):
     halfulp = "halfulp"
 
 
+def refuse_breaches(path: Path, model: Model) -> None:
+    """Refuse an ONNX file of which a Pow or PRelu breaks a clause, before it runs in any engine.
+
+    Raises:
+        ModelError: the first such node, and the clause.
+    """
+    from halfulp.conversion.rewrite.clauses import check_clauses
+    from halfulp.conversion.subject import Subject, has_ours
+    from halfulp.models.onnx import parse
+
+    if path.suffix.lower() not in (".xml", ".json") and has_ours(Subject(model)):
+        check_clauses(*parse(path))
+
+
 def evaluate(
     engine: Engine,
     path: Path,
@@ -60,7 +74,7 @@ def evaluate(
     return outputs, report, f"engine: halfulp ({reason})" if reason else "engine: halfulp"
 
 
-def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, Any]], object]:
+def trial(engine: Engine, path: Path, model: Model) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """Return what runs a model once on inputs to be tried, in the engine that :func:`evaluate` will take."""
     from halfulp.models.run.api import run
 

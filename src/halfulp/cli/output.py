@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
@@ -68,3 +71,14 @@ def write_text(path: Path, text: str) -> None:
 def people(*written: Path | None) -> Console:
     """Return the console for tables: on standard error where one of the outputs takes standard output."""
     return console(stderr=any(map(is_stdout, written)))
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None] | None]:
+    """Give a function that shows a line on the terminal while long work goes on; None where there is no terminal."""
+    to = console(stderr=True)
+    if not to.is_terminal:
+        yield None
+        return
+    with to.status("") as status:
+        yield lambda line: status.update(escape(line))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from halfulp.cli.engine import Engine, evaluate, trial
+from halfulp.cli.engine import Engine, evaluate, refuse_breaches, trial
 from halfulp.cli.inputs import fed, sizes
-from halfulp.cli.output import check_writable
+from halfulp.cli.output import check_writable, working
 from halfulp.errors import HalfulpError
 from halfulp.models.files import write_npz
 
@@ -78,6 +78,7 @@ def run(
     from halfulp.models.graph import Model
     from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
+    from halfulp.models.run.vacuous import sentence, vacuous
 
     check_writable(output, binary=True)
     loaded = load(model, keep_unknown=True)  # ONNX Runtime may know them
@@ -85,11 +86,14 @@ def run(
         raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
     if dims and (inputs or not isinstance(loaded, Model)):
         raise HalfulpError("--dim is for inputs that are made up; these are not")
+    if isinstance(loaded, Model):
+        refuse_breaches(model, loaded)
     made_up = ""
     if inputs:
         values = fed(loaded, inputs)
     elif isinstance(loaded, Model):
-        found = fit(loaded, trial(engine, model, loaded), seed=seed, dims=sizes(dims))
+        with working() as progress:
+            found = fit(loaded, trial(engine, model, loaded), seed=seed, dims=sizes(dims), progress=progress)
         values, made_up = found.inputs(loaded, seed), str(found)
     else:
         values = {}
@@ -107,6 +111,8 @@ def run(
         origin = "input" if inputs else f"input (made up, seed {seed})"
         console.print(table.values(origin, values))
     console.print(table.values("output", outputs))
+    for name, reason in vacuous(outputs).items():
+        console.print(sentence(name, reason), markup=False, highlight=False, soft_wrap=True)
     if output is not None:
         console.print(f"written to {output}", markup=False, highlight=False)
 

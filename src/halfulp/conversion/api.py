@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,9 +17,10 @@ from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
-from halfulp.conversion.subject import Subject, has_foreign
+from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
@@ -83,6 +84,7 @@ def convert(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Conversion:
     """Convert a model so that it says the same elsewhere.
 
@@ -102,6 +104,7 @@ def convert(
         seed: for those inputs.
         dims: sizes of their symbolic dims; sizes that run are found for the others.
         inputs: arrays by name, to verify with instead of inputs that are made up.
+        progress: gets a line for each run of a verification.
 
     Returns:
         The new model with what was done to it, a line each.
@@ -142,10 +145,14 @@ def convert(
     if not verify:
         return conversion
     if isinstance(work.model, Network):
-        found = compare_network(work.before, work.model, seed=seed, dims=dims, inputs=inputs)
+        found = compare_network(
+            work.before, work.model, seed=seed, dims=dims, inputs=inputs, progress=progress
+        )
         return replace(conversion, verification=found)
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
-    found = compare(work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs)
+    found = compare(
+        work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs, progress=progress
+    )
     return replace(conversion, verification=found)
 
 
@@ -165,10 +172,14 @@ class _Work:
         self._source: ModelProto | None = None
         self.format = format_of(source)
         if self.format == "onnx":
-            self._source, self.file, self.folder = onnx_front_end.parse(source)
+            sorted_: list[str] = []
+            self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
+            self.changes += [Change(self.file, line) for line in sorted_]
             self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
+            if has_ours(self.before):
+                check_clauses(self.model, self.file, self.folder)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)

@@ -117,6 +117,15 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     return network, changes
 
 
+def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
+    """Return an ONNX model as OpenVINO's reader takes it, with nothing converted.
+
+    Raises:
+        UnsupportedError: OpenVINO refuses the model.
+    """
+    return _read(onnx.inliner.inline_local_functions(proto) if proto.functions else proto, file, folder)
+
+
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
     """Return the nodes of ours, in subgraphs, too."""
     found: list[_Node] = []

@@ -9,12 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, ValueInfoProto, helper
 
 from halfulp.conversion.ir.from_graph import is_foreign
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run.api import run
 from halfulp.models.run.control import CONTROL
@@ -54,6 +55,33 @@ class Subject:
             proto.graph.output.extend(ValueInfoProto(name=name) for name in names)
         return Subject(replace(self.model, graph=graph), proto, self.folder)
 
+    def with_operands(self, values: Mapping[str, Array]) -> Subject:
+        """Return an ONNX model whose nodes read these tensors of the graph, and give their own as :func:`given`."""
+        assert self.proto is not None
+        proto = ModelProto()
+        proto.CopyFrom(self.proto)
+        graph = proto.graph
+        for node in graph.node:
+            node.output[:] = [given(name) if name in values else name for name in node.output]
+        known = [info for info in graph.value_info if info.name not in values]
+        del graph.value_info[:], graph.output[:]
+        graph.value_info.extend(known)
+        for name, array in values.items():
+            number = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(name, number, [None] * array.ndim))
+            graph.output.append(ValueInfoProto(name=given(name)))
+        return Subject(build(proto, self.model.file, self.folder, keep_unknown=True), proto, self.folder)
+
+
+def given(name: str) -> str:
+    """Return the name of a tensor that is computed from given operands.
+
+    Example:
+        >>> given("y")
+        'y//given'
+    """
+    return f"{name}//given"
+
 
 def runs(*subjects: Subject) -> tuple[str, list[Run]]:
     """Return an engine that takes all of these models, by name, and what runs each in it.
@@ -79,12 +107,22 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
 
 def has_foreign(subject: Subject) -> bool:
     """Return whether a model has a node, in its functions too, that is neither ours nor plumbing between formats."""
-    return any(node.function is None and is_foreign(node) for node in _all_nodes(subject.nodes))
+    return any(node.function is None and is_foreign(node) for node in all_nodes(subject.nodes))
+
+
+def has_ours(subject: Subject) -> bool:
+    """Return whether a model has a Pow or PRelu of ONNX, in its functions too."""
+    return any(map(is_ours, all_nodes(subject.nodes)))
+
+
+def is_ours(node: Node) -> bool:
+    """Return whether a node is a Pow or PRelu of ONNX."""
+    return not node.domain and node.type in SUPPORTED_OPS
 
 
 def is_all_ours(subject: Subject) -> bool:
     """Return whether no node of a model goes to another library."""
-    return not any(_is_foreign(node) for node in _all_nodes(subject.nodes))
+    return not any(_is_foreign(node) for node in all_nodes(subject.nodes))
 
 
 def _is_foreign(node: Node) -> bool:
@@ -96,10 +134,10 @@ def _is_foreign(node: Node) -> bool:
     return bool(node.domain) or not ours
 
 
-def _all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
     """Yield nodes, and those in their subgraphs and functions."""
     for node in nodes:
         yield node
         inner: list[Graph] = [*node.subgraphs, *([node.function] if node.function else [])]
         for graph in inner:
-            yield from _all_nodes(graph.nodes)
+            yield from all_nodes(graph.nodes)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import check_node, finish, opset_of, to_opset
+from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.rewrite.broadcast import is_one
+from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.exact import SIGNIFICANT, exactly_as, holds, is_float
 from halfulp.conversion.rewrite.value_info import default_opset

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto
 
 from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
+from halfulp.conversion.verify_nodes import Nodes, Origin, difference
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Dispatch, Program
-from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.graph import Array, Graph, Model, Value, printable
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
-from halfulp.models.run.report import show
+from halfulp.models.run.vacuous import is_usable, sentence, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4
@@ -48,8 +51,11 @@ class Verification:
         differences: what differs, a line each; empty where every bit is the same.
         engine: what ran the models: ``halfulp`` or ``onnxruntime``, the latter with our operators in it.
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
-        failure: why nothing was compared; empty if something was.
-        notes: how far each output is away, where another runtime ran the new model: there bits can't be asked for.
+        failure: why nothing was compared, or nothing that verifies anything; empty if something was.
+        notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked; and
+            differences that are the runtime's own, since it computes an unchanged node otherwise in another opset.
+        vacuous: the outputs that verify nothing, by name, and why: on all sets of inputs they are all NaN, all
+            infinite, all equal or empty. Their elements do not count.
     """
 
     rounds: int
@@ -59,6 +65,7 @@ class Verification:
     dims: str = ""
     failure: str = ""
     notes: tuple[str, ...] = ()
+    vacuous: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def same(self) -> bool:
@@ -74,6 +81,7 @@ class Verification:
             lines = [
                 f"the same bits: {self.elements} elements of outputs, {self.rounds} sets of inputs{engine}"
             ]
+        lines += [sentence(name, reason) for name, reason in self.vacuous.items()]
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
@@ -85,6 +93,7 @@ def compare(
     renamed: Mapping[str, str] | None = None,
     dims: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Run two models on the same inputs and compare the outputs' bits.
 
@@ -94,6 +103,7 @@ def compare(
         seed: for inputs that are made up, special values among them; the same seed makes the same.
         dims: sizes for their symbolic dims; the others are found by trying.
         inputs: these instead.
+        progress: gets a line for each run that may take long.
 
     Returns:
         What was found. Where the first model runs on no inputs that can be made up, that is its ``failure``.
@@ -107,7 +117,7 @@ def compare(
     made = None
     if inputs is None:
         try:
-            made = fit(source, first, seed=seed, dims=dims)
+            made = fit(source, first, seed=seed, dims=dims, progress=progress)
         except (ModelError, UnsupportedError) as error:
             return Verification(0, 0, (), engine, failure=error.message)
     comparison = _Comparison(before, after, first, second, renamed or {})
@@ -117,6 +127,8 @@ def compare(
             inputs = made.inputs(source, seed + number)
             if number:
                 inputs = _with_specials(inputs, seed + number, integers=is_all_ours(before))
+        if progress is not None:
+            progress(f"comparing: {told}")
         comparison.run(dict(inputs or {}), told)
     if not comparison.rounds:
         return Verification(0, 0, (), engine, failure=comparison.refusal)
@@ -126,6 +138,28 @@ def compare(
         tuple(comparison.differences),
         engine,
         "" if made is None else str(made),
+        failure=comparison.failure,
+        notes=_notes(comparison, engine),
+        vacuous=comparison.vacuous,
+    )
+
+
+def _notes(comparison: _Comparison, engine: str) -> tuple[str, ...]:
+    """Return what is said of differences that are the runtime's own: the outputs, and the nodes, each once."""
+    if not comparison.notes:
+        return ()
+    by_node: dict[str, str] = {}
+    for origin in comparison.runtimes:
+        by_node.setdefault(origin.label, origin.difference)
+    told = "; ".join(f"node {label}: {apart}" for label, apart in islice(by_node.items(), 3))
+    more = f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else ""
+    why = (
+        f"{engine} alone rounds otherwise in another opset, in nodes that are unchanged, on the same operands"
+    )
+    return (
+        *comparison.notes,
+        f"{why}: {told}{more}",
+        "Pow, PRelu and all nodes that were changed give the same bits",
     )
 
 
@@ -138,12 +172,28 @@ class _Comparison:
         self.rounds = self.elements = 0
         self.differences: list[str] = []
         self.refusal = ""
+        self.notes: list[str] = []
+        self.runtimes: dict[Origin, None] = {}
         self._before, self._after = before, after
+        both = isinstance(before.proto, ModelProto) and isinstance(after.proto, ModelProto)
+        self._nodes = Nodes(before, after) if both else None
+        self._reasons: dict[str, str] = {}  # of an output, on the last inputs
+        self._telling: set[str] = set()  # outputs that verify something
         self._first, self._second = first, second
         self._renamed = renamed
         self._declared = {value.name: value for value in after.model.inputs}
         # Their tensors are memory in one piece.
         self._is_flat = any(isinstance(subject.model, Program) for subject in (before, after))
+
+    @property
+    def vacuous(self) -> dict[str, str]:
+        """The outputs that verified nothing on any inputs, and why."""
+        return {name: reason for name, reason in self._reasons.items() if name not in self._telling}
+
+    @property
+    def failure(self) -> str:
+        """Why nothing was verified, if no output verified anything."""
+        return "" if self._telling or self.differences else nothing_told(self._reasons)
 
     def run(self, inputs: dict[str, Any], told: str) -> None:
         """Compare the outputs on these inputs."""
@@ -158,39 +208,71 @@ class _Comparison:
         except HalfulpError as error:
             self.differences.append(f"{told} are refused now: {error.message}")
             return
-        parted = False
+        differences = []
+        reasons = vacuous(expected)
         for name, value in expected.items():
             found = got.get(self._renamed.get(name, name))
             if self._is_flat and found is not None and found.size == value.size:
                 found = found.reshape(value.shape)
-            difference = _difference(value, found)
-            if difference is not None:
-                self.differences.append(f"output {name!r}, {told}: {difference}")
-                parted = True
-            self.elements += value.size if isinstance(value, np.ndarray) else 1
-        if parted:
-            where = _first_parting(self._before, self._after, inputs)
-            if where:
-                self.differences.append(f"the two models part at {where}")
+            apart = difference(value, found)
+            if apart is not None:
+                differences.append(f"output {name!r}, {told}: {apart}")
+            reason = reasons.get(name, "")
+            if not reason or (
+                is_usable(reason) and not inputs
+            ):  # of a constant, equal elements are all there is
+                self._telling.add(name)
+                self.elements += value.size if isinstance(value, np.ndarray) else 1
+        self._reasons |= reasons
+        if differences:
+            self._attribute(differences, inputs)
+
+    def _attribute(self, differences: list[str], inputs: Mapping[str, Any]) -> None:
+        """Note differences of outputs as the conversion's or as the runtime's own."""
+        if self._nodes is None:
+            self.differences += [*differences, *_parting(self._before, self._after, inputs)]
+            return
+        try:
+            origins = self._nodes.origins(inputs)
+        except HalfulpError as error:
+            self.differences += [*differences, f"the node at which they part is not known: {error.message}"]
+            return
+        own = [origin for origin in origins if not origin.is_runtimes]
+        if origins and not own:
+            self.notes += differences
+            self.runtimes.update(dict.fromkeys(origins))
+            return
+        parting = [f"the two models part at node {origin.label}: {origin.difference}" for origin in own[:1]]
+        self.differences += [*differences, *(parting or ["on the same operands no node differs"])]
 
 
-def _first_parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> str:
-    """Return the first node whose outputs differ, among those whose outputs have the same name in both graphs."""
+def _parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first node whose outputs differ, among those whose outputs have the same name in both graphs."""
     common = {name for node in after.nodes for name in node.outputs if name}
     nodes = [(node, name) for node in before.nodes for name in node.outputs if name in common]
     if not nodes:
-        return ""
+        return
     names = [name for _, name in nodes]
     try:
         _, (first, second) = runs(before.with_outputs(names), after.with_outputs(names))
         expected, got = first(inputs), second(inputs)
-    except HalfulpError:  # a tensor that is no output may lack a type
-        return ""
+    except HalfulpError as error:
+        yield f"the node at which they part is not known: {error.message}"
+        return
     for node, name in nodes:
-        difference = _difference(expected[name], got[name])
-        if difference is not None:
-            return f"node {node.label}: {difference}"
-    return ""
+        apart = difference(expected[name], got[name])
+        if apart is not None:
+            yield f"the two models part at node {node.label}: {apart}"
+            return
+
+
+def nothing_told(reasons: Mapping[str, str]) -> str:
+    """Return why nothing is verified if these are the reasons of all outputs; empty if one has numbers."""
+    if not reasons or any(map(is_usable, reasons.values())):
+        return ""
+    told = "; ".join(f"output {printable(name)!r} is {reason}" for name, reason in islice(reasons.items(), 3))
+    more = f"; {len(reasons) - 3} more are of no use either" if len(reasons) > 3 else ""
+    return f"the outputs verify nothing ({told}{more}): give inputs (--input NAME=FILE)"
 
 
 def _silent(subject: Subject) -> Subject:
@@ -244,25 +326,3 @@ def _with_special(array: Array, rng: np.random.Generator) -> Array:
 
 def _limits(bits: int, *, signed: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-
-
-def _difference(a: Any, b: Any) -> str | None:
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        found = (_difference(x, y) for x, y in zip(a, b, strict=True))
-        return next((text for text in found if text is not None), None)
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return None if a is None and b is None else f"{show(a)} became {show(b)}"
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return f"{show(a)} became {show(b)}"
-    if a.dtype == object:
-        differs = np.asarray(a != b)
-    else:
-        flat = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)]
-        bits = [each.view(np.uint8).reshape(each.size, a.itemsize) for each in flat]
-        differs = (bits[0] != bits[1]).any(axis=1)
-    places = np.flatnonzero(differs)
-    if not places.size:
-        return None
-    first = int(places[0])
-    values = [str(each.reshape(-1)[first]) for each in (a, b)]
-    return f"{places.size} of {a.size} elements differ, first at {first}: {values[0]} became {values[1]}"

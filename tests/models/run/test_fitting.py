@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ import halfulp as hu
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.load import load
+from halfulp.models.run import fitting
 from halfulp.models.run.api import run
-from halfulp.models.run.fitting import fit
+from halfulp.models.run.fitting import SIZES, _by_product, fit
 
 
 def model_of(text: str, opset: int = 17) -> Model:
@@ -170,3 +172,122 @@ def test_running_without_inputs() -> None:
     assert hu.run(model)["y"].shape == (2, 8)
     with pytest.raises(ModelError, match="needs a value for its input 'x'"):
         hu.run(model, {})
+
+
+def test_one_dim_among_many() -> None:
+    """Six dims of six inputs, of which one has to be 8: the diagonal never has it with the others at 3."""
+    text = ", ".join(f"float[{name}] x{name}" for name in "PQRSTU")
+    model = model_of(f"g ({text}) => (float[P] y) {{ y = Exp(xP) }}")
+
+    def only(inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        if [len(inputs[f"x{name}"]) for name in "PQRSTU"] != [3, 3, 3, 64, 3, 3]:
+            raise HalfulpError("other sizes")
+        return {"y": np.arange(3)}
+
+    found = fit(model, only)
+    assert found.dims == dict.fromkeys("PQRTU", 3) | {"S": 64}
+
+
+def test_candidates_are_made_as_they_are_tried() -> None:
+    """Of twenty dims there are 9^20 combinations; no more than are tried exist, each once, the cheaper first."""
+    sizes = sorted(SIZES)
+    names = [f"d{index}" for index in range(20)]
+    first = [tuple(chosen.values()) for chosen in islice(_by_product(sizes, names), 2000)]
+    costs = [math.prod(chosen) for chosen in first]
+    assert len(set(first)) == 2000
+    assert costs == sorted(costs)
+    few = list(_by_product([1, 2, 5], ["a", "b"]))
+    assert len(few) == len({tuple(each.values()) for each in few}) == 9
+    assert list(_by_product([1, 2], [])) == []
+
+
+def test_the_number_of_trials_is_bounded_and_each_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_SECONDS", math.inf)  # however slow this machine is
+    text = ", ".join(f"float[{name}] x{name}" for name in "ABCDEFGHI")
+    shapes, lines = [], []
+
+    def refuse(inputs: Mapping[str, Array]) -> Any:
+        shapes.append(tuple(array.shape for array in inputs.values()))
+        raise HalfulpError("no")
+
+    with pytest.raises(ModelError, match=r"runs on none of \d+ sets"):
+        fit(model_of(f"g ({text}) => (float[A] y) {{ y = Exp(xA) }}"), refuse, progress=lines.append)
+    assert 100 < len(shapes) == len(set(shapes)) == len(lines) <= 600
+    assert lines[0] == "trying inputs: A=3, B=3, C=3, D=3, E=3, F=3, G=3, H=3, I=3"
+
+
+def test_no_trial_begins_after_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_SECONDS", -1.0)
+    trials = []
+
+    def refuse(inputs: Mapping[str, Array]) -> Any:
+        trials.append(inputs)
+        raise HalfulpError("no")
+
+    with pytest.raises(HalfulpError):
+        fit(convolution(), refuse)
+    assert len(trials) == 1
+
+
+MASK = """g (float[B, S] x, {kind}[B, S] {name}) => (float[B, S] y) {{
+    m = Cast<to=1>({name})  one = Constant<value_float=1.0>()  low = Constant<value_float=-3.4028235e38>()
+    i = Sub(one, m)  b = Mul(i, low)  l = Add(x, b)  s = Softmax(l)  y = Pow(s, one) }}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("int64", "attention_mask"), ("bool", "mask"), ("int32", "other")]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mask_has_0_and_1(kind: str, name: str, seed: int) -> None:
+    """By its name, or since it is taken from 1."""
+    model = model_of(MASK.format(kind=kind, name=name))
+    inputs = fit(model, partial(run, model), seed=seed).inputs(model, seed)
+    assert set(np.unique(inputs[name]).tolist()) <= {0, 1}
+    assert np.isfinite(run(model, inputs)["y"]).all()
+
+
+def test_a_mask_that_leaves_nothing() -> None:
+    """The softmax of infinities alone is NaN: then the mask has 1 everywhere."""
+    text = """g (float[N, S] x, int64[N, S] mask) => (float[N, S] y) {
+        one = Constant<value_float=1.0>()  zero = Constant<value_float=0.0>()  low = Div(one, zero)
+        neg = Neg(low)  m = Cast<to=9>(mask)  l = Where(m, x, neg)  y = Softmax(l) }"""
+    model = model_of(text)
+    inputs = fit(model, partial(run, model), dims={"N": 16, "S": 2}).inputs(model, 0)
+    assert inputs["mask"].tolist() == [[1, 1]] * 16
+
+
+def test_values_on_which_the_outputs_are_finite() -> None:
+    model = model_of(
+        """g (float[N, C] x) => (float[N, 1] y) {
+            l = Log(x)  a = Constant<value_ints=[1]>()  y = ReduceSum<keepdims=1>(l, a) }"""
+    )
+    assert not np.isfinite(run(model, {"x": np.full((2, 3), -1, np.float32)})["y"]).any()
+    found = fit(model, partial(run, model), dims={"N": 2, "C": 64})
+    assert str(found) == (
+        "floats made up: magnitudes of normally distributed ones, since the usual ones give outputs without a finite"
+        " number"
+    )
+    assert np.isfinite(run(model, found.inputs(model, 0))["y"]).all()
+    assert (found.inputs(model, 5)["x"] == found.inputs(model, 5)["x"]).all()
+
+
+def test_sizes_whose_outputs_are_not_empty() -> None:
+    """A window of 8, taken every 8 elements: of 3 there is none."""
+    text = """g (float[N, 1, W] x) => (float[N, 1, V] y) {
+        s = Constant<value_ints=[7]>()  e = Constant<value_ints=[100000]>()  a = Constant<value_ints=[2]>()
+        y = Slice(x, s, e, a) }"""
+    model = model_of(text)
+    assert run(model, {"x": np.ones((1, 1, 3), np.float32)})["y"].size == 0
+    assert fit(model, partial(run, model)).dims == {"N": 1, "W": 16}
+
+
+def test_what_can_say_nothing_costs_a_few_trials() -> None:
+    trials = []
+
+    def nothing(inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        trials.append(inputs)
+        return {"y": np.full(3, np.nan)}
+
+    model = model_of("g (float[N, C] x) => (float[N, C] y) { y = Exp(x) }")
+    assert fit(model, nothing).dims == {"N": 3, "C": 3}
+    assert len(trials) <= 9

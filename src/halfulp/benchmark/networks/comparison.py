@@ -13,6 +13,7 @@ from halfulp.benchmark.networks import onnxruntime
 from halfulp.benchmark.networks.contender import Contender, Network, difference
 from halfulp.benchmark.timing import InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
+from halfulp.models.run.vacuous import vacuous
 from halfulp.models.source import format_of
 
 RUNTIMES = ("onnxruntime", "openvino")
@@ -64,6 +65,12 @@ class InRuntime:
         """How far the outputs with its own nodes are from those with ours."""
         own, ours = self.own.contender, self.ours.contender
         return difference(own.outputs, ours.outputs) if own and ours else None
+
+    @property
+    def vacuous(self) -> dict[str, str]:
+        """The outputs whose comparison shows nothing, by name, and why."""
+        found = self.ours.contender or self.own.contender
+        return vacuous(found.outputs) if found else {}
 
 
 def compare(network: Network, runtimes: Sequence[str], seconds: float) -> list[InRuntime]:

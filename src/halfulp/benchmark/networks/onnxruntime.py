@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import onnx
 
 from halfulp.benchmark.exactness import Exactness, exactness
 from halfulp.benchmark.networks.contender import PROFILED_RUNS, Contender, Network, NodeTimes, together
@@ -15,6 +14,7 @@ from halfulp.benchmark.timing import Call
 from halfulp.conversion.subject import Subject
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.graph import Array, Node
+from halfulp.models.onnx import parse
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run.report import NodeRun, Report
 from halfulp.operators import op
@@ -68,8 +68,8 @@ def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
     )
     if not nodes:
         return []
-    proto = onnx.load(network.path, load_external_data=False)
-    watched = Subject(network.model, proto, network.path.parent).with_outputs(list(names))
+    proto, _, folder = parse(network.path)
+    watched = Subject(network.model, proto, folder).with_outputs(list(names))
     assert watched.proto is not None
     run = engine.runner(watched.proto, network.model, settings, folder=watched.folder)
     known |= run(network.inputs)

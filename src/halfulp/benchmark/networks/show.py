@@ -11,6 +11,7 @@ from halfulp.benchmark.networks.comparison import InRuntime, Timed
 from halfulp.benchmark.networks.contender import Contender
 from halfulp.benchmark.show import error, table, time_of
 from halfulp.benchmark.timing import Summary
+from halfulp.models.run.vacuous import sentence
 
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
 
@@ -39,6 +40,8 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
                 share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
             yield f"{row.runtime}: with halfulp {row.ratio:.2f} of the time; {told}"
+        for name, reason in row.vacuous.items():
+            yield f"{row.runtime}: {sentence(name, reason)}"
         refusals = dict.fromkeys(found.refused for found in (row.own, row.ours) if found.refused)
         for refusal in refusals:
             label = " with halfulp" if refusal != row.own.refused else ""
@@ -55,6 +58,7 @@ def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
             "halfulp": _entry(row.ours),
             "ratio": row.ratio,
             "outputs": row.difference and row.difference._asdict(),
+            "vacuous": row.vacuous,
         }
         for row in rows
     ]

@@ -13,14 +13,13 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.opset import adapters, downgrades, fallback
+from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor
-from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
+from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
-from halfulp.specs.registry import in_force
-from halfulp.specs.tensor import TensorType
 
 NEWEST = onnx.defs.onnx_opset_version()
 _STEPS = {**adapters.STEPS, **downgrades.STEPS}
@@ -105,15 +104,6 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
         f"opset {there}",
         collect=True,
     )
-
-
-def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
-    """Refuse a node of ours that breaks a clause of its own version, whatever it is fed."""
-    operands = [value_info.value(name) for name in node.input]
-    types = [TensorType(value.type, value.shape) for value in operands if value.type is not None]
-    if len(types) == len(operands):
-        given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
-        in_force("onnx", node.op_type, opset).infer(*types, **given)
 
 
 def _steps(opset: int, target: int) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import check_node, finish, opset_of
+from halfulp.conversion.opset import finish, opset_of
+from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.value_info import default_opset, graphs
 from halfulp.conversion.rewrite.walk import Walk

@@ -8,20 +8,27 @@ gaps there.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from halfulp.errors import ModelError
-from halfulp.models.graph import Model
+from halfulp.errors import HalfulpWarning, ModelError
+from halfulp.models.graph import Model, printable
 from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.order import in_order
 from halfulp.models.onnx.tensors import LARGEST_FILE
 from halfulp.models.source import Source, misnamed, read_source
 
+_SORTED = (
+    "its nodes were not in order and have been sorted; a node without a name has its number in the new order"
+)
+
 
 def load(source: Source, *, file: str | None = None, keep_unknown: bool = False) -> Model:
-    """Read an ONNX model and check it.
+    """Read an ONNX model and check it. Nodes that are not in order are sorted, with a ``HalfulpWarning``.
 
     Args:
         source: a path, the bytes of a file, or a ``ModelProto`` (which is left as it is).
@@ -44,17 +51,33 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
     return build(*parse(source, file=file), keep_unknown=keep_unknown)
 
 
-def parse(source: Source, *, file: str | None = None) -> tuple[ModelProto, str, Path | None]:
+def parse(
+    source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None
+) -> tuple[ModelProto, str, Path | None]:
     """Return the message, unchecked, the model's name in messages, and the folder of its external data.
 
+    The nodes are in order: if those of the source are not, they are sorted.
+
     Args:
-        source: as for :func:`load`; a ``ModelProto`` comes back as it is.
+        source: as for :func:`load`; a ``ModelProto`` comes back as it is, or as a sorted copy.
         file: as for :func:`load`.
+        report: gets a line if the nodes were sorted; without it that is a ``HalfulpWarning``.
 
     Raises:
         ModelError: the file can't be read, or is no ONNX model.
         HalfulpError: the source is none of these.
     """
+    proto, name, folder = _message(source, file)
+    ordered, was_sorted = in_order(proto)
+    if was_sorted:
+        if report is None:
+            warnings.warn(f"{printable(name)}: {_SORTED}", HalfulpWarning, stacklevel=2)
+        else:
+            report(_SORTED)
+    return ordered, name, folder
+
+
+def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | None]:
     if isinstance(source, ModelProto):
         return source, file or "<ModelProto>", None
     data, name, path = read_source(source, LARGEST_FILE, file)

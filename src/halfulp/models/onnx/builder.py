@@ -123,19 +123,20 @@ class _Builder:
             self._check.text(
                 proto.name, proto.domain, proto.op_type, proto.overload, *proto.input, *proto.output
             )
-        makers: dict[str, int] = {}
+        made: set[str] = set()
         for index, proto in enumerate(protos):
             for name in filter(None, proto.output):
-                if name in scope.names or name in makers:
+                if name in scope.names or name in made:
                     node = label(proto, index, where)
                     self._check.fail(f"its output {name!r} is defined before", node=node)
-                makers[name] = index
+                made.add(name)
+        scope.made = made
         nodes = []
         for index, proto in enumerate(protos):
             node = label(proto, index, where)
             for name in filter(None, proto.input):
                 if name not in scope:
-                    self._check.missing(name, index, protos, makers, node)
+                    self._check.missing(name, scope, node)
             self._check.count(1)
             nodes.append(self._node(proto, opsets, scope, binding, node))
             scope.names.update(filter(None, proto.output))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -19,7 +19,8 @@ from halfulp.models.onnx.nodes import plain_domain
 _MOST_NODES = 1_000_000
 _MOST_BYTES = 1 << 30  # of attributes: each node that refers to one copies it, and each call with other ones
 _LARGEST_OPSET = (1 << 31) - 1  # that the onnx package's checker takes
-_DEEPEST = 64  # functions calling functions, and graphs within graphs
+DEEPEST = 64
+"""How deep functions may call functions, and graphs be within graphs."""
 
 
 class Scope:
@@ -27,10 +28,15 @@ class Scope:
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.names: set[str] = set()
+        self.made: Collection[str] = ()  # by the nodes of the graph, those to come included
         self._outer = outer
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self._outer is not None and name in self._outer)
+
+    def is_made(self, name: str) -> bool:
+        """Return whether a node makes a value, of this graph or of one around it."""
+        return name in self.made or (self._outer is not None and self._outer.is_made(name))
 
 
 @lru_cache(maxsize=1024)
@@ -93,30 +99,21 @@ class Checks:
                 )
         return opsets
 
-    def missing(
-        self, name: str, reader: int, protos: Sequence[NodeProto], makers: Mapping[str, int], node: str
-    ) -> NoReturn:
-        """Say why a node's input is not there: made nowhere, in a cycle, or too late."""
-        if name not in makers:
-            self.fail(f"it reads {name!r}, which is no input, initializer or output", node=node)
-        # Does the maker in turn need what the reader makes?
-        seen: set[int] = set()
-        todo = [makers[name]]
-        while todo:
-            index = todo.pop()
-            if index == reader:
-                self.fail(f"the graph has a cycle through its input {name!r}", node=node)
-            if index not in seen:
-                seen.add(index)
-                todo.extend(makers[other] for other in protos[index].input if other in makers)
-        self.fail(f"it reads {name!r} before the node that makes it", node=node)
+    def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
+        """Say why a node's input is not there: nothing makes it, or a node that needs this one in turn.
+
+        The nodes are sorted (:mod:`halfulp.models.onnx.order`): only a cycle makes an input late.
+        """
+        if scope.is_made(name):
+            self.fail(f"the graph has a cycle through its input {name!r}", node=node)
+        self.fail(f"it reads {name!r}, which is no input, initializer or output", node=node)
 
     @contextmanager
     def deeper(self, node: str) -> Iterator[None]:
         """Enter a subgraph or a function's body."""
         self._depth += 1
-        if self._depth > _DEEPEST:
-            self.fail("its graphs and functions nest too deep", node=node, expected=f"at most {_DEEPEST}")
+        if self._depth > DEEPEST:
+            self.fail("its graphs and functions nest too deep", node=node, expected=f"at most {DEEPEST}")
         yield
         self._depth -= 1
 

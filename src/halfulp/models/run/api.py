@@ -31,6 +31,7 @@ from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, needed
 from halfulp.models.run.report import Engine, Report
+from halfulp.models.run.vacuous import vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
 
@@ -56,6 +57,16 @@ class Outputs(dict[str, Any]):
             raise KeyError(name)
         return self[self._names[name]]
 
+    @property
+    def vacuous(self) -> dict[str, str]:
+        """The outputs that verify nothing, by name, and why: all NaN, all infinite, all equal, or empty.
+
+        Example:
+            >>> Outputs({"y": np.float32([np.nan, np.nan])}, []).vacuous
+            {'y': 'all NaN'}
+        """
+        return vacuous(self)
+
 
 def run(
     model: Source | Model | Program,
@@ -76,7 +87,8 @@ def run(
             where not given.
 
     Returns:
-        A dict of the model's outputs: arrays, and lists for sequences. An OpenVINO output goes by its
+        A dict of the model's outputs: arrays, and lists for sequences. Its ``vacuous`` has the names of those that
+        verify nothing, each with the reason. An OpenVINO output goes by its
         tensor name, and is found by its Result's name too. For DxDispatch they are the resources that
         a dispatch wrote.
 
@@ -106,7 +118,7 @@ def run_with_report(
     if inputs is None:
         inputs = {}
         if isinstance(loaded, Model) and needed(loaded):
-            inputs = fit(loaded, lambda made: run_with_report(loaded, made)).inputs(loaded, seed=0)
+            inputs = fit(loaded, lambda made: run_with_report(loaded, made)[0]).inputs(loaded, seed=0)
     if isinstance(loaded, Program):
         return dxdispatch.run(loaded, inputs, output_folder)
     openvino.refuse_foreign(loaded)

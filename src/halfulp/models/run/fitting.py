@@ -1,31 +1,45 @@
 """Inputs on which a model runs: sizes for its symbolic dims, and values for integers that index or count.
 
 A model does not say which sizes it takes: a convolution wants an image larger than its kernel, a state the batch of its
-neighbour. They are found by trying: few sizes, most likely first, until the model runs.
+neighbour. They are found by trying: few sizes, most likely first, until the model runs. Values come after sizes: a mask
+has 0 and 1, and where all of an output is NaN, infinite or empty, a few others are tried.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice, product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
-from halfulp.models.graph import Array, Graph, Model
-from halfulp.models.run.inputs import DEFAULT_DIM, dim_names, dtype_named, is_integral, make_inputs, needed
+from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.run.inputs import (
+    DEFAULT_DIM,
+    NORMAL,
+    SPREADS,
+    Spread,
+    dim_names,
+    dtype_named,
+    is_integral,
+    make_inputs,
+    needed,
+)
+from halfulp.models.run.vacuous import finite, is_usable, vacuous
 
 SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
 """What a dim is tried with, in this order: images' sides, tokens, windows of sound."""
 
 _SECONDS = 30.0
-_MOST_TRIALS = 600
+_MOST_SIZES = 600
 _MOST_ELEMENTS = 1 << 22  # of all inputs of a trial
-_MOST_OPEN = 6  # dims that are varied one by one
+_MOST_IMPROVED = 8  # trials after one that ran
 _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.IGNORECASE)
 # Where an integer that is compared, or looked up, may pass on its way.
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
@@ -46,9 +60,10 @@ _KEEPS_CHANNELS = frozenset(
         "BatchNormalization",
     }
 )
+MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
 
-Trial = Callable[[Mapping[str, Array]], object]
+Trial = Callable[[Mapping[str, Array]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -59,30 +74,52 @@ class Fit:
         dims: the sizes of the dims that the model leaves open, by name.
         ranges: the least and the greatest value of integer inputs, where the usual ones did not do.
         chosen: those of the dims that were made up, not given.
+        floats: how the values of floats are spread.
     """
 
     dims: Mapping[str, int]
     ranges: Mapping[str, tuple[int, int]]
     chosen: frozenset[str]
+    floats: Spread = NORMAL
+
+    @property
+    def masks(self) -> list[str]:
+        """The inputs of 0 and 1 only."""
+        return [name for name, between in self.ranges.items() if between == MASK]
 
     def inputs(self, model: Model, seed: int) -> dict[str, Array]:
         """Return such inputs."""
-        return make_inputs(model, seed=seed, dims=self.dims, ranges=self.ranges)
+        return make_inputs(model, seed=seed, dims=self.dims, ranges=self.ranges, floats=self.floats)
 
     def __str__(self) -> str:
         """Return a line for people, empty where nothing was made up."""
         made = ", ".join(f"{name}={self.dims[name]}" for name in self.dims if name in self.chosen)
-        return f"dims made up: {made}; --dim NAME=N changes one" if made else ""
+        lines = [f"dims made up: {made}; --dim NAME=N changes one"] if made else []
+        if self.floats != NORMAL:
+            lines.append(
+                f"floats made up: {self.floats}, since the usual ones give outputs without a finite number"
+            )
+        return "\n".join(lines)
 
 
-def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | None = None) -> Fit:
-    """Find sizes and values of inputs on which a model runs.
+def fit(
+    model: Model,
+    run: Trial,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Fit:
+    """Find sizes and values of inputs on which a model runs, and on which its outputs say something.
+
+    Where an output is empty or has no finite number (:mod:`halfulp.models.run.vacuous`), a few other inputs are tried.
 
     Args:
         model: its inputs without an initializer are made up, by :func:`make_inputs`.
-        run: runs the model once; a HalfulpError says that it does not take the inputs.
+        run: runs the model once and returns its outputs; a HalfulpError says that it does not take the inputs.
         seed: for the inputs.
         dims: sizes that are given: these stay.
+        progress: gets the sizes of each trial, as a line.
 
     Raises:
         ModelError: no inputs do, with what the first trial met; or an input can't be made up at all.
@@ -101,45 +138,111 @@ def fit(model: Model, run: Trial, *, seed: int = 0, dims: Mapping[str, int] | No
     """
     given = dict(dims or {})
     make_inputs(model, seed=seed, dims=given)  # what can't be made up at all is said before any trial
-    names = [name for value in needed(model) for name in dim_names(value) if name is not None]
-    names = list(dict.fromkeys(names))
-    read = _channels(model)
-    searched = [name for name in names if name not in given and name not in read]
+
+    def attempt(found: Fit) -> Mapping[str, Any]:
+        if progress is not None:
+            progress(f"trying inputs: {_listed(found.dims)}")
+        return run(found.inputs(model, seed))
+
+    candidates = _candidates(model, given)
     ranges = list(_ranges(model))
     end = time.monotonic() + _SECONDS
     refused: HalfulpError | None = None
     met: Mapping[str, int] = {}
     trials = 0
-    for sizes in islice(_sizes(model, searched), _MOST_TRIALS):
-        known = {**sizes, **read, **given}
-        found = {name: known.get(name, DEFAULT_DIM) for name in names}
-        if trials and _elements(model, found) > _MOST_ELEMENTS:
-            continue
+    clauses: set[str | None] = set()  # that the trials broke
+    for found in candidates:
         curable = False
         for values in ranges:
             if trials and time.monotonic() > end:
                 break
             trials += 1
-            attempt = Fit(found, values, frozenset(names) - given.keys())
+            ranged = replace(found, ranges=values)
             try:
-                run(attempt.inputs(model, seed))
+                outputs = attempt(ranged)
             except HalfulpError as error:
+                clauses.add(getattr(error, "clause", None))
                 curable = curable or not isinstance(error, UnsupportedError)
                 if refused is None:  # later sizes are less likely ones
-                    refused, met = error, found
+                    refused, met = error, found.dims
             else:
-                return attempt
+                return _improved(ranged, outputs, attempt, candidates, ranges)
         if refused is not None and not curable and trials <= len(ranges):
             raise refused  # an operator that nothing evaluates: other sizes are no help
+        if time.monotonic() > end:
+            break
     assert refused is not None
-    if trials == 1:
+    if trials == 1 or (len(clauses) == 1 and None not in clauses):
         raise refused
-    sizes_met = ", ".join(f"{name}={size}" for name, size in met.items())
     raise ModelError(
         f"runs on none of {trials} sets of inputs that were made up: give the sizes of its dims (--dim NAME=N), or its"
-        f" inputs (--input NAME=FILE). The first one{f' ({sizes_met})' if sizes_met else ''}: {refused.message}",
+        f" inputs (--input NAME=FILE). The first one{f' ({_listed(met)})' if met else ''}: {refused.message}",
         file=model.file,
     )
+
+
+def _listed(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in dims.items())
+
+
+def _improved(
+    found: Fit,
+    outputs: Mapping[str, Any],
+    attempt: Callable[[Fit], Mapping[str, Any]],
+    sizes: Iterator[Fit],
+    ranges: Sequence[Mapping[str, tuple[int, int]]],
+) -> Fit:
+    """Return the inputs, of these and a few others, whose outputs say the most; the first of those that are as good."""
+    masked = bool(found.masks)
+    best, least = found, _shortcomings(outputs, masked)
+    if not least:
+        return found
+    if "empty" in vacuous(outputs).values():
+        others = (replace(found, dims=other.dims) for other in sizes)
+    else:
+        seen = [replace(found, ranges={**found.ranges, **dict.fromkeys(found.masks, (1, 1))})]
+        seen += [replace(found, ranges=values) for values in ranges]
+        seen += [replace(found, floats=spread) for spread in SPREADS]
+        others = (other for other in seen if other != found)
+    for other in islice(others, _MOST_IMPROVED):
+        try:
+            count = _shortcomings(attempt(other), masked)
+        except HalfulpError:
+            continue
+        if count < least:
+            best, least = other, count
+        if not least:
+            break
+    return best
+
+
+def _shortcomings(outputs: Mapping[str, Any], masked: bool) -> int:
+    """Return how many outputs are of no use; where there are masks, those with a NaN or an infinity count, too."""
+    reasons = vacuous(outputs)
+    useless = {name for name, reason in reasons.items() if not is_usable(reason)}
+    if masked:
+        arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
+        useless |= {name for name, value in arrays.items() if not finite(value).all()}
+    return len(useless) + (0 < len(outputs) == len(reasons))
+
+
+def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
+    """Yield the sizes to be tried, each once, of inputs that are not too large; the first ones however large."""
+    names = [name for value in needed(model) for name in dim_names(value) if name is not None]
+    names = list(dict.fromkeys(names))
+    read = _channels(model)
+    seen: set[tuple[int, ...]] = set()
+    for sizes in _sizes(model, [name for name in names if name not in given and name not in read]):
+        known = {**sizes, **read, **given}
+        found = {name: known.get(name, DEFAULT_DIM) for name in names}
+        key = tuple(found.values())
+        if key in seen:
+            continue
+        seen.add(key)
+        if len(seen) > _MOST_SIZES:
+            return
+        if len(seen) == 1 or _elements(model, found) <= _MOST_ELEMENTS:
+            yield Fit(found, {}, frozenset(names) - given.keys())
 
 
 def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
@@ -152,14 +255,34 @@ def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
     one = dict.fromkeys(batch, 1)
     for size in SIZES:
         yield one | dict.fromkeys(others, size)
-    sizes = list(dict.fromkeys([*SIZES, *_sizes_of_weights(model)]))
-    for varied in (others[:_MOST_OPEN], names[:_MOST_OPEN]):
-        # By their product: the least that do are the quickest to run.
-        combinations = (
-            product(sizes, repeat=len(varied)) if len(sizes) ** len(varied) <= 1 << 18 else iter(())
-        )
-        for combination in sorted(combinations, key=lambda chosen: float(np.prod(chosen, dtype=float))):
-            yield one | dict.fromkeys(others, SIZES[0]) | dict(zip(varied, combination, strict=True))
+    usual = one | dict.fromkeys(others, DEFAULT_DIM)
+    sizes = sorted({*SIZES, *filter(None, _sizes_of_weights(model))})
+    for size in sizes:
+        for name in names:
+            yield usual | {name: size}
+    for pair in zip_longest(*(_by_product(sizes, varied) for varied in (others, names))):
+        for combination in filter(None, pair):
+            yield usual | combination
+
+
+def _by_product(sizes: Sequence[int], names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Yield every combination of sizes, by their product: the least that do are the quickest to run.
+
+    Args:
+        sizes: in ascending order.
+        names: of the dims.
+    """
+    queue: list[tuple[int, tuple[int, ...]]] = [(sizes[0] ** len(names), (0,) * len(names))] if names else []
+    while queue:
+        _, places = heappop(queue)
+        chosen = [sizes[place] for place in places]
+        yield dict(zip(names, chosen, strict=True))
+        # One more at the last place that is not the first size, or behind it: so each combination has one parent.
+        last = max((index for index, place in enumerate(places) if place), default=0)
+        for index in range(last, len(names)):
+            if places[index] + 1 < len(sizes):
+                more = (*places[:index], places[index] + 1, *places[index + 1 :])
+                heappush(queue, (math.prod(sizes[place] for place in more), more))
 
 
 def _batch(model: Model, names: list[str]) -> set[str]:
@@ -205,20 +328,15 @@ def _sizes_of_weights(model: Model) -> list[int]:
 
 def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
     """Yield ranges for the integer inputs, the likelier ones first; what a node compares or looks up goes before."""
-    integers = [
-        value.name
-        for value in needed(model)
-        if value.kind == "tensor"
-        and value.type is not None
-        and is_integral(dtype_named(value.type))
-        and dtype_named(value.type).kind != "b"
-    ]
+    integers = [value.name for value in needed(model) if _has_range(value)]
     compared: dict[str, tuple[int, int]] = {}
     for graph, constants in _graphs(model.graph, {}):
         for name in integers:
             known = _met(graph, name, constants)
             if known is not None:
                 compared.setdefault(name, known)
+    for name in filter(_is_mask, integers):
+        compared.setdefault(name, MASK)
     usual: list[dict[str, tuple[int, int]]] = [{}]
     usual += [dict.fromkeys(integers, between) for between in ((0, 1), (1, 1), (0, 0), (16000, 16000))]
     seen = []
@@ -228,8 +346,19 @@ def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
             yield ranges
 
 
+def _has_range(value: Value) -> bool:
+    """Return whether the values of an input are chosen from a range: integers, and booleans that are a mask."""
+    if value.kind != "tensor" or value.type is None:
+        return False
+    return is_integral(dtype_named(value.type)) and (value.type != "bool" or _is_mask(value.name))
+
+
+def _is_mask(name: str) -> bool:
+    return "mask" in name.lower()
+
+
 def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, int] | None:
-    """Return the range that the first node asks for which an integer input meets: a comparison, or a look-up."""
+    """Return the range for an integer input by the first node that compares it, looks it up or takes it from 1."""
     aliases = {name}
     for node in graph.nodes:
         if not aliases.intersection(node.inputs):
@@ -241,6 +370,10 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
                 constant = constants.get(other)
                 if constant is not None and constant.size == 1 and constant.dtype.kind in "iuf":
                     return int(constant.item()), int(constant.item())
+        elif node.type == "Sub" and node.inputs[1] in aliases:
+            constant = constants.get(node.inputs[0])
+            if constant is not None and constant.size == 1 and constant.item() == 1:
+                return MASK  # 1 - mask
         elif node.type in _INDEXED and node.inputs[0] not in aliases:
             table = constants.get(node.inputs[0])
             axis = int(node.attributes.get("axis", 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,37 @@ from halfulp.models.run.report import show
 
 DEFAULT_DIM = 3
 """What a symbolic or unknown dim becomes in made-up inputs, if nothing else is known."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the floats of made-up inputs are spread.
+
+    Attributes:
+        scale: of normally distributed numbers.
+        is_positive: whether their signs are dropped.
+
+    Example:
+        >>> print(Spread(0.1)); print(Spread(0.01, is_positive=True))
+        normally distributed, times 0.1
+        magnitudes of normally distributed ones, times 0.01
+    """
+
+    scale: float = 1.0
+    is_positive: bool = False
+
+    def __str__(self) -> str:
+        kind = "magnitudes of normally distributed ones" if self.is_positive else "normally distributed"
+        return kind if self.scale == 1 else f"{kind}, times {self.scale:g}"
+
+    def of(self, normal: Array) -> Array:
+        """Return normally distributed numbers spread so."""
+        return self.scale * (np.abs(normal) if self.is_positive else normal)
+
+
+NORMAL = Spread()
+SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True))
+"""For networks that take logarithms of their inputs, or overflow."""
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,6 +228,7 @@ def make_inputs(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    floats: Spread = NORMAL,
 ) -> dict[str, Array]:
     """Return seeded arrays of the types and shapes that the model declares, to try it with.
 
@@ -206,7 +239,8 @@ def make_inputs(
         model: its inputs that have initializers are left out.
         seed: for ``numpy.random.default_rng``.
         dims: a size for a dim, by the names of :func:`dim_names`; the others become 3.
-        ranges: the least and the greatest value of an integer input, by its name.
+        ranges: the least and the greatest value of an integer or boolean input, by its name.
+        floats: how the floats are spread.
 
     Raises:
         ModelError: an input of unknown rank or type, or too large for this computer's memory.
@@ -235,7 +269,7 @@ def make_inputs(
         )
         # float64 on the way: what is made up is narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}", model.file)
-        made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name))
+        made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
     return made
 
 
@@ -254,7 +288,11 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 
 def _random(
-    rng: np.random.Generator, value: Value, shape: tuple[int, ...], between: tuple[int, int] | None
+    rng: np.random.Generator,
+    value: Value,
+    shape: tuple[int, ...],
+    between: tuple[int, int] | None,
+    floats: Spread,
 ) -> Array:
     assert value.type is not None
     dtype = dtype_named(value.type)
@@ -263,11 +301,12 @@ def _random(
             shape
         )
     if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(bool)
+        low, high = between or (0, 1)
+        return rng.integers(low, high + 1, shape).astype(bool)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     if is_integral(dtype):
         low, high = between or (0 if "uint" in dtype.name else -5, 5)
         return cast(np.asarray(rng.integers(low, high + 1, shape)), dtype)
-    normal = np.asarray(rng.standard_normal(shape))
+    normal = np.asarray(floats.of(np.asarray(rng.standard_normal(shape))))
     return cast(normal, dtype) if can_cast(normal.dtype, dtype) else normal.astype(dtype)

@@ -1,0 +1,77 @@
+"""The clauses of each Pow and PRelu of a model, before anything runs: whatever it is fed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from halfulp.conversion.rewrite.editor import Editor
+from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
+from halfulp.conversion.rewrite.walk import Walk
+from halfulp.errors import SpecError
+from halfulp.models.graph import describe
+from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.openvino.operators import agree
+from halfulp.specs.registry import in_force
+from halfulp.specs.tensor import TensorType
+
+
+def check_clauses(model: ModelProto, file: str, folder: Path | None) -> None:
+    """Refuse a model of which a Pow or PRelu breaks a clause of its own version, in subgraphs and functions, too.
+
+    Args:
+        model: one that the front end accepts. Its nodes may be replaced by equal ones.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
+
+    Example:
+        >>> from onnx import parser
+        >>> check_clauses(parser.parse_model(\'\'\'<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float[3] x, float[2] e) => (float[3] y) { y = Pow (x, e) }\'\'\'), "m.onnx", None)
+        Traceback (most recent call last):
+            ...
+        halfulp.errors.ModelError: ModelError m.onnx, node #0 (Pow), onnx.Pow-15.C2: X and Y must be broadcastable to \
+one shape; halfulp spec onnx.Pow-15 shows what is allowed
+          X: float32[3]   Y: float32[2]
+    """
+    walk = Walk(model, file, folder)
+    for owner in walk.owners:
+        own = default_opset(owner.opset_import) if isinstance(owner, FunctionProto) else None
+        opset = own or default_opset(model.opset_import) or 1
+
+        def check(node: NodeProto, edit: Editor, opset: int = opset) -> None:
+            check_node(node, opset, edit.value_info)
+            edit.keep(node)
+
+        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, check, f"opset {opset}")
+
+
+def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
+    """Refuse a Pow or PRelu that breaks a clause of its own version, whatever it is fed.
+
+    Raises:
+        SpecError: with the clause.
+    """
+    operands = [value_info.value(name) for name in node.input]
+    types = [TensorType(value.type, value.shape) for value in operands if value.type is not None]
+    if len(types) < len(operands):
+        return
+    row = in_force("onnx", node.op_type, opset)
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if not a.ref_attr_name}
+    try:
+        result = row.infer(*types, **given)
+        output = value_info.value(node.output[0])
+        if output.type not in (None, result.type) or not agree(output.shape, result.shape):
+            got = describe(output.type, output.shape)
+            raise row.error(
+                "output", f"{row.outputs[0].name} is declared otherwise", expected=result, got=got
+            )
+    except SpecError as error:
+        shown = dict(error.shown)
+        message = f"{error.message}; halfulp spec {row.id} shows what is allowed"
+        raise SpecError(error.clause, message, **shown) from None

@@ -1,0 +1,151 @@
+"""A verification tells the differences of a conversion from those that a runtime makes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, numpy_helper, parser
+
+import halfulp as hu
+from halfulp.conversion import api, subject
+from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify_nodes import difference
+from halfulp.models.graph import Node
+from halfulp.models.run.fallback import Fallback
+
+TEXT = """<ir_version: 8, opset_import: ["": 15]> g (float[N, 3] x) => (float[N, 3] y)
+    <float[3] w = {1.5, 2.5, 3.5}, float e = {2.5}> {
+        [exp] a = Exp(x)  [mul] b = Mul(a, w)  [round] c = Abs(b)  [pow] y = Pow(c, e) }"""
+
+
+def verified(text: str = TEXT) -> Verification:
+    found = hu.convert(parser.parse_model(text), opset=18, verify=True).verification
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def other_exp(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Make a runtime, the onnx package's evaluator, whose Exp from opset 18 on is another by a factor."""
+    real = Fallback.__call__
+
+    def install(factor: float) -> None:
+        def call(self: Fallback, node: Node, inputs: list[Any]) -> list[Any]:
+            outputs = real(self, node, inputs)
+            if node.type == "Exp" and node.opset >= 18:
+                outputs[0] = outputs[0] * np.float32(factor)
+            return outputs
+
+        monkeypatch.setattr(Fallback, "__call__", call)
+        monkeypatch.setattr(subject, "find_spec", lambda name: None)
+
+    return install
+
+
+@pytest.fixture
+def altering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[ModelProto], None]], None]:
+    """Make the conversion between opsets do something wrong."""
+    real = api.to_opset
+
+    def install(change: Callable[[ModelProto], None]) -> None:
+        def to_opset(model: ModelProto, *rest: Any) -> Any:
+            changes = real(model, *rest)
+            change(model)
+            return changes
+
+        monkeypatch.setattr(api, "to_opset", to_opset)
+
+    return install
+
+
+def test_the_runtimes_own_roundings_are_told_apart(other_exp: Callable[[float], None]) -> None:
+    other_exp(1 + 2**-22)
+    found = verified()
+    assert found.same
+    assert found.differences == ()
+    lines = str(found).splitlines()
+    assert lines[0].startswith("output 'y', inputs of seed 0: 9 of 9 elements differ, first at 0: ")
+    assert lines[-3].startswith(
+        "halfulp alone rounds otherwise in another opset, in nodes that are unchanged, on the same operands: node 'exp'"
+        " (Exp): 9 of 9 elements differ"
+    )
+    assert lines[-2:] == [
+        "Pow, PRelu and all nodes that were changed give the same bits",
+        "dims made up: N=3; --dim NAME=N changes one",
+    ]
+
+
+def test_another_result_is_no_rounding(other_exp: Callable[[float], None]) -> None:
+    """A node that means something else in the new opset looks unchanged, too."""
+    other_exp(1.01)
+    found = verified()
+    assert not found.same
+    assert "the two models part at node 'exp' (Exp): 9 of 9 elements differ" in str(found)
+
+
+def nudge_weights(model: ModelProto) -> None:
+    nudge(model, "w")
+
+
+def nudge_exponent(model: ModelProto) -> None:
+    nudge(model, "e")
+
+
+def nudge(model: ModelProto, name: str) -> None:
+    (tensor,) = (tensor for tensor in model.graph.initializer if tensor.name == name)
+    array = numpy_helper.to_array(tensor)
+    tensor.CopyFrom(numpy_helper.from_array(np.nextafter(array, np.float32(9)), name))
+
+
+def replace_exp(model: ModelProto) -> None:
+    """Abs is nowhere near."""
+    (node,) = (node for node in model.graph.node if node.op_type == "Exp")
+    node.op_type = "Abs"
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "halfulp"])
+@pytest.mark.parametrize(
+    ("change", "node"),
+    [
+        (nudge_weights, "'mul' (Mul)"),
+        (nudge_exponent, "'pow' (Pow)"),
+        (replace_exp, "'exp' (Exp)"),
+    ],
+)
+def test_a_wrong_conversion_is_a_difference(
+    change: Callable[[ModelProto], None],
+    node: str,
+    engine: str,
+    altering: Callable[[Callable[[ModelProto], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though it be by one unit in the last place of a constant."""
+    if engine == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    else:
+        monkeypatch.setattr(subject, "find_spec", lambda name: None)
+    altering(change)
+    found = verified()
+    assert not found.same
+    assert found.engine == engine
+    assert f"the two models part at node {node}: " in str(found)
+
+
+def test_a_wrong_conversion_beside_other_roundings(
+    other_exp: Callable[[float], None], altering: Callable[[Callable[[ModelProto], None]], None]
+) -> None:
+    other_exp(1 + 2**-22)
+    altering(nudge_exponent)
+    found = verified()
+    assert not found.same
+    assert "the two models part at node 'pow' (Pow): " in str(found)
+
+
+def test_one_nan_is_as_good_as_another() -> None:
+    a, b = np.array([0x7FC00000, 0x3F800000], np.uint32), np.array([0xFFC00001, 0x3F800000], np.uint32)
+    assert difference(a.view(np.float32), b.view(np.float32)) is None
+    assert difference(np.float32([np.nan]), np.float32([1])) is not None
+    assert difference(np.float32([0.0]), np.float32([-0.0])) is not None

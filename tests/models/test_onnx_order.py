@@ -1,0 +1,153 @@
+"""Models whose nodes are not in order: sorted as they are read, which is said in one line."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tests.models.onnx_models import parsed
+
+import halfulp as hu
+from halfulp.errors import HalfulpWarning
+from halfulp.models.onnx import load, parse
+from halfulp.models.onnx.order import in_order
+
+SAID = (
+    "its nodes were not in order and have been sorted; a node without a name has its number in the new order"
+)
+
+UNSORTED = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] z)
+    { [pow] y = Pow (late, x)  [last] z = Abs (y)  [maker] late = Abs (x) }"""
+SUBGRAPH = """<ir_version: 8, opset_import: ["": 15]> g (bool c, float[N] x) => (float[N] y) {
+    [if] y = If (c) <then_branch = t () => (float[N] a) { a = Pow (b, late)  b = Abs (x) },
+                     else_branch = e () => (float[N] b) { b = Abs (x) }>
+    [maker] late = Abs (x) }"""
+FUNCTION = """<ir_version: 8, opset_import: ["": 15, "f": 1]> g (float[N] x) => (float[N] y) { y = f.f (x) }
+    <domain: "f", opset_import: ["": 15]> f (x) => (y) { y = Pow (a, a)  a = Abs (x) }"""
+
+
+def names(model: onnx.ModelProto) -> list[str]:
+    return [node.name for node in model.graph.node]
+
+
+def test_a_node_moves_to_before_its_first_reader_and_the_others_stay() -> None:
+    model = parsed(UNSORTED)
+    assert names(in_order(model)[0]) == ["maker", "pow", "last"]
+    assert names(model) == ["pow", "last", "maker"]
+
+
+def test_an_order_that_is_valid_stays() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (float x) => (float z)
+        { [a] a = Abs (x)  [b] b = Abs (x)  [z] z = Pow (b, b)  [c] c = Abs (a) }""")
+    assert in_order(model) == (model, False)
+
+
+def test_a_name_of_a_branch_is_not_that_of_a_later_node() -> None:
+    """The branch makes its own 'z'; the node after it, which reads the branch's result, makes another."""
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool c, float x) => (float z) {
+        y = If (c) <then_branch = t () => (float a) { z = Abs (x)  a = Abs (z) },
+                    else_branch = e () => (float z) { z = Abs (x) }>
+        z = Abs (y) }""")
+    assert in_order(model) == (model, False)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_a_long_chain(seed: int) -> None:
+    """No recursion, and no pass over the others for each node."""
+    nodes = [helper.make_node("Abs", [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(3000)]
+    random.Random(seed).shuffle(nodes)
+    value = helper.make_tensor_value_info("v0", TensorProto.FLOAT, [])
+    model = helper.make_model(helper.make_graph(nodes, "g", [value], [value]))
+    assert names(in_order(model)[0]) == [f"n{i}" for i in range(3000)]
+
+
+@pytest.mark.parametrize("text", [UNSORTED, SUBGRAPH, FUNCTION], ids=["graph", "subgraph", "function"])
+def test_read_and_run(text: str) -> None:
+    x = np.array([-2.0, 3.0], np.float32)
+    inputs = {"x": x} | ({"c": np.array(True)} if text is SUBGRAPH else {})
+    right = {UNSORTED: [0.25, 27.0], SUBGRAPH: [4.0, 27.0], FUNCTION: [4.0, 27.0]}[text]
+    with pytest.warns(HalfulpWarning, match=f"^<ModelProto>: {SAID}$"):
+        outputs = hu.run(parsed(text), inputs)
+    assert next(iter(outputs.values())).tolist() == right
+
+
+def test_in_the_plugins() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    from halfulp.integrations import onnxruntime as hort
+
+    feeds = {"x": np.array([-2.0, 3.0], np.float32)}
+    with pytest.warns(HalfulpWarning):
+        (session,) = hort.session(parsed(UNSORTED)).run(None, feeds)
+    with pytest.warns(HalfulpWarning):
+        data = hort.patch(parsed(UNSORTED)).SerializeToString()
+    options = ort.SessionOptions()
+    hort.register(options)
+    assert (
+        session.tolist() == ort.InferenceSession(data, options).run(None, feeds)[0].tolist() == [0.25, 27.0]
+    )
+
+
+def test_audited() -> None:
+    with pytest.warns(HalfulpWarning):
+        (model,) = hu.audit(parsed(UNSORTED), targets=()).models
+    assert [node.label for node in model.nodes] == ["'pow' (Pow)"]
+
+
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_converted(to: str) -> None:
+    if to == "openvino":
+        pytest.importorskip("openvino")
+    conversion = hu.convert(parsed(UNSORTED), to=to, verify=True)
+    assert str(conversion.changes[0]) == f"<ModelProto>: {SAID}"
+    assert conversion.verification.same
+    if to == "onnx":
+        assert names(conversion.model) == ["maker", "pow", "last"]
+
+
+def test_a_network_of_the_runtimes_own_converter() -> None:
+    """It writes the casts of the inputs behind the nodes that read them."""
+    pytest.importorskip("onnxruntime")
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    source = parsed("""<ir_version: 8, opset_import: ["": 16]> g (float[N, 3] x) => (float[N, 3] y)
+        { y = PRelu (x, x) }""")
+    half = convert_float_to_float16(source, keep_io_types=True)
+    x = np.full((1, 3), -0.5, np.float32)
+    with pytest.warns(HalfulpWarning):
+        assert hu.run(half, {"x": x})["y"].tolist() == [[0.25] * 3]
+
+
+VERBS = {
+    "run": ["run"],
+    "audit": ["audit", "--target", "onnxruntime"],
+    "bench": ["bench", "--seconds", "0", "--threads", "1"],
+    "convert": ["convert", "--verify"],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_command_line_says_it_once(verb: str, tmp_path: Path) -> None:
+    if verb == "bench":
+        pytest.importorskip("onnxruntime")
+    path = tmp_path / "m.onnx"
+    onnx.save(parsed(UNSORTED), path)
+    files = [str(path), *([str(tmp_path / "out.onnx")] if verb == "convert" else [])]
+    command = [sys.executable, "-m", "halfulp", *VERBS[verb], *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = (done.stdout + done.stderr).splitlines()
+    assert done.returncode == 0, done.stderr
+    assert [line for line in lines if "in order" in line] == [f"{path}: {SAID}"]
+    assert ("in order" in done.stderr) == (verb != "convert")  # there it is one of the changes
+
+
+def test_a_model_in_order_is_the_callers_own() -> None:
+    model = parsed(UNSORTED)
+    ordered, _ = in_order(model)
+    assert parse(ordered)[0] is ordered
+    assert load(ordered).graph.nodes[0].label == "'maker' (Abs)"
