@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import onnx
-import onnx.inliner
 from onnx import ModelProto, TensorProto
 
 from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.conversion.network import Network, to_network
-from halfulp.conversion.opset import opset_of, to_opset
+from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
@@ -208,9 +207,7 @@ class _Work:
             return from_graph.read(self.model)
         assert isinstance(self.model, ModelProto)
         proto = self.model
-        if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
-            self.changes.append(Change(self.file, "its functions are inlined"))
+        self.changes += inline(proto, self.file, self.folder)
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:

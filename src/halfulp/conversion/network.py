@@ -18,10 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import onnx.inliner
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.opset import opset_of
+from halfulp.conversion.opset import inline, opset_of
 from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.conversion.save import external_data
@@ -100,10 +99,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
             did not come out as what it was.
     """
     openvino()
-    changes = []
-    if proto.functions:
-        proto.CopyFrom(onnx.inliner.inline_local_functions(proto))
-        changes.append(Change(file, "its functions are inlined"))
+    changes = inline(proto, file, folder)
     changes += for_target(proto, "openvino", file, folder)
     nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)

@@ -46,13 +46,24 @@ def step(node: NodeProto, opset: int, edit: Editor) -> None:
     Raises:
         NoExactForm: the onnx package has no way, or a type that the node works on does not exist there.
     """
+    if not stays(node, opset, edit):
+        through_onnx(node, opset, edit)
+
+
+def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
+    """Add a node as it is if its operator's document says the same in ``edit.opset``; tell whether it does.
+
+    Raises:
+        NoExactForm: a type that the node works on does not exist there.
+    """
     old = schema_in_force("", node.op_type, opset)
     new = schema_in_force("", node.op_type, edit.opset)
-    if old is not None and new is not None and _says_the_same(node.op_type, opset, edit.opset):
-        if edit.opset < opset:
-            check_types(node, edit)
-        return edit.keep(node)
-    return _through_onnx(node, opset, edit)
+    if old is None or new is None or not _says_the_same(node.op_type, opset, edit.opset):
+        return False
+    if edit.opset < opset:
+        check_types(node, edit)
+    edit.keep(node)
+    return True
 
 
 def changes(op_type: str, opset: int, to: int) -> bool:
@@ -145,7 +156,7 @@ def _all_of(op_type: str, opset: int, port: str) -> frozenset[str]:
 # --- through the onnx package ---------------------------------------------------------------------
 
 
-def _through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
+def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     alone = _model_of(node, opset, edit)
     graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
     original = {f"i{index}": name for index, name in enumerate(node.input) if name}
