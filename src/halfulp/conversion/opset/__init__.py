@@ -131,6 +131,12 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         if node.op_type in SUPPORTED_OPS:
             check_node(node, here, edit.value_info)
+        node, made = fallback.trimmed(node, here, there), len(edit.nodes)
+        move(node, edit)
+        for new in edit.nodes[made:]:
+            fallback.check_attributes(new, there)
+
+    def move(node: NodeProto, edit: Editor) -> None:
         step = _STEPS.get((node.op_type, here, there))
         if step is None and fallback.stays(node, here, edit):
             return
