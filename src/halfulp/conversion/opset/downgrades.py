@@ -7,6 +7,7 @@ end of an axis, is said in full.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -32,7 +33,7 @@ def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) 
     return new
 
 
-def _attribute(node: NodeProto, name: str, default: object) -> object:
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
     found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
     return found[0] if found else default
 
