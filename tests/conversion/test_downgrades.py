@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, parser
+from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
-from halfulp.errors import UnsupportedError
+from halfulp.errors import ModelError, UnsupportedError
 
 
 def model(opset: int, text: str) -> ModelProto:
@@ -24,7 +26,8 @@ def downgraded(source: ModelProto, opset: int) -> ModelProto:
     return conversion.model
 
 
-def operators(proto: ModelProto) -> list[str]:
+def operators(proto: object) -> list[str]:
+    assert isinstance(proto, ModelProto)
     return [node.op_type for node in proto.graph.node]
 
 
@@ -151,7 +154,7 @@ def test_an_exact_form(what: str) -> None:
             12,
             9,
             "y = MaxPool <kernel_shape = [2], dilations = [2]> (x)",
-            "attribute dilations came with a later opset",
+            "MaxPool has no attribute dilations in opset 9",
         ),
     ],
 )
@@ -189,3 +192,126 @@ def test_in_a_function_and_in_a_body() -> None:
         <domain: "own", opset_import: ["": 15]> f (x) => (y) { s = Shape (x)  r = Reshape (x, s)  y = Exp (r) }""")
     found = downgraded(source, 13)
     onnx.checker.check_model(found, full_check=True)
+
+
+# --- attributes at their defaults, and types that were added --------------------------------------------
+
+
+CONV = "float[1, 3, 4, 4] x, float[3] s"
+
+
+@pytest.mark.parametrize(
+    ("opset", "to", "inputs", "body", "operators"),
+    [
+        (
+            20,
+            18,
+            CONV,
+            "i = Cast <to = 6, saturate = 1> (x)  y = Cast <to = 1, saturate = 1> (i)",
+            ["Cast", "Cast"],
+        ),
+        (20, 15, CONV, "y = CastLike <saturate = 1> (x, s)", ["CastLike"]),
+        (24, 22, CONV, 'i = Cast <to = 6, round_mode = "up"> (x)  y = Cast <to = 1> (i)', ["Cast", "Cast"]),
+        (22, 13, CONV, "y = AveragePool <kernel_shape = [2, 2], dilations = [1, 1]> (x)", ["AveragePool"]),
+        (
+            22,
+            13,
+            CONV,
+            "y = LpPool <kernel_shape = [2, 2], dilations = [1, 1], ceil_mode = 0> (x)",
+            ["LpPool"],
+        ),
+        (18, 14, CONV, "y = BatchNormalization <training_mode = 0> (x, s, s, s, s)", ["BatchNormalization"]),
+        (13, 11, CONV, "i = ArgMax <select_last_index = 0> (x)  y = Cast <to = 1> (i)", ["ArgMax", "Cast"]),
+        (13, 12, CONV, "y = LRN <size = 3> (x)", ["LRN"]),
+        (18, 12, CONV, "y = ReduceL1 <noop_with_empty_axes = 0> (x)", ["ReduceL1"]),
+        (16, 15, CONV, "i = Shape <start = 0> (x)  y = Cast <to = 1> (i)", ["Shape", "Cast"]),
+        (13, 12, CONV, "y = Softmax <axis = 1> (x)", ["Transpose", "Softmax", "Transpose"]),
+        (13, 12, CONV, "y = Hardmax <axis = -2> (x)", ["Transpose", "Hardmax", "Transpose"]),
+        (13, 10, CONV, "y = LogSoftmax (x)", ["LogSoftmax"]),
+        (13, 10, CONV, "y = ReduceMean <axes = [-1]> (x)", ["ReduceMean"]),
+        (12, 13, CONV, "y = Hardmax <axis = 3> (x)", ["Hardmax"]),
+    ],
+)
+def test_versions_that_differ_in_defaults_and_types(
+    opset: int, to: int, inputs: str, body: str, operators: list[str]
+) -> None:
+    source = model(opset, f"g ({inputs}) => (float y) {{ {body} }}")
+    after = hu.convert(source, opset=to).model
+    assert isinstance(after, onnx.ModelProto)
+    assert [node.op_type for node in after.graph.node] == operators
+    rng = np.random.default_rng(0)
+    feeds = {
+        info.name: rng.uniform(0.1, 1, [dim.dim_value for dim in info.type.tensor_type.shape.dim]).astype("f")
+        for info in source.graph.input
+    }
+    (before,), (got,) = (ReferenceEvaluator(each).run(None, feeds) for each in (source, after))
+    assert before.dtype == got.dtype
+    np.testing.assert_array_equal(before, got)
+
+
+def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:
+    source = model(12, f"g ({CONV}) => (float y) {{ y = Hardmax (x) }}")
+    assert operators(hu.convert(source, opset=13).model) == ["Shape", "Flatten", "Hardmax", "Reshape"]
+    body = "y = BatchNormalization <training_mode = 0> (x, s, s, s, s)"
+    after = hu.convert(model(18, f"g ({CONV}) => (float y) {{ {body} }}"), opset=9).model
+    assert isinstance(after, ModelProto)
+    assert not after.graph.node[0].attribute
+    source = model(20, "g (float[1, 3, 4, 4] x, float[1, 2, 2, 2] g) => (float y) { y = GridSample (x, g) }")
+    after = hu.convert(source, opset=19).model
+    assert isinstance(after, ModelProto)
+    assert after.graph.node[0].attribute[0].s == b"bilinear"
+
+
+@pytest.mark.parametrize(
+    ("opset", "to", "body", "words"),
+    [
+        (20, 18, "y = Cast <to = 1, saturate = 0> (x)", "Cast has no attribute saturate in opset 18"),
+        (
+            22,
+            13,
+            "y = LpPool <kernel_shape = [2, 2], ceil_mode = 1> (x)",
+            "LpPool has no attribute ceil_mode",
+        ),
+        (14, 13, "y = BatchNormalization <training_mode = 1> (x, s, s, s, s)", "has no training_mode"),
+        (
+            15,
+            14,
+            "h = Cast <to = 10> (s)  y = BatchNormalization (x, h, h, s, s)",
+            "takes operands of one type",
+        ),
+        (16, 15, "y = RoiAlign (x, r, i)", "RoiAlign has output_half_pixel as its only mode"),
+        (20, 19, "y = GridSample (v, g)", "GridSample takes inputs of rank 4 only"),
+        (13, 12, "u = Reshape (x, i)  y = Softmax <axis = 1> (u)", "goes along all dims from its axis on"),
+    ],
+)
+def test_values_that_older_versions_do_not_have(opset: int, to: int, body: str, words: str) -> None:
+    inputs = f"{CONV}, float[1, 4] r, int64[K] i, float[1, 1, 2, 2, 2] v, float[1, 2, 2, 2, 3] g"
+    with pytest.raises(UnsupportedError, match=words):
+        hu.convert(model(opset, f"g ({inputs}) => (float y) {{ {body} }}"), opset=to)
+
+
+def test_an_output_that_is_declared_as_a_scalar_and_is_none() -> None:
+    """The onnx package infers the rank from opset 14 on only."""
+    source = model(13, "g (float[2, 3] x) => (float y) { s = Shape (x)  r = Reshape (x, s)  y = Pow (r, r) }")
+    onnx.checker.check_model(source, full_check=True)
+    for opset in (14, 15, 21):
+        conversion = hu.convert(source, opset=opset, verify=True)
+        assert "output 'y', declared as a scalar, is declared with its rank, 2" in str(conversion.changes[-1])
+        assert conversion.verification is not None
+        assert conversion.verification.same
+
+
+def test_the_checker_names_the_node() -> None:
+    """AveragePool before opset 22 has another size where a window starts in the padding."""
+    body = "y = AveragePool <kernel_shape = [3, 3], strides = [3, 3], pads = [1, 1, 1, 1], ceil_mode = 1> (e)"
+    source = model(22, f"g (float[1, 1, 2, 2] x) => (float[1, 1, 1, 1] y) {{ e = Exp (x)  {body} }}")
+    onnx.checker.check_model(source, full_check=True)
+    with pytest.raises(ModelError) as caught:
+        hu.convert(source, opset=21)
+    assert str(caught.value).splitlines() == [
+        (
+            "ModelError <ModelProto>, node #1 (AveragePool): converted, it would not pass the onnx package's"
+            " checker: Inferred shape and existing shape differ in dimension 2: (2) vs (1)"
+        ),
+        f"  expected: --opset 22 to {onnx.defs.onnx_opset_version()}, where AveragePool stays as it is",
+    ]

@@ -175,8 +175,35 @@ def test_a_function_that_calls_itself() -> None:
     text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
         g (float[N] x) => (float[N] y) { y = own.f(x) }
         <domain: "own", opset_import: ["": 15, "own": 1]> f (a) => (b) { c = own.f(a)  b = Pow(c, a) }"""
-    with pytest.raises(ModelError, match="calls itself"):
+    with pytest.raises(ModelError, match="the function 'f' calls itself: f, f"):
         plugin.patch(parser.parse_model(text))
+
+
+@pytest.mark.parametrize("version", [10**9, 2**62, 0, -5])
+def test_functions_of_unknown_opsets(version: int) -> None:
+    text = """<ir_version: 8, opset_import: ["": 15, "own": 1]>
+        g (float[N] x) => (float[N] y) { t = own.f (x)  y = Pow (t, t) }
+        <domain: "own", opset_import: ["": 15]> f (a) => (b) { b = Pow (a, a) }"""
+    model = parser.parse_model(text)
+    model.functions[0].opset_import[0].version = version
+    with pytest.raises(ModelError, match="the function 'f' asks for an unknown opset"):
+        plugin.patch(model)
+    model.graph.node[0].op_type, model.graph.node[0].domain = "Neg", ""
+    assert "Pow_float32" in str(plugin.patch(model))  # nothing calls it any more
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_functions_that_nest_too_deep(every: bool) -> None:
+    head = '<domain: "own", opset_import: ["": 15, "own": 1]>'
+    texts = "".join(f"{head} f{i} (x) => (y) {{ y = own.f{i - 1} (x) }}" for i in range(1, 300))
+    calls = "".join(f"t{i} = own.f{i} (x)" for i in range(300 if every else 0))
+    model = parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": 15, "own": 1]>
+        g (float[N] x) => (float[N] y) {{ {calls} y = own.f299 (x) }}
+        {head} f0 (x) => (y) {{ y = Pow (x, x) }} {texts}"""
+    )
+    with pytest.raises(ModelError, match="its functions nest too deep"):
+        plugin.patch(model)
 
 
 def test_broken_models_are_refused_in_words() -> None:

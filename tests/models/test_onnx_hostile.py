@@ -373,9 +373,14 @@ def functions(*texts: str) -> onnx.ModelProto:
 
 
 def test_a_function_that_calls_itself() -> None:
-    refused(functions("f0 (x) => (y) { y = own.f0 (x) }"), "the function 'f0' calls itself")
+    refused(functions("f0 (x) => (y) { y = own.f0 (x) }"), "the function 'f0' calls itself: f0, f0")
     refused(
-        functions("f0 (x) => (y) { y = own.f1 (x) }", "f1 (x) => (y) { y = own.f0 (x) }"), "'f0' calls itself"
+        functions(
+            "f0 (x) => (y) { y = own.f1 (x) }",
+            "f1 (x) => (y) { y = own.f2 (x) }",
+            "f2 (x) => (y) { y = own.f1 (x) }",
+        ),
+        "the function 'f1' calls itself: f1, f2, f1",
     )
 
 
@@ -396,6 +401,21 @@ def test_functions_that_copy_a_large_attribute() -> None:
 def test_functions_nested_too_deep() -> None:
     texts = [f"f{i} (x) => (y) {{ y = own.f{i + 1} (x) }}" for i in range(3000)]
     refused(functions(*texts, "f3000 (x) => (y) { y = Pow (x, x) }"), "nest too deep")
+
+
+def test_functions_nested_too_deep_by_bodies_that_are_read_already() -> None:
+    """Each call that the graph makes is of a body whose every level but its own was read before."""
+    proto = functions(
+        "f0 (x) => (y) { y = Pow (x, x) }",
+        *(f"f{i} (x) => (y) {{ y = own.f{i - 1} (x) }}" for i in range(1, 80)),
+    )
+    del proto.graph.node[:]
+    for i in range(80):
+        proto.graph.node.append(helper.make_node(f"f{i}", ["x"], [f"t{i}"], domain="own"))
+    proto.graph.node.append(helper.make_node("Neg", ["t63"], ["y"]))
+    refused(proto, "node f64.#0 (f63): its graphs and functions nest too deep")
+    del proto.graph.node[64:80]
+    assert len(load(proto).graph.nodes) == 65
 
 
 def test_functions_and_their_calls() -> None:

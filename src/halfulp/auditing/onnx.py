@@ -10,13 +10,14 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breaches
-from halfulp.auditing.rest import every_node, with_stand_ins
-from halfulp.conversion.rewrite.functions import FunctionTypes, Identity, identity
+from halfulp.auditing.rest import with_stand_ins
+from halfulp.conversion.rewrite.functions import FunctionTypes, root
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import printable
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.functions import identity, reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.specs.registry import in_force
@@ -66,7 +67,7 @@ class _Reader:
         self._tensors = TensorReader(file, folder)
         self._file = file
         self._types = infer_types(proto, file)
-        self._functions = {identity(function): function for function in proto.functions}
+        self._functions = {identity(function) for function in proto.functions}
         self._operands: dict[ValueInfo, dict[str, Operand]] = {}
 
     def all(self) -> Iterator[Use]:
@@ -75,31 +76,13 @@ class _Reader:
         if opset is None and proto.ir_version < 3:
             opset = 1  # before IR version 3 there was one opset and no import
         yield from self._walk(proto.graph, ValueInfo(self._types[""], self._tensors), "", "", opset)
-        called = self._called()
-        if not called:
-            return
         inside = FunctionTypes(proto, self._types, self._file)
-        for key in called:
-            function = self._functions[key]
-            root = "/".join(key)
-            found = inside.of(function)
-            self._types |= {root + path: types for path, types in found.items()}
-            value_info = ValueInfo(self._types.setdefault(root, {}), self._tensors)
+        for function in reached(proto):
+            path = root(function)
+            self._types |= inside.of(function)
+            value_info = ValueInfo(self._types.setdefault(path, {}), self._tensors)
             opset = default_opset(function.opset_import)
-            yield from self._walk(function, value_info, root, function.name, opset)
-
-    def _called(self) -> list[Identity]:
-        """Return the functions that the graph calls, or that one which it calls does, in the file's order."""
-        calls = {identity(node) for node in every_node(self._proto.graph)}
-        todo = [key for key in calls if key in self._functions]
-        found = set(todo)
-        while todo:
-            for node in every_node(self._functions[todo.pop()]):
-                key = identity(node)
-                if key in self._functions and key not in found:
-                    found.add(key)
-                    todo.append(key)
-        return [key for key in self._functions if key in found]
+            yield from self._walk(function, value_info, path, function.name, opset)
 
     def _walk(
         self,

@@ -7,33 +7,15 @@ that do nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, ModelProto, NodeProto
 
-from halfulp.conversion.rewrite.functions import Identity, identity
 from halfulp.errors import ModelError
+from halfulp.models.onnx.functions import Identity, every_node, identity
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 
 _DOMAIN = "halfulp.audit"
 _OPSET = 13  # that of the functions made here, which hold constants
-
-
-def every_node(*owners: GraphProto | FunctionProto) -> Iterator[NodeProto]:
-    """Give the nodes of graphs and functions, and those of the graphs within them.
-
-    Example:
-        >>> from onnx import parser
-        >>> graph = parser.parse_graph("g (float[N] x) => (float[N] y) { t = Exp (x)  y = Pow (x, t) }")
-        >>> [node.op_type for node in every_node(graph)]
-        ['Exp', 'Pow']
-    """
-    todo = [*owners]
-    while todo:
-        for node in todo.pop().node:
-            yield node
-            todo.extend(a.g for a in node.attribute if a.type == AttributeProto.GRAPH)
 
 
 def with_stand_ins(proto: ModelProto, file: str) -> ModelProto:

@@ -6,16 +6,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
-import onnx
-import onnx.inliner
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
+from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.conversion.network import Network, to_network
-from halfulp.conversion.opset import opset_of, to_opset
+from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
 from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
@@ -29,7 +28,7 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models import openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.directml.dxdispatch import Program
-from halfulp.models.graph import Model, printable
+from halfulp.models.graph import Model
 from halfulp.models.load import load
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
@@ -216,9 +215,7 @@ class _Work:
             return from_graph.read(self.model)
         assert isinstance(self.model, ModelProto)
         proto = self.model
-        if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
-            self.changes.append(Change(self.file, "its functions are inlined"))
+        self.changes += inline(proto, self.file, self.folder)
         named = enumerate(proto.graph.node)
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
@@ -233,46 +230,22 @@ class _Work:
             self.changes += for_target(model, target, self.file, self.folder)
         if prelu is not None:
             self.changes += body(model, prelu, self.file, self.folder)
-        reason = _refusal(model)
-        if reason is None:
-            return
-        if self._source is None or _refusal(self._source) is None:
-            raise ModelError(
-                f"converted, it would not pass the onnx package's checker: {reason}", file=self.file
-            )
-        # What the checker holds against the source as well is only said.
-        said = f"does not pass the onnx package's checker, as it did not before: {reason}"
-        self.changes.append(Change(self.file, said))
+        found = refusal(model)
+        if found is not None and (self._source is None or refusal(self._source) is None):
+            self.changes += correct_scalars(model, self.file)
+            found = refusal(model)
+            if found is not None:
+                self._refuse(found, opset)
+        elif found is not None:
+            # What the checker holds against the source as well is only said.
+            said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
+            self.changes.append(Change(found.node or self.file, said))
 
-
-def _refusal(model: ModelProto) -> str | None:
-    """Return what the onnx package's checker holds against a model, if anything."""
-    try:
-        onnx.checker.check_model(_without_data(model), full_check=True)
-    except (
-        onnx.checker.ValidationError,
-        onnx.shape_inference.InferenceError,
-        ValueError,
-        RuntimeError,
-    ) as error:
-        return printable(" ".join(str(error).split()))
-    return None
-
-
-def _without_data(model: ModelProto) -> ModelProto:
-    """Return a model whose external tensors are inputs: the checker would look for their files here."""
-    external = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
-    if not external:
-        return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    inputs = {info.name for info in copy.graph.input}
-    names = {tensor.name for tensor in external}
-    for index in reversed(range(len(copy.graph.initializer))):
-        if copy.graph.initializer[index].name in names:
-            del copy.graph.initializer[index]
-    for tensor in external:
-        if tensor.name not in inputs:
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            copy.graph.input.append(info)
-    return copy
+    def _refuse(self, found: Refusal, opset: int | None) -> NoReturn:
+        shown = {}
+        if self._source is not None and opset is not None:
+            same = same_version(found.op_type, opset_of(self._source, self.file))
+            if same is not None and not same[0] <= opset <= same[1]:
+                shown["expected"] = f"--opset {same[0]} to {same[1]}, where {found.op_type} stays as it is"
+        said = f"converted, it would not pass the onnx package's checker: {found.reason}"
+        raise ModelError(said, file=self.file, node=found.node, **shown)

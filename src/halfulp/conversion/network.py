@@ -18,10 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import onnx.inliner
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.opset import opset_of
+from halfulp.conversion.opset import inline, opset_of
 from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.conversion.save import external_data
@@ -100,10 +99,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
             did not come out as what it was.
     """
     openvino()
-    changes = []
-    if proto.functions:
-        proto.CopyFrom(onnx.inliner.inline_local_functions(proto))
-        changes.append(Change(file, "its functions are inlined"))
+    changes = inline(proto, file, folder)
     changes += for_target(proto, "openvino", file, folder)
     nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)
@@ -123,7 +119,12 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
     Raises:
         UnsupportedError: OpenVINO refuses the model.
     """
-    return _read(onnx.inliner.inline_local_functions(proto) if proto.functions else proto, file, folder)
+    if proto.functions:
+        copy = ModelProto()
+        copy.CopyFrom(proto)
+        inline(copy, file, folder)
+        proto = copy
+    return _read(proto, file, folder)
 
 
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import finish, opset_of, to_opset
+from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.rewrite.broadcast import is_one
 from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
@@ -24,7 +24,8 @@ from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.measured import nearest
-from halfulp.models.graph import Value
+from halfulp.models.graph import Value, printable
+from halfulp.models.onnx.functions import reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.types import TYPES
 
@@ -175,14 +176,20 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
 
 def _into_range(model: ModelProto, target: Target, file: str, folder: Path | None) -> list[Change]:
     oldest, newest = target.opsets
-    opset = opset_of(model, file)
-    wanted = max(opset, oldest) if newest is None else min(max(opset, oldest), newest)
-    if wanted == opset:
-        return []
-    said = Change(file, f"opset {opset} becomes {wanted}: {target.name} takes {oldest} and later")
-    if opset > wanted:
-        said = Change(file, f"opset {opset} becomes {wanted}: the newest that {target.name} takes")
-    return [said, *to_opset(model, wanted, file, folder)]
+    own = opset_of(model, file)
+    wanted = min(max(own, oldest), newest or NEWEST)
+    opsets = [(f"opset {own}", own)]
+    for function in reached(model):
+        opset = default_opset(function.opset_import)
+        if opset is not None:
+            opsets.append((f"opset {opset} of the function {printable(function.name)!r}", opset))
+    said = []
+    for whose, opset in opsets:
+        if opset < oldest:
+            said.append(Change(file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later"))
+        elif newest is not None and opset > newest:
+            said.append(Change(file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
+    return [*said, *to_opset(model, wanted, file, folder)] if said else []
 
 
 # --- Pow ------------------------------------------------------------------------------------------

@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
+import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.opset import adapters, downgrades, fallback
 from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Change, Editor
+from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.value_info import default_opset
-from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.rewrite.walk import Walk, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import listed
+from halfulp.models.graph import listed, printable
+from halfulp.models.onnx.functions import every_node, identity
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
@@ -72,6 +74,44 @@ def _refuse(walk: Walk, file: str, opset: int) -> None:
         raise UnsupportedError(f"{file}: {len(refused)} nodes have no exact form in opset {opset}: {told}")
 
 
+def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
+    """Put the bodies of a model's functions in the place of their calls, and return what was done.
+
+    Args:
+        model: one that the front end accepts; changed in place.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's; or
+            the onnx package does not inline it.
+    """
+    if not model.functions:
+        return []
+    changes = drop_unreached(model, file)
+    opsets = {version for f in model.functions if (version := default_opset(f.opset_import)) is not None}
+    if opsets and default_opset(model.opset_import) is None:
+        _set_opset(model, max(opsets))
+    if opsets - {default_opset(model.opset_import)}:
+        changes += to_opset(model, opset_of(model, file), file, folder)
+    # The onnx package's inliner forgets the defaults of a function's attributes.
+    functions = {identity(function): function for function in model.functions}
+    for node in every_node(model.graph, *model.functions):
+        if identity(node) in functions:
+            given = {attribute.name for attribute in node.attribute}
+            defaults = functions[identity(node)].attribute_proto
+            node.attribute.extend(default for default in defaults if default.name not in given)
+    try:
+        model.CopyFrom(onnx.inliner.inline_local_functions(model))
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        reason = printable(" ".join(str(error).split()))
+        raise UnsupportedError(f"{file}: the onnx package does not inline its functions: {reason}") from None
+    if model.functions:
+        names = listed((function.name for function in model.functions), most=4)
+        raise UnsupportedError(f"{file}: the onnx package does not inline its functions {names}")
+    return [*changes, Change(file, "its functions are inlined")]
+
+
 def opset_of(model: ModelProto, file: str) -> int:
     """Return the version that a model imports of ONNX's own operators.
 
@@ -90,11 +130,25 @@ def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) 
     def rewrite(node: NodeProto, edit: Editor) -> None:
         if node.op_type in SUPPORTED_OPS:
             check_node(node, here, edit.value_info)
+        node, made = fallback.trimmed(node, here, there), len(edit.nodes)
+        move(node, edit)
+        for new in edit.nodes[made:]:
+            fallback.check_attributes(new, there)
+
+    def move(node: NodeProto, edit: Editor) -> None:
         step = _STEPS.get((node.op_type, here, there))
+        if step is None and fallback.stays(node, here, edit):
+            return
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                raise NoExactForm(
+                    f"its attribute {attribute.name} is that of a function, and may differ from call to call;"
+                    " onnx.inliner.inline_local_functions puts the functions into the graph"
+                )
         if step is not None:
             step(node, edit)
         else:
-            fallback.step(node, here, edit)
+            fallback.through_onnx(node, here, edit)
 
     walk.rewrite(
         owner,

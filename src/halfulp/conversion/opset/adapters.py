@@ -250,6 +250,22 @@ def _constant_9_8(node: NodeProto, edit: Editor) -> None:
     return None
 
 
+def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
+    """It goes along all dims from its axis on; since opset 13, along one."""
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    shape = edit.value_info.value(node.input[0]).shape
+    if axis == -1 or (shape is not None and axis == len(shape) - 1):
+        new = onnx.helper.make_node("Hardmax", list(node.input), list(node.output), axis=axis)
+        inherit(new, node)
+        return edit.keep(new)
+    edit.note("X is flattened before it and gets its shape back after it")
+    dims = edit.add("Shape", [node.input[0]])
+    flat = edit.add("Flatten", [node.input[0]], axis=axis)
+    middle = edit.add("Hardmax", [flat], like=node, axis=-1)
+    edit.add("Reshape", [middle, dims], output=node.output[0])
+    return None
+
+
 # --- what they share ------------------------------------------------------------------------------
 
 
@@ -290,6 +306,7 @@ STEPS: Mapping[tuple[str, int, int], Step] = {
     ("PRelu", 16, 15): _prelu_16_15,
     ("Cast", 5, 6): _cast_5_6,
     ("Cast", 6, 5): _cast_6_5,
+    ("Hardmax", 12, 13): _hardmax_12_13,
     ("Constant", 12, 11): _constant_12_11,
     ("Constant", 9, 8): _constant_9_8,
 }

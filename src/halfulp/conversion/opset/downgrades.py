@@ -7,6 +7,7 @@ end of an axis, is said in full.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -18,6 +19,7 @@ from halfulp.conversion.rewrite.editor import Editor, NoExactForm
 from halfulp.models.graph import Array, Value
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 
 
 def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) -> NodeProto:
@@ -31,7 +33,7 @@ def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) 
     return new
 
 
-def _attribute(node: NodeProto, name: str, default: object) -> object:
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
     found = [helper.get_attribute_value(a) for a in node.attribute if a.name == name]
     return found[0] if found else default
 
@@ -142,7 +144,7 @@ def _split_18_17(node: NodeProto, edit: Editor) -> None:
 
 
 def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
-    """Of Squeeze, Unsqueeze and others with axes: all counted from the first dim."""
+    """Squeeze, Unsqueeze and reductions count all axes from the first dim."""
     axes = _attribute(node, "axes", None)
     if axes is None:
         return edit.keep(node)
@@ -244,17 +246,54 @@ def _reduce(node: NodeProto, edit: Editor) -> None:
     fallback.step(_remade(node, len(node.input), {"noop_with_empty_axes"}), edit.opset + 1, edit)
 
 
-def _drop(**defaults: object) -> Step:
-    """A step that loses attributes: exact where they have their defaults, a list of which is all the same."""
+def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
+    """It goes along one axis; before, along all from that axis on."""
+    axis, x = _attribute(node, "axis", -1), edit.value_info.value(node.input[0])
+    if axis != -1 and not x.shape:
+        raise NoExactForm(
+            f"before opset 13 {node.op_type} goes along all dims from its axis on, and the rank is not known"
+        )
+    rank = len(x.shape or ())
+    if axis == -1 or axis % rank == rank - 1:
+        return edit.keep(_typed(_remade(node, 1, set(), axis=axis), edit))
+    order = list(range(rank))
+    order[axis % rank], order[-1] = order[-1], order[axis % rank]
+    turned = Value("", x.type, tuple((x.shape or ())[place] for place in order))
+    edit.note(
+        f"X's dims {axis % rank} and {rank - 1} are exchanged around it, for it goes along the last one"
+    )
+    middle = _typed(_remade(node, 1, set(), axis=-1), edit)
+    middle.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
+    middle.output[0] = edit.new_name("turned")
+    edit.value_info.types[middle.output[0]] = turned
+    edit.keep(middle)
+    edit.add("Transpose", [middle.output[0]], output=node.output[0], perm=order)
+    return None
 
-    def step(node: NodeProto, edit: Editor) -> None:
-        for name, default in defaults.items():
-            value = _attribute(node, name, default)
-            if (set(value) if isinstance(value, list) else {value}) != {default}:
-                raise NoExactForm(f"its attribute {name} came with a later opset")
-        edit.keep(_typed(_remade(node, len(node.input), set(defaults)), edit))
 
-    return step
+def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
+    """Outside of training it has one output, and its meaning is the same."""
+    if _attribute(node, "training_mode", 0) or any(node.output[1:]):
+        raise NoExactForm("before opset 14 BatchNormalization has no training_mode")
+    new = _remade(node, len(node.input), {"training_mode"})
+    del new.output[1:]
+    edit.keep(_typed(new, edit))
+
+
+def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
+    """Two of its modes have other names, and it takes images only."""
+    shape = edit.value_info.value(node.input[0]).shape
+    if shape is None or len(shape) != 4:
+        raise NoExactForm("before opset 20 GridSample takes inputs of rank 4 only")
+    mode = _attribute(node, "mode", b"linear")
+    renamed = {b"linear": b"bilinear", b"cubic": b"bicubic"}.get(mode, mode)
+    edit.keep(_typed(_remade(node, len(node.input), set(), mode=renamed), edit))
+
+
+def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
+    if _attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"output_half_pixel":
+        raise NoExactForm("before opset 16 RoiAlign has output_half_pixel as its only mode")
+    edit.keep(_typed(_remade(node, len(node.input), {"coordinate_transformation_mode"}), edit))
 
 
 def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
@@ -270,8 +309,14 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
         yield (f"Reduce{name}", 18, 17), _reduce
     for name in ("Squeeze", "Unsqueeze"):
         yield (name, 11, 10), _squeeze_11_10
-    for name in ("Concat", "Flatten", "Split"):
+    for name in ("Concat", "Flatten", "Split", *_SOFTMAXES):
         yield (name, 11, 10), _axis_11_10
+    for name in ("ArgMax", "ArgMin"):
+        yield (name, 11, 10), _axis_11_10
+    for name in (*_REDUCTIONS, "Sum"):
+        yield (f"Reduce{name}", 11, 10), _squeeze_11_10
+    for name in _SOFTMAXES:
+        yield (name, 13, 12), _softmax_13_12
     yield ("Gather", 11, 10), _gather_11_10
     yield ("Slice", 11, 10), _slice_11_10
     yield ("Slice", 10, 9), _slice_10_9
@@ -279,11 +324,14 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     for opset in (16, 13):
         yield ("Loop", opset, opset - 1), _same
     for name in ("QuantizeLinear", "DequantizeLinear"):
-        yield (name, 21, 20), _drop(block_size=0, output_dtype=0)
-        yield (name, 19, 18), _drop(saturate=1)
+        yield (name, 21, 20), _same
+        yield (name, 19, 18), _same
         yield (name, 13, 12), _quantize_13_12
-    yield ("MaxPool", 10, 9), _drop(dilations=1, ceil_mode=0)
-    yield ("AveragePool", 10, 9), _drop(ceil_mode=0)
+    for name in ("MaxPool", "AveragePool"):
+        yield (name, 10, 9), _same
+    yield ("BatchNormalization", 14, 13), _batch_normalization_14_13
+    yield ("GridSample", 20, 19), _grid_sample_20_19
+    yield ("RoiAlign", 16, 15), _roi_align_16_15
 
 
 STEPS: Mapping[tuple[str, int, int], Step] = dict(_steps())

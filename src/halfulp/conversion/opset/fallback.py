@@ -8,6 +8,8 @@ model that would lose functions, metadata and whatever its own representation ha
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,16 +18,21 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.rewrite.editor import Editor, NoExactForm, enum_of, inherit
 from halfulp.models.graph import Value, printable
-from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.nodes import plain_domain, schema_in_force
 from halfulp.models.onnx.tensors import declared
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
 _IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
-# Where a later document only adds types, and words the same more fully: what becomes of bounds that
-# cross, say, or of an empty set.
+# Where a later document only adds types, or attributes that mean the older one by default, and words the same
+# more fully: what becomes of bounds that cross, say, or of an empty set.
 _REWORDED = {
+    *(("BatchNormalization", 15), ("LpPool", 18), ("GatherND", 12), ("ArgMax", 12), ("ArgMin", 12)),
+    *((name, 13) for name in ("ArgMax", "ArgMin", "GatherElements", "GatherND", "LRN", "Mod")),
+    *((name, 13) for name in ("MeanVarianceNormalization", "NegativeLogLikelihoodLoss")),
+    *((name, 13) for name in ("SoftmaxCrossEntropyLoss", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp")),
+    *((name, 13) for name in ("ReduceProd", "ReduceSumSquare")),
     *(("Abs", 13), ("Ceil", 13), ("Floor", 13), ("Cast", 13), ("Clip", 13), ("Gather", 13), ("Gemm", 13)),
     *(
         ("DepthToSpace", 13),
@@ -46,13 +53,24 @@ def step(node: NodeProto, opset: int, edit: Editor) -> None:
     Raises:
         NoExactForm: the onnx package has no way, or a type that the node works on does not exist there.
     """
+    if not stays(node, opset, edit):
+        through_onnx(node, opset, edit)
+
+
+def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
+    """Add a node as it is if its operator's document says the same in ``edit.opset``; tell whether it does.
+
+    Raises:
+        NoExactForm: a type that the node works on does not exist there.
+    """
     old = schema_in_force("", node.op_type, opset)
     new = schema_in_force("", node.op_type, edit.opset)
-    if old is not None and new is not None and _says_the_same(node.op_type, opset, edit.opset):
-        if edit.opset < opset:
-            check_types(node, edit)
-        return edit.keep(node)
-    return _through_onnx(node, opset, edit)
+    if old is None or new is None or not _says_the_same(node.op_type, opset, edit.opset):
+        return False
+    if edit.opset < opset:
+        check_types(node, edit)
+    edit.keep(node)
+    return True
 
 
 def changes(op_type: str, opset: int, to: int) -> bool:
@@ -66,11 +84,57 @@ def _says_the_same(op_type: str, opset: int, to: int) -> bool:
     old, new = (schema_in_force("", op_type, version) for version in (opset, to))
     assert old is not None
     assert new is not None
-    if old.deprecated or new.deprecated or _signature(old) != _signature(new):
+    if old.deprecated or new.deprecated:
         return False
     return (op_type, max(opset, to)) in _REWORDED or (
-        _words(old.doc) == _words(new.doc) and _same_ports(old, new)
+        _signature(old) == _signature(new) and _words(old.doc) == _words(new.doc) and _same_ports(old, new)
     )
+
+
+def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
+    """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
+    defaults, kept = _defaults(node.op_type, opset), _defaults(node.op_type, to)
+    useless = [
+        attribute
+        for attribute in node.attribute
+        if attribute.name in defaults.keys() - kept.keys()
+        and not attribute.ref_attr_name
+        and _is_default(attribute, defaults[attribute.name])
+    ]
+    if not useless:
+        return node
+    new = NodeProto()
+    new.CopyFrom(node)
+    for attribute in useless:
+        new.attribute.remove(attribute)
+    return new
+
+
+def _is_default(attribute: AttributeProto, default: object) -> bool:
+    value = onnx.helper.get_attribute_value(attribute)
+    if default is None and attribute.name == "dilations":  # the schemas say this in words
+        return set(value) <= {1}
+    return bool(default is not None and value == default)
+
+
+def check_attributes(node: NodeProto, opset: int) -> None:
+    """Raise NoExactForm where a node has an attribute that its operator does not have in an opset."""
+    known = _defaults(node.op_type, opset)
+    for attribute in node.attribute:
+        if attribute.name not in known and not plain_domain(node.domain):
+            raise NoExactForm(f"{node.op_type} has no attribute {attribute.name} in opset {opset}")
+
+
+@lru_cache(maxsize=4096)
+def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
+    """Return the default of each attribute of an operator, None where the schema has none."""
+    schema = schema_in_force("", op_type, opset)
+    return {
+        name: onnx.helper.get_attribute_value(attribute.default_value)
+        if attribute.default_value.name
+        else None
+        for name, attribute in (schema.attributes if schema is not None else {}).items()
+    }
 
 
 def _signature(schema: onnx.defs.OpSchema) -> object:
@@ -106,6 +170,7 @@ def check_types(node: NodeProto, edit: Editor) -> None:
     schema = schema_in_force("", node.op_type, edit.opset)
     assert schema is not None
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    equal: dict[str, set[str | None]] = defaultdict(set)
     for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
         for index, name in enumerate(names):
             formal = formals[min(index, len(formals) - 1)]
@@ -121,6 +186,8 @@ def check_types(node: NodeProto, edit: Editor) -> None:
             else:
                 spelled = f"tensor({TensorProto.DataType.Name(enum_of(value.type)).lower()})"
                 fits = spelled in allowed[formal.type_str]
+            if formal.is_homogeneous:
+                equal[formal.type_str].add(spelled)
             if not fits and spelled is not None:
                 raise NoExactForm(f"{node.op_type} takes no {spelled} in opset {edit.opset}")
             if not fits and not allowed[formal.type_str] >= _all_of(
@@ -129,6 +196,13 @@ def check_types(node: NodeProto, edit: Editor) -> None:
                 raise NoExactForm(
                     f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
                 )
+    newer = schema_in_force("", node.op_type, edit.opset + 1)
+    if newer is None or _signature(newer) == _signature(schema):
+        return
+    for kinds in equal.values():
+        if len(kinds) > 1:
+            told = ", ".join(sorted(kind or "a type that is not known" for kind in kinds))
+            raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
 
 
 @lru_cache(maxsize=4096)
@@ -145,7 +219,7 @@ def _all_of(op_type: str, opset: int, port: str) -> frozenset[str]:
 # --- through the onnx package ---------------------------------------------------------------------
 
 
-def _through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
+def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     alone = _model_of(node, opset, edit)
     graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
     original = {f"i{index}": name for index, name in enumerate(node.input) if name}

@@ -2,76 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import ChainMap, defaultdict
+from typing import NamedTuple
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.rewrite.editor import enum_of
-from halfulp.conversion.rewrite.value_info import Types, graphs, infer_types
+from halfulp.conversion.rewrite.value_info import Types, infer_types, inner_path
 from halfulp.models.graph import Value
-from halfulp.models.onnx.nodes import plain_domain
-
-Identity = tuple[str, str, str]
+from halfulp.models.onnx.functions import Identity, every_node, identity, reached
 
 
-def identity(owner: FunctionProto | NodeProto) -> Identity:
-    """Return what names a function: of the function, or of a node that calls it."""
-    name = owner.name if isinstance(owner, FunctionProto) else owner.op_type
-    return plain_domain(owner.domain), name, owner.overload
+class _Call(NamedTuple):
+    """A node, the function that it is in, and the paths of the graphs around it, the innermost first."""
+
+    node: NodeProto
+    caller: FunctionProto | None
+    paths: tuple[str, ...]
+
+
+def root(function: FunctionProto) -> str:
+    """Return the path of a function's body; those of a model's own graphs are empty or begin with a slash."""
+    return "function:" + "/".join(identity(function))
 
 
 class FunctionTypes:
     """Finds the types of the values in each function of one model.
 
     Args:
-        model: the model.
+        model: one that the front end accepts: no function calls itself.
         types: of the values in its graphs, by path.
         file: its name in messages.
     """
 
     def __init__(self, model: ModelProto, types: dict[str, Types], file: str) -> None:
         self._model = model
-        self._functions = {identity(function): function for function in model.functions}
-        self._graph_types = types
+        self._types = types
         self._file = file
         self._found: dict[Identity, dict[str, Types]] = {}
+        self._calls: dict[Identity, list[_Call]] = defaultdict(list)
+        self._note_calls(None, model.graph, ("",))
+        for function in reached(model):
+            self._note_calls(function, function, (root(function),))
+
+    def _note_calls(
+        self, caller: FunctionProto | None, owner: GraphProto | FunctionProto, paths: tuple[str, ...]
+    ) -> None:
+        for node in owner.node:
+            self._calls[identity(node)].append(_Call(node, caller, paths))
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.GRAPH:
+                    inner = inner_path(paths[0], node, attribute)
+                    self._note_calls(caller, attribute.g, (inner, *paths))
 
     def of(self, function: FunctionProto) -> dict[str, Types]:
-        """Return the types in a function by path, as :func:`infer_types` does; "" is its body."""
+        """Return the types in a function's body and the graphs within it, by path from its :func:`root` on."""
         key = identity(function)
         if key not in self._found:
+            seen: set[tuple[bytes, ...]] = set()
             joined: dict[str, Types] | None = None
-            for call, types in self._calls(key):
-                inside = self._inferred(function, call, types)
-                joined = inside if joined is None else _joined(joined, inside)
-            self._found[key] = joined or {"": {}}
+            for call in self._calls[key]:
+                inputs = self._inputs(function, call)
+                equal = (*(m.SerializeToString(deterministic=True) for m in (*inputs, *call.node.attribute)),)
+                if equal not in seen:
+                    seen.add(equal)
+                    inside = self._inferred(function, call.node, inputs)
+                    joined = inside if joined is None else _joined(joined, inside)
+            start = root(function)
+            self._found[key] = {start + path: types for path, types in (joined or {"": {}}).items()}
         return self._found[key]
 
-    def _calls(self, key: Identity) -> Iterator[tuple[NodeProto, Types]]:
-        for path, graph in graphs(self._model.graph, ""):
-            types = self._graph_types.get(path, {})
-            yield from ((node, types) for node in graph.node if identity(node) == key)
-        for caller in self._model.functions:
-            calls = [node for node in caller.node if identity(node) == key]
-            if calls:
-                types = self.of(caller)[""]
-                yield from ((node, types) for node in calls)
+    def _inputs(self, function: FunctionProto, call: _Call) -> list[onnx.ValueInfoProto]:
+        """Return a function's inputs with the types that a call gives them."""
+        found = self._types if call.caller is None else self.of(call.caller)
+        types = ChainMap(*(found.get(path, {}) for path in call.paths))
+        given = zip(function.input, call.node.input, strict=False)
+        return [_info(name, types.get(outer, Value(outer))) for name, outer in given]
 
-    def _inferred(self, function: FunctionProto, call: NodeProto, types: Types) -> dict[str, Types]:
+    def _inferred(
+        self, function: FunctionProto, call: NodeProto, inputs: list[onnx.ValueInfoProto]
+    ) -> dict[str, Types]:
         bound = {attribute.name: attribute for attribute in function.attribute_proto}
         bound |= {attribute.name: attribute for attribute in call.attribute}
-        graph = GraphProto(name=function.name, node=function.node, value_info=function.value_info)
-        for name, given in zip(function.input, call.input, strict=False):
-            graph.input.append(_info(name, types.get(given, Value(given))))
+        graph = GraphProto(
+            name=function.name, node=function.node, value_info=function.value_info, input=inputs
+        )
         graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in function.output)
-        for _, each in graphs(graph, ""):
-            for node in each.node:
-                _bind(node, bound)
+        for node in every_node(graph):
+            _bind(node, bound)
         model = ModelProto(
             ir_version=self._model.ir_version,
             opset_import=function.opset_import,
-            functions=self._model.functions,
+            functions=reached(self._model, function),
             graph=graph,
         )
         return infer_types(model, self._file)

@@ -204,6 +204,10 @@ def _light(model: ModelProto) -> ModelProto:
         output=model.graph.output,
         value_info=model.graph.value_info,
     )
+    for info in graph.output:
+        if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
+            # Some exporters declare a scalar where they know no shape.
+            info.type.tensor_type.ClearField("shape")
     inputs = {info.name for info in graph.input}
     for tensor in model.graph.initializer:
         count = 1

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.rewrite.editor import Change, Editor, Names, NoExactForm
-from halfulp.conversion.rewrite.functions import FunctionTypes, identity
+from halfulp.conversion.rewrite.functions import FunctionTypes, root
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, graphs, infer_types, inner_path
 from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.models.graph import listed
 from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.functions import identity, reached
 from halfulp.models.onnx.nodes import plain_domain
 from halfulp.models.onnx.tensors import TensorReader
 
 Wanted = Callable[[NodeProto], bool]
 Rewrite = Callable[[NodeProto, Editor], None]
+_Message = TypeVar("_Message", NodeProto, FunctionProto)
 
 
 class Walk:
@@ -36,7 +40,7 @@ class Walk:
 
     def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
         self.model = model
-        self.changes: list[Change] = []
+        self.changes = drop_unreached(model, file)
         self._file = file
         self._reader = TensorReader(file, folder)
         self._names = Names(model)
@@ -44,11 +48,10 @@ class Walk:
         self._labels: dict[str, dict[str, str]] = {}  # by path, then by output
         self._made: set[str] = set()  # outputs of nodes that were added
         functions = FunctionTypes(model, self._types, file)
-        inside = [functions.of(function) for function in model.functions]
-        for function, found in zip(model.functions, inside, strict=True):
-            root = _root(function)
-            self._types |= {root + path: types for path, types in found.items()}
-            self._label(root, function)
+        for types in [functions.of(function) for function in model.functions]:
+            self._types |= types
+        for function in model.functions:
+            self._label(root(function), function)
         self._label("", model.graph)
         self._held = {tensor.name for tensor in model.graph.initializer}
         self._read = _read(model.graph)
@@ -84,7 +87,7 @@ class Walk:
             UnsupportedError: of NoExactForm, naming file and node.
             ModelError: of any other HalfulpError, naming file and node.
         """
-        path = _root(owner) if isinstance(owner, FunctionProto) else ""
+        path = root(owner) if isinstance(owner, FunctionProto) else ""
         before = _read_in(owner) if isinstance(owner, FunctionProto) else set()
         value_info = ValueInfo(self._types[path], self._reader)
         self._walk(owner, value_info, path, (opset, wanted, rewrite, where, collect))
@@ -109,9 +112,6 @@ class Walk:
         if isinstance(owner, FunctionProto):
             where = owner.name
         for index, node in enumerate(owner.node):
-            # Of functions that nothing calls, the front end has not looked at the nodes.
-            if any(isinstance(text, bytes) for text in (node.name, node.op_type, *node.input, *node.output)):
-                raise ModelError("a name is not UTF-8", file=self._file, node=f"{where}.#{index}")
             name = label(node, index, where)
             labels.update(dict.fromkeys(node.output, name))
             for attribute in node.attribute:
@@ -182,8 +182,18 @@ class Walk:
             raise ModelError(error.message, file=self._file, node=node, clause=clause, **shown) from error
 
 
-def _root(function: FunctionProto) -> str:
-    return "/".join(identity(function))
+def drop_unreached(model: ModelProto, file: str) -> list[Change]:
+    """Leave out the functions that a model's graph does not reach; return what was done."""
+    kept = reached(model)
+    if len(kept) == len(model.functions):
+        return []
+    names = {identity(function): function.name for function in model.functions}
+    for function in kept:
+        del names[identity(function)]
+    kept = [_copy(function) for function in kept]
+    del model.functions[:]
+    model.functions.extend(kept)
+    return [Change(file, f"functions that nothing calls are left out: {listed(names.values(), most=4)}")]
 
 
 def _drop_constants(owner: GraphProto | FunctionProto, useless: set[str]) -> None:
@@ -205,7 +215,7 @@ def _read_in(function: FunctionProto) -> set[str]:
     return _read(GraphProto(node=function.node)) | set(function.output)
 
 
-def _copy(node: NodeProto) -> NodeProto:
-    new = NodeProto()
-    new.CopyFrom(node)
+def _copy(message: _Message) -> _Message:
+    new = type(message)()
+    new.CopyFrom(message)
     return new

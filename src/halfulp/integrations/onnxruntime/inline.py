@@ -9,13 +9,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import printable
+from halfulp.models.onnx.checks import Checks
+from halfulp.models.onnx.functions import Identity, identity, reached
+from halfulp.models.onnx.nodes import plain_domain
 from halfulp.specs.registry import in_force
 
 RESOLVED = "halfulp.resolved"
@@ -24,8 +27,6 @@ RESOLVED = "halfulp.resolved"
 _OURS = ("Pow", "PRelu")
 _DEEPEST = 64  # functions calling functions
 _MOST_NODES = 1_000_000  # a small file can stand for more than a computer can hold
-
-_Key: TypeAlias = tuple[str, str, str]
 
 
 def resolved(model: ModelProto, file: str) -> ModelProto:
@@ -47,8 +48,10 @@ class _Resolver:
         self._file = file
         if any(isinstance(name, bytes) for name in _names(model)):
             self._fail("a name is not UTF-8")  # protobuf hands those out as bytes
-        self._functions = {_function_key(function): function for function in model.functions}
-        self._holds: dict[_Key, bool] = {}
+        self._functions = {identity(function): function for function in reached(model)}
+        for function in self._functions.values():
+            Checks(file).opsets(function.opset_import, f"the function {function.name!r}")
+        self._holds: dict[Identity, bool] = {}
         for key in self._functions:
             self._holds_ours(key, ())
         self._made = 0
@@ -61,18 +64,20 @@ class _Resolver:
                     self._opsets[domain] = version
                     self.result.opset_import.append(helper.make_opsetid(domain, version))
         self._graph(self.result.graph, self._opsets, 0)
-        kept = [f for f in self.result.functions if not self._holds[_function_key(f)]]
+        kept = [f for f in self.result.functions if not self._holds.get(identity(f), True)]
         del self.result.functions[:]
         self.result.functions.extend(kept)
 
-    def _holds_ours(self, key: _Key, callers: tuple[_Key, ...]) -> bool:
+    def _holds_ours(self, key: Identity, callers: tuple[Identity, ...]) -> bool:
         """Whether an operator is ours, or a function that has ours in its body or in what it calls."""
         if key not in self._functions:
             return key[0] == "" and key[1] in _OURS
-        if key in callers or len(callers) > _DEEPEST:
-            self._fail(f"the function {printable(key[1])!r} calls itself, or nests too deep")
+        if key in callers:
+            cycle = ", ".join(printable(name) for _, name, _ in (*callers[callers.index(key) :], key))
+            self._fail(f"the function {printable(key[1])!r} calls itself: {cycle}")
+        self._check_depth(len(callers))
         if key not in self._holds:
-            called = {_node_key(node) for node in all_nodes(self._functions[key].node)}
+            called = {identity(node) for node in all_nodes(self._functions[key].node)}
             # All are asked, so that no cycle is missed.
             self._holds[key] = True in {self._holds_ours(other, (*callers, key)) for other in called}
         return self._holds[key]
@@ -86,6 +91,7 @@ class _Resolver:
         self, nodes: Sequence[NodeProto], opsets: Mapping[str, int], depth: int
     ) -> Iterator[NodeProto]:
         """Yield the nodes that take the place of some nodes."""
+        self._check_depth(depth)
         for node in list(nodes):
             self._made += 1
             if self._made > _MOST_NODES:
@@ -93,7 +99,7 @@ class _Resolver:
             for attribute in node.attribute:
                 for graph in subgraphs(attribute):
                     self._graph(graph, opsets, depth)
-            key = _node_key(node)
+            key = identity(node)
             if key in self._functions:
                 if self._holds[key]:
                     function = self._functions[key]
@@ -130,6 +136,12 @@ class _Resolver:
                 node.name = prefix + node.name
         _rename(body, names, prefix)
         return [*body, *passed]
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise ModelError(
+                "its functions nest too deep", file=self._file, expected=f"at most {_DEEPEST}", got=depth
+            )
 
     def _fail(self, message: str) -> NoReturn:
         raise ModelError(message, file=self._file)
@@ -185,7 +197,7 @@ def _rename(nodes: Sequence[NodeProto], names: dict[str, str], prefix: str) -> N
 
 def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:
     """Return the version of an operator in force; None where the onnx package does not know it."""
-    domain = _plain(node.domain)
+    domain = plain_domain(node.domain)
     try:
         return int(onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain).since_version)
     except onnx.defs.SchemaError:
@@ -206,17 +218,5 @@ def all_nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
                 yield from all_nodes(graph.node)
 
 
-def _node_key(node: NodeProto) -> _Key:
-    return _plain(node.domain), node.op_type, node.overload
-
-
-def _function_key(function: FunctionProto) -> _Key:
-    return _plain(function.domain), function.name, function.overload
-
-
-def _plain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    return {_plain(entry.domain): entry.version for entry in imports}
+    return {plain_domain(entry.domain): entry.version for entry in imports}

@@ -11,6 +11,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.models.graph import Graph, Model, Node, Value, describe, printable, type_name
 from halfulp.models.onnx.checks import Checks, Scope, is_known, label
+from halfulp.models.onnx.functions import Identity, identity
 from halfulp.models.onnx.nodes import (
     SUPPORTED_OPS,
     attribute_value,
@@ -46,9 +47,9 @@ class _Builder:
         self._file = file
         self._check = Checks(file)
         self._tensors = TensorReader(file, folder)
-        self._functions: dict[tuple[str, str, str], FunctionProto] = {}
-        self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int]] = {}
-        self._calling: list[tuple[str, str, str]] = []
+        self._functions: dict[Identity, FunctionProto] = {}
+        self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int, int]] = {}
+        self._calling: list[Identity] = []
 
     def model(self) -> Model:
         proto = self._proto
@@ -56,10 +57,9 @@ class _Builder:
         for function in proto.functions:
             self._check.text(function.domain, function.name, function.overload, *function.attribute)
             self._check.text(*function.input, *function.output)
-            key = (plain_domain(function.domain), function.name, function.overload)
-            if key in self._functions:
+            if identity(function) in self._functions:
                 self._check.fail(f"defines the function {function.name!r} twice")
-            self._functions[key] = function
+            self._functions[identity(function)] = function
         opsets = self._check.opsets(proto.opset_import, "the model")
         if not opsets and proto.ir_version < 3:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
@@ -152,7 +152,7 @@ class _Builder:
     ) -> Node:
         domain = plain_domain(proto.domain)
         bound = self._bound(proto, binding, node)
-        function = self._functions.get((domain, proto.op_type, proto.overload))
+        function = self._functions.get(identity(proto))
         kept = function is None and self._keep_unknown and not is_known(domain)
         # ONNX Runtime takes nodes of its own domains without an import.
         opset = opsets.get(domain, 1 if function is not None or kept else None)
@@ -233,9 +233,12 @@ class _Builder:
     ) -> Graph:
         """Return the function's body with this call's attributes; equal calls share one body."""
         name = function.name
-        identity = (plain_domain(function.domain), name, function.overload)
-        if identity in self._calling:
-            self._check.fail(f"the function {name!r} calls itself", node=node)
+        key = identity(function)
+        if key in self._calling:
+            cycle = ", ".join(
+                printable(caller) for _, caller, _ in (*self._calling[self._calling.index(key) :], key)
+            )
+            self._check.fail(f"the function {name!r} calls itself: {cycle}", node=node)
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
             self._check.fail(f"the function {name!r} has fewer inputs or outputs", node=node)
         binding = {attribute.name: attribute for attribute in function.attribute_proto}
@@ -244,17 +247,18 @@ class _Builder:
             if attribute.name not in allowed:
                 self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
             binding[attribute.name] = attribute
-        key = (
+        call = (
             id(function),
             tuple((k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())),
         )
-        if key in self._bodies:
-            body, size = self._bodies[key]
+        if call in self._bodies:
+            body, size, height = self._bodies[call]
             self._check.count(size)
-            return body
-        self._check.copy(sum(len(text) for _, text in key[1]))
+            with self._check.deeper(node, height):
+                return body
+        self._check.copy(sum(len(text) for _, text in call[1]))
         before = self._check.nodes
-        self._calling.append(identity)
+        self._calling.append(key)
         opsets = self._check.opsets(function.opset_import, f"the function {name!r}")
         self._check.distinct(function.input, f"input of the function {name!r}")
         scope = Scope()
@@ -274,7 +278,7 @@ class _Builder:
             nodes,
             known,
         )
-        self._bodies[key] = body, self._check.nodes - before
+        self._bodies[call] = body, self._check.nodes - before, self._check.height
         return body
 
     def _declared(self, info: onnx.ValueInfoProto) -> Value:

@@ -57,13 +57,19 @@ def label(proto: NodeProto, index: int, where: str) -> str:
 
 
 class Checks:
-    """Checks of one model; each raises ModelError, naming the file and the node."""
+    """Checks of one model; each raises ModelError, naming the file and the node.
+
+    Attributes:
+        height: the levels of the subgraph or function that was left last: its own, and those within it.
+    """
+
+    height = 0
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._nodes = 0
         self._bytes = 0
-        self._depth = 0
+        self._depth = self._deepest = 0
 
     def fail(self, message: str, *, node: str | None = None, **shown: Any) -> NoReturn:
         """Raise a ModelError."""
@@ -109,13 +115,15 @@ class Checks:
         self.fail(f"it reads {name!r}, which is no input, initializer or output", node=node)
 
     @contextmanager
-    def deeper(self, node: str) -> Iterator[None]:
-        """Enter a subgraph or a function's body."""
-        self._depth += 1
+    def deeper(self, node: str, levels: int = 1) -> Iterator[None]:
+        """Enter a subgraph or a function's body; ``levels``: that many, one within the other."""
+        before, deepest = self._depth, self._deepest
+        self._depth = self._deepest = before + levels
         if self._depth > DEEPEST:
             self.fail("its graphs and functions nest too deep", node=node, expected=f"at most {DEEPEST}")
         yield
-        self._depth -= 1
+        self.height = self._deepest - before
+        self._depth, self._deepest = before, max(deepest, self._deepest)
 
     @property
     def nodes(self) -> int:
