@@ -73,6 +73,7 @@ class Contender:
         results: how exact the results of these nodes are, given the operands that the runtime itself computed; of those
             that no subgraph holds, together.
         compared: how many nodes that is.
+        left: a sentence for each node that stays the runtime's own where halfulp's were to take their place.
     """
 
     call: Call
@@ -80,6 +81,7 @@ class Contender:
     nodes: NodeTimes
     results: Exactness
     compared: int
+    left: tuple[str, ...] = ()
 
 
 def together(found: Iterable[Exactness]) -> Exactness:

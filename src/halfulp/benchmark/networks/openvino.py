@@ -10,7 +10,7 @@ import openvino as ov
 from halfulp.benchmark.exactness import Exactness, exactness
 from halfulp.benchmark.networks.contender import PROFILED_RUNS, Contender, Network, NodeTimes, together
 from halfulp.errors import ModelError
-from halfulp.integrations.openvino import replace
+from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
 from halfulp.integrations.openvino.operators import WIDE
 from halfulp.operators import op
@@ -35,8 +35,7 @@ def prepare(network: Network, *, ours: bool) -> Contender:
         model = ov.Core().read_model(network.path)
     except RuntimeError as error:  # of no class of its own
         raise ModelError(f"openvino's reader refuses it: {sentence(error)}", file=file) from None
-    if ours:
-        replace(model)
+    left = put_into(model) if ours else []
     results = _results(model.clone(), network)
     compiled = _compiled(model, network)
     found = compiled.named_outputs()
@@ -46,6 +45,7 @@ def prepare(network: Network, *, ours: bool) -> Contender:
         _times(model, network),
         together(results),
         len(results),
+        tuple(left),
     )
 
 

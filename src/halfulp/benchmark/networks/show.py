@@ -43,6 +43,9 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
         for refusal in refusals:
             label = " with halfulp" if refusal != row.own.refused else ""
             yield f"{row.runtime}{label}: {refusal}"
+        if row.ours.contender is not None:
+            for left in row.ours.contender.left:
+                yield f"{row.runtime} with halfulp: {left}"
 
 
 def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
@@ -96,4 +99,5 @@ def _entry(found: Timed) -> dict[str, Any]:
         "runs": len(found.times),
         "nodes": contender.nodes._asdict(),
         "results": {**contender.results._asdict(), "nodes": contender.compared},
+        "left": list(contender.left),
     }
