@@ -8,7 +8,7 @@ must go through another, the change says whether the result can differ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.measured import nearest
-from halfulp.models.graph import Value
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.types import TYPES
 
@@ -42,6 +42,7 @@ class Target:
         wide: its widest floating type.
         unlike: how it departs from the document without refusing anything, by operator.
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
+        widens_base: whether a base is cast for an exponent of a floating type that is wider.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Target:
     wide: str = "float32"
     unlike: Mapping[str, str] = field(default_factory=dict)
     pads_slope: bool = False
+    widens_base: bool = False
 
 
 def _measured(name: str, **more: Any) -> Target:
@@ -95,8 +97,11 @@ TARGETS: Mapping[str, Target] = {
             wide="float64",
             unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
         ),
-        _measured(
-            "openvino",
+        # Its reader takes exponents of other types, and casts them or the base, but its Power has one type.
+        replace(
+            _measured("openvino"),
+            exponents=(),
+            widens_base=True,
             unlike={
                 "float64": "OpenVINO computes float64 in float32",
                 "int64": "OpenVINO computes int64 in 32 bits, and saturates",
@@ -173,8 +178,10 @@ def _into_range(model: ModelProto, target: Target, file: str, folder: Path | Non
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     x, y = (_type(name, edit) for name in node.input)
     base, between = x, None
-    if x not in target.bases:
-        base, between = _wider(x, target)
+    if x not in target.bases or (
+        target.widens_base and widens_base(x, y, edit.value_info.array(node.input[1]))
+    ):
+        base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
     wanted = exponents if exponents else (base,)
     new = NodeProto()
@@ -182,8 +189,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     if y not in wanted:
         new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
     if base != x:
+        refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
-            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {x}", between
+            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {refused}",
+            between,
         )
         new.input[0] = edit.cast(node.input[0], base)
         output = new.output[0]
@@ -196,10 +205,23 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     unlike = target.unlike.get(x) or target.unlike.get(y)
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
+    elif target.widens_base and x in target.unlike:
+        edit.note("the base's type stays as it is", target.unlike[x])
     edit.keep(new)
 
 
-def _wider(x: str, target: Target) -> tuple[str, str]:
+def widens_base(x: str, y: str, exponent: Array | None) -> bool:
+    """Return whether a base goes to float32 because its own type would round a floating exponent.
+
+    Args:
+        x, y: the types of base and exponent.
+        exponent: its values, if it is a constant.
+    """
+    is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
+    return is_float(y) and x != "float32" and not is_held
+
+
+def wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of a type that is not taken goes through, and what that costs."""
     if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
         if is_float(x):
@@ -230,9 +252,13 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
             return edit.cast(name, kind)
     floats = [kind for kind in wanted if is_float(kind)]
     kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    lost = f"an exponent that {kind} does not hold {'is rounded' if floats else 'wraps around'}"
-    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost)
+    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost(kind))
     return edit.cast(name, kind)
+
+
+def lost(kind: str) -> str:
+    """Return what becomes of exponents that the type they are cast to does not hold."""
+    return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
 
 
 # --- PRelu ----------------------------------------------------------------------------------------
