@@ -220,7 +220,8 @@ class _Wide:
     def _connected(self, start: Any) -> tuple[dict[str, None], str]:
         """Return the names of the nodes that wide tensors connect with one, and why they can't keep these types."""
         found = {start.get_name(): None}
-        queue, whys = [start], []
+        queue = [start]
+        whys: list[str] = []
         while queue:
             node = queue.pop()
             whys += filter(None, [self._constant_obstacle(node)])
