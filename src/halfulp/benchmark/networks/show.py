@@ -34,11 +34,13 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
-            told = "outputs equal" if apart.total else "no outputs to compare"
+            told = (
+                "outputs equal" if apart.total else "the outputs have no elements: --dim NAME=N changes sizes"
+            )
             if apart.misrounded:
                 share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
-            yield f"{row.runtime}: with halfulp {row.ratio:.2f} of the time; {told}"
+            yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
         refusals = dict.fromkeys(found.refused for found in (row.own, row.ours) if found.refused)
         for refusal in refusals:
             label = " with halfulp" if refusal != row.own.refused else ""
@@ -78,7 +80,7 @@ def _cells(found: Timed, nodes: int) -> list[str]:
 
 def _exact(contender: Contender, nodes: int) -> str:
     if not contender.compared:
-        return "-"
+        return "not compared"
     told = error(*contender.results)
     return told if contender.compared == nodes else f"{told}; {contender.compared} of {nodes} nodes"
 

@@ -126,8 +126,8 @@ class Samples:
         values: tensors by name, those of :func:`watched`.
 
     Attributes:
-        nodes: those whose operands are known, by the name of the result in a model of them alone. The name that it has in
-            the network may be that of another one's operand.
+        nodes: those whose operands are known, by the name of the result in a model of them alone. Its name in the
+            network may be that of another one's operand.
         values: their operands by name.
         constants: which of these are constants of the model.
     """
