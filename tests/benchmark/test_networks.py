@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,10 +14,13 @@ import pytest
 from onnx import parser
 
 from halfulp.benchmark.networks.comparison import InRuntime, compare, runtimes_of
-from halfulp.benchmark.networks.contender import Network
+from halfulp.benchmark.networks.contender import Network, network_of
 from halfulp.benchmark.networks.show import document, sentences
+from halfulp.benchmark.networks.subject import light, release, watched
 from halfulp.models.load import load
 from halfulp.models.run.inputs import make_inputs
+
+networks_in_openvino: Any = pytest.importorskip("halfulp.benchmark.networks.openvino")
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N] x, float[N] y) => (float[N] power, float[N] last) {
@@ -39,12 +46,20 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, InRuntime]
     """Return what comparing a model in each runtime gives, by runtime."""
     path = tmp_path / "net.onnx"
     onnx.save(parser.parse_model(request.param), path)
-    model = load(path)
-    network = Network(path, model, make_inputs(model, dims={"N": 5000}), threads=1)
     runtimes = runtimes_of(path)
     if len(runtimes) < 2:
         pytest.skip("needs onnxruntime and openvino")
-    return {row.runtime: row for row in compare(network, runtimes, seconds=0)}
+    with network(path) as found:
+        return {row.runtime: row for row in compare(found, runtimes, seconds=0)}
+
+
+@contextmanager
+def network(path: Path, inputs: dict[str, Any] | None = None) -> Iterator[Network]:
+    """Yield a network as the verb prepares it."""
+    with light(path) as copy:
+        model: Any = load(copy, keep_unknown=True)
+        values = make_inputs(model, dims={"N": 5000}) if inputs is None else inputs
+        yield network_of(copy, model, watched(copy, model), values, threads=1)
 
 
 @pytest.mark.parametrize("rows", [MIXED], indirect=True)
@@ -98,6 +113,100 @@ def test_nodes_in_subgraphs_are_timed_but_not_compared(rows: dict[str, InRuntime
     assert 0 < contender.nodes.share < 1
 
 
+OTHERS = """<ir_version: 8, opset_import: ["": 15, "mine": 1]>
+    g (float[N, 4] x, bool c) => (float[N, 4] z)
+    {
+        a = LeakyRelu<alpha=0.3>(x)
+        b = LpNormalization(a)
+        two = Constant<value_int=2>()
+        f = mine.square(b)
+        i = Pow(f, two)
+        j = If (c) <then_branch = t () => (float[N, 4] p) { p = Pow(i, i) },
+                    else_branch = e () => (float[N, 4] q) { q = PRelu(i, i) }>
+        z = LeakyRelu<alpha=0.2>(j)
+    }
+    <domain: "mine", opset_import: ["": 15]> square (u) => (v)
+    { h = Constant<value_float=2.5>()  v = Pow(u, h) }"""
+
+
+@pytest.mark.parametrize("rows", [OTHERS], indirect=True)
+def test_no_count_is_greater_than_the_nodes_of_the_network(rows: dict[str, InRuntime]) -> None:
+    """OpenVINO makes a PReLU of LeakyRelu, and a Power of LpNormalization."""
+    for row in rows.values():
+        for found in (row.own.contender, row.ours.contender):
+            assert found is not None
+            assert found.nodes.executed <= 3  # of four, since one branch is not taken
+            assert found.compared == 2  # those that no branch holds
+
+
+@pytest.mark.parametrize("text", [MIXED, OTHERS, BRANCH], ids=["alone", "functions", "branches"])
+def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One session for each set of kernels, and never more than two at a time."""
+    ort: Any = pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
+    proto = parser.parse_model(text)
+    proto.graph.output.append(onnx.helper.make_tensor_value_info("mark", 1, None))
+    proto.graph.node.add(op_type="Exp", input=["x"], output=["mark"])
+    opened: list[str] = []
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    most = 0
+
+    def note(runtime: str, held: Any, outputs: list[str]) -> None:
+        nonlocal most
+        if "mark" in outputs:  # a model of the nodes alone has other outputs
+            opened.append(runtime)
+            alive.add(held)
+            most = max(most, len(alive))
+
+    class Session(ort.InferenceSession):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            note("onnxruntime", self, [output.name for output in self.get_outputs()])
+
+    class Counted(networks_in_openvino.Compiled):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            note("openvino", self, [name for end in self._compiled.outputs for name in end.get_names()])
+
+    monkeypatch.setattr(ort, "InferenceSession", Session)
+    monkeypatch.setattr(networks_in_openvino, "Compiled", Counted)
+    told: list[str] = []
+    onnx.save(proto, tmp_path / "net.onnx")
+    with network(tmp_path / "net.onnx") as found:
+        release()
+        first = len(opened)  # what gave the operands of the nodes
+        assert first <= 1
+        assert not alive
+        compare(found, ["onnxruntime", "openvino"], seconds=0, progress=told.append)
+    assert opened[first:] == ["onnxruntime"] * 2 + ["openvino"] * 2
+    assert most == 2
+    assert not alive
+    steps = (": reading", ": preparing", " with halfulp: preparing", ": measuring")
+    assert told == [f"{runtime}{step}" for runtime in ("onnxruntime", "openvino") for step in steps]
+
+
+def test_the_weights_lie_beside_the_copy(tmp_path: Path) -> None:
+    """So that no session and no model of it holds them."""
+    weights = np.arange(4096, dtype=np.float32)
+    proto = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 15]>
+            g (float[4096] x) => (float[4096] z) { y = Mul(x, w)  z = Pow(y, w) }"""
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(proto, tmp_path / "net.onnx")
+    with light(tmp_path / "net.onnx") as copy:
+        assert copy.name == "net.onnx"
+        assert copy.stat().st_size < 1000
+        model: Any = load(copy)
+        assert model.graph.constants["w"].tobytes() == weights.tobytes()
+    onnx.save(proto, tmp_path / "out.onnx", save_as_external_data=True, location="own.bin", size_threshold=0)
+    with light(tmp_path / "out.onnx") as copy:
+        model = load(copy)
+        assert model.graph.constants["w"].tobytes() == weights.tobytes()
+
+
 def test_which_runtimes_read_which_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("halfulp.benchmark.networks.comparison.find_spec", lambda name: object())
     assert runtimes_of(Path("a.onnx")) == ("onnxruntime", "openvino")
@@ -110,7 +219,7 @@ def test_special_values_count_as_equal_where_they_are(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(parser.parse_model(MIXED), path)
     x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -2.0], np.float32)
-    network = Network(path, load(path), {"x": x, "y": x[::-1].copy()}, threads=1)
-    (row,) = compare(network, ["onnxruntime"], seconds=0)
+    with network(path, {"x": x, "y": x[::-1].copy()}) as found:
+        (row,) = compare(found, ["onnxruntime"], seconds=0)
     assert row.difference is not None
     assert row.difference.misrounded == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,34 @@ def test_every_prelu(kind: str, opset: int, target: str) -> None:
         ),
         (
             "openvino",
+            single("Pow", 15, {"x": ("float32", [3]), "y": ("int64", [3])}, ("float32", [3])),
+            [
+                (
+                    "'node' (Pow): the exponent is cast from int64 to float32: openvino takes no int64 here"
+                    " (an exponent that float32 does not hold is rounded)"
+                )
+            ],
+        ),
+        (
+            "openvino",
+            single("Pow", 15, {"x": ("float16", [3]), "y": ("float32", [3])}, ("float16", [3])),
+            [
+                (
+                    "'node' (Pow): the base is cast from float16 to float32 and the power back: openvino takes no"
+                    " float16 to the power of float32 (the power is rounded twice: to float32, then back)"
+                )
+            ],
+        ),
+        (
+            "openvino",
+            single("Pow", 15, {"x": ("int64", [3]), "y": ("int32", [3])}, ("int64", [3])),
+            [
+                "'node' (Pow): the exponent is cast from int32 to int64, exactly: openvino takes no int32 here",
+                "'node' (Pow): the base's type stays as it is (OpenVINO computes int64 in 32 bits, and saturates)",
+            ],
+        ),
+        (
+            "openvino",
             single("PRelu", 16, {"x": ("float32", [2, 3, 3]), "s": ("float32", [3])}, ("float32", [2, 3, 3])),
             [
                 "'node' (PRelu): the slope gets the shape [1, 1, 3]: one of rank 1 would be taken for one per channel"
@@ -176,6 +205,20 @@ def test_onnx_runtime_loads_every_node() -> None:
     for model in models():
         after = hu.convert(model, target="onnxruntime").model
         runtime.InferenceSession(after.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_openvino_takes_every_node_as_it_was_rewritten(foreign: bool, tmp_path: Path) -> None:
+    """Writing .xml refuses no pair of types: neither beside operators of OpenVINO's own nor alone."""
+    pytest.importorskip("openvino")
+    for x in BASES:
+        for y in EXPONENTS:
+            model = single("Pow", 16, {"x": (x, [3]), "y": (y, [3])}, (x, [3]))
+            if foreign:
+                model.graph.node.add(op_type="Floor", input=["angle"], output=["floor"])
+                model.graph.input.append(onnx.helper.make_tensor_value_info("angle", 1, [3]))
+                model.graph.output.append(onnx.helper.make_tensor_value_info("floor", 1, [3]))
+            hu.convert(model, tmp_path / "net.xml")
 
 
 def test_openvino_goes_along_the_last_dim() -> None:

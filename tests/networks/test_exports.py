@@ -48,6 +48,22 @@ class Recurrent(nn.Module):  # type: ignore[misc]
         return torch.pow(states, 2).mean(dim=2).pow(0.5)
 
 
+class Attention(nn.Module):  # type: ignore[misc]
+    """Attention that scales by ``head_dim ** 0.5``, where head_dim is a size that also reshapes, and a norm by Pow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        batch, tokens, width = x.shape
+        head_dim = width // 4
+        x = x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).pow(0.5)
+        q, k, v = self.mix(x).view(batch, tokens, 3, 4, head_dim).permute(2, 0, 3, 1, 4)
+        weights = torch.softmax(q @ k.transpose(-1, -2) / head_dim**0.5, -1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, tokens, width))
+
+
 def _super_resolution() -> Any:
     return nn.Sequential(
         *(nn.Conv2d(1, 16, 5, padding=2), nn.PReLU(16), nn.Conv2d(16, 16, 3, padding=1), nn.PReLU()),
@@ -58,6 +74,7 @@ def _super_resolution() -> Any:
 MODELS = {
     "vision transformer": (Block, (1, 3, 32, 32)),
     "LSTM": (Recurrent, (1, 12, 16)),
+    "attention": (Attention, (2, 5, 32)),
     "super resolution": (_super_resolution, (1, 1, 20, 20)),
 }
 
@@ -73,7 +90,8 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     path: Path = tmp_path_factory.mktemp("exports") / "model.onnx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        axes = {} if dynamo else {"dynamic_axes": {"x": {0: "batch"}}}
+        names = {0: "batch"} | ({1: "tokens", 2: "width"} if name == "attention" else {})
+        axes = {} if dynamo else {"dynamic_axes": {"x": names}}
         torch.onnx.export(
             make().eval(),
             (torch.randn(shape),),
@@ -95,6 +113,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         ["convert", "{}", "old.onnx", "--opset", "17", "--verify"],
         ["convert", "{}", "target.onnx", "--target", "tensorrt", "--verify"],
         ["convert", "{}", "net.xml", "--verify"],
+        ["bench", "{}", "--seconds", "0"],
     ],
     ids=lambda words: " ".join(words[2:4]) or words[0],
 )
@@ -105,3 +124,4 @@ def test_a_verb(words: list[str], exported: Path, tmp_path: Path, monkeypatch: p
     result = CliRunner().invoke(app, [word.replace("{}", str(exported)) for word in words])
     assert result.exit_code in ((0, 1) if words[0] == "audit" else (0,)), result.output
     assert "not verified" not in result.output
+    assert "refused" not in result.output

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from halfulp.benchmark.networks.comparison import compare, runtimes_of
-from halfulp.benchmark.networks.contender import Network
+from halfulp.benchmark.networks.comparison import Progress, compare, runtimes_of
+from halfulp.benchmark.networks.contender import Network, network_of
 from halfulp.benchmark.networks.show import document, report, sentences
-from halfulp.cli.engine import Engine, refuse_breaches, trial
+from halfulp.benchmark.networks.subject import light, nodes_of, release, watched
+from halfulp.cli.engine import refuse_breaches
 from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable, is_stdout, working, write_text
 from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Graph, Model, Node
+from halfulp.models.graph import Model
 from halfulp.models.load import load
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run.fitting import fit
 
 
@@ -42,21 +42,17 @@ def bench_network(
             f"{path}: no runtime that is installed runs it",
             expected="an ONNX file and onnxruntime or openvino, or an .xml file and openvino",
         )
-    nodes = sum(1 for _ in _ours(model.graph))
-    if not nodes:
+    if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
     if dims and inputs:
         raise HalfulpError("--dim is for inputs that are made up; these are not")
     refuse_breaches(path, model)
-    told = ""
-    if inputs:
-        values = fed(model, list(inputs))
-    else:
-        run = trial(Engine.auto, path, model)
-        with working() as progress:
-            found = fit(model, run, seed=seed, dims=sizes(list(dims)), progress=progress)
-        values, told = found.inputs(model, seed), str(found)
-    rows = compare(Network(path, model, values, threads), runtimes, seconds)
+    del model  # the weights of the copy are mapped
+    with light(path) as copy, working() as shown:
+        progress = shown or (lambda line: None)
+        network, told = _network(copy, threads, inputs, dims, seed, progress)
+        rows = compare(network, runtimes, seconds, progress)
+        nodes = len(list(nodes_of(network.model.graph)))
     if output is not None:
         text = json.dumps({"model": str(path), "threads": threads, "runtimes": document(rows)}, indent=1)
         write_text(output, text + "\n")
@@ -77,12 +73,20 @@ def bench_network(
     )
 
 
-def _ours(graph: Graph) -> Iterator[Node]:
-    """Yield the Pow and PRelu nodes, those in subgraphs and functions included."""
-    for node in graph.nodes:
-        if node.function is not None:
-            yield from _ours(node.function)
-        elif not node.domain and node.type in (*SUPPORTED_OPS, "Power", "PReLU"):
-            yield node
-        for inner in node.subgraphs:
-            yield from _ours(inner)
+def _network(
+    path: Path, threads: int, inputs: Sequence[str], dims: Sequence[str], seed: int, progress: Progress
+) -> tuple[Network, str]:
+    """Return the network with inputs on which it runs, and a line on those that were made up."""
+    progress("running it once for the operands of its Pow and PRelu")
+    model, told = load(path, keep_unknown=True), ""
+    assert isinstance(model, Model)
+    run = watched(path, model)
+    if inputs:
+        values = fed(model, list(inputs))
+    else:
+        found = fit(model, run, seed=seed, dims=sizes(list(dims)), progress=progress)
+        values, told = found.inputs(model, seed), str(found)
+    network = network_of(path, model, run, values, threads)
+    del run
+    release()
+    return network, told

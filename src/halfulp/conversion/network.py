@@ -165,7 +165,7 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         with ExitStack() as on_failure:
             on_failure.callback(shutil.rmtree, weights)
             for location in locations:
-                _link(inside(folder, location, "external data").resolve(), weights / location)
+                link(inside(folder, location, "external data").resolve(), weights / location)
             path = weights / "model.onnx"
             path.write_bytes(proto.SerializeToString())
             network = Network(file, core.read_model(path))
@@ -177,7 +177,7 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
     """Make a file appear elsewhere: a link as hard as OpenVINO wants it, or a copy in another file system."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,7 +8,7 @@ must go through another, the change says whether the result can differ for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.measured import nearest
-from halfulp.models.graph import Value, printable
+from halfulp.models.graph import Array, Value, printable
 from halfulp.models.onnx.functions import reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.types import TYPES
@@ -46,6 +46,7 @@ class Target:
         narrows: the type in which it takes an exponent, where that holds less than the exponent's own.
         exact: the constant exponents whose powers were exact for all bases that were measured, by the two types.
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
+        widens_base: whether a base is cast for an exponent of a floating type that is wider.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Target:
     narrows: Mapping[str, str] = field(default_factory=dict)
     exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
     pads_slope: bool = False
+    widens_base: bool = False
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
@@ -113,8 +115,11 @@ TARGETS: Mapping[str, Target] = {
             wide="float64",
             unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
         ),
-        _measured(
-            "openvino",
+        # Its reader takes exponents of other types, and casts them or the base, but its Power has one type.
+        replace(
+            _measured("openvino"),
+            exponents=(),
+            widens_base=True,
             unlike={
                 "float64": "OpenVINO computes float64 in float32",
                 "int64": "OpenVINO computes int64 in 32 bits, and saturates",
@@ -198,8 +203,10 @@ def _into_range(model: ModelProto, target: Target, file: str, folder: Path | Non
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     x, y = (_type(name, edit) for name in node.input)
     base, between = x, None
-    if x not in target.bases:
-        base, between = _wider(x, target)
+    if x not in target.bases or (
+        target.widens_base and widens_base(x, y, edit.value_info.array(node.input[1]))
+    ):
+        base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
     wanted = exponents if exponents else (base,)
     new = NodeProto()
@@ -207,8 +214,10 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     if y not in wanted:
         new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
     if base != x:
+        refused = x if x not in target.bases else f"{x} to the power of {y}"
         edit.note(
-            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {x}", between
+            f"the base is cast from {x} to {base} and the power back: {target.name} takes no {refused}",
+            between,
         )
         new.input[0] = edit.cast(node.input[0], base)
         output = new.output[0]
@@ -221,6 +230,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     unlike = _unlike(node.input[1], x, y, edit, target)
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
+    elif target.widens_base and x in target.unlike:
+        edit.note("the base's type stays as it is", target.unlike[x])
     edit.keep(new)
 
 
@@ -240,7 +251,18 @@ def _unlike(exponent: str, x: str, y: str, edit: Editor, target: Target) -> str 
     return target.unlike[y]
 
 
-def _wider(x: str, target: Target) -> tuple[str, str]:
+def widens_base(x: str, y: str, exponent: Array | None) -> bool:
+    """Return whether a base goes to float32 because its own type would round a floating exponent.
+
+    Args:
+        x, y: the types of base and exponent.
+        exponent: its values, if it is a constant.
+    """
+    is_held = holds(x, y) or (exponent is not None and exactly_as(exponent, x) is not None)
+    return is_float(y) and x != "float32" and not is_held
+
+
+def wider(x: str, target: Target) -> tuple[str, str]:
     """Return the type that a base of a type that is not taken goes through, and what that costs."""
     if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
         if is_float(x):
@@ -271,9 +293,13 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
             return edit.cast(name, kind)
     floats = [kind for kind in wanted if is_float(kind)]
     kind = max(floats or wanted, key=lambda kind: SIGNIFICANT.get(kind, 64))
-    lost = f"an exponent that {kind} does not hold {'is rounded' if floats else 'wraps around'}"
-    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost)
+    edit.note(f"the exponent is cast from {y} to {kind}: {target.name} takes no {y} here", lost(kind))
     return edit.cast(name, kind)
+
+
+def lost(kind: str) -> str:
+    """Return what becomes of exponents that the type they are cast to does not hold."""
+    return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

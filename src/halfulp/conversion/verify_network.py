@@ -49,7 +49,7 @@ def compare_network(
     model = before.model
     assert isinstance(model, Model)
     _, (run,) = runs(before)
-    told = ""
+    told, notes = "", list[str]()
     try:
         # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
         if inputs is None:
@@ -63,11 +63,10 @@ def compare_network(
             inputs, told = made.inputs(model, seed), str(made)
         expected = run(inputs)
         # Compiled anew: after an inference that failed OpenVINO may give NaN.
-        answers = [_runner(network, exact=exact)(inputs) for exact in (True, False)]
+        answers = [_runner(network, exact=exact, notes=notes)(inputs) for exact in (True, False)]
     except (ModelError, UnsupportedError) as error:
         return Verification(0, 0, (), "openvino", failure=error.message)
     version = openvino().__version__.partition("-")[0]
-    notes: list[str] = []
     differences: list[str] = []
     reasons = vacuous(expected)
     unconverted: Mapping[str, Array] | None = None
@@ -107,17 +106,27 @@ def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[
         return {}
 
 
-def _runner(network: Network, *, exact: bool) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
-    """Return what runs a model in OpenVINO and gives its outputs by all of their names; it raises ModelError.
+def _runner(
+    network: Network, *, exact: bool, notes: list[str] | None = None
+) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
+    """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
+
+    Args:
+        network: its model is left as it is.
+        exact: whether halfulp's operators are put into a copy of it.
+        notes: gets a sentence for each node that stays OpenVINO's own all the same.
 
     Raises:
-        ModelError: OpenVINO does not compile it.
-        UnsupportedError: our operators can't be put into it.
+        ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.
     """
-    from halfulp.integrations.openvino import replace
+    from halfulp.integrations.openvino import put_into
     from halfulp.integrations.openvino.engine import Compiled
 
-    compiled = Compiled(replace(network.model.clone()) if exact else network.model, network.file)
+    model = network.model.clone() if exact else network.model
+    left = put_into(model) if exact else []
+    if notes is not None:
+        notes += left
+    compiled = Compiled(model, network.file)
 
     def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
         compiled.bind(inputs)

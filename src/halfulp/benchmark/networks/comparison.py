@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -10,11 +10,14 @@ from pathlib import Path
 
 from halfulp.benchmark.exactness import Exactness
 from halfulp.benchmark.networks import onnxruntime
-from halfulp.benchmark.networks.contender import Contender, Network, difference
-from halfulp.benchmark.timing import InterleavedRuns, Summary, ratio, summary
+from halfulp.benchmark.networks.contender import Contender, Network, Prepare, difference
+from halfulp.benchmark.networks.subject import release
+from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
 from halfulp.models.run.vacuous import vacuous
 from halfulp.models.source import format_of
+
+Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
 
@@ -73,32 +76,49 @@ class InRuntime:
         return vacuous(found.outputs) if found else {}
 
 
-def compare(network: Network, runtimes: Sequence[str], seconds: float) -> list[InRuntime]:
-    """Run a network in each of these runtimes, with its own Pow and PRelu and with ours.
+def compare(
+    network: Network, runtimes: Sequence[str], seconds: float, progress: Progress = lambda told: None
+) -> list[InRuntime]:
+    """Run a network in each of these runtimes, with its own Pow and PRelu and with halfulp's.
 
     Args:
         network: an ONNX model, or one in OpenVINO's IR.
         runtimes: of :func:`runtimes_of`.
         seconds: how long to measure, in all.
+        progress: is told each step before it begins.
     """
-    prepared = {
-        (runtime, ours): _prepared(runtime, network, ours=ours)
-        for runtime in runtimes
-        for ours in (False, True)
-    }
-    calls = {key: found.call for key, found in prepared.items() if isinstance(found, Contender)}
-    names = {str(key): key for key in calls}
-    taken = InterleavedRuns({name: calls[key] for name, key in names.items()}).take(seconds) if calls else {}
-    times = {names[name]: found for name, found in taken.items()}
+    rows = []
+    for runtime in runtimes:
+        rows.append(_in_runtime(runtime, network, seconds / len(runtimes), progress))
+        release()
+    return rows
 
-    def timed(key: tuple[str, bool]) -> Timed:
-        found = prepared[key]
-        return Timed(refused=found) if isinstance(found, str) else Timed(found, times[key])
 
-    return [
-        InRuntime(runtime, version(runtime), timed((runtime, False)), timed((runtime, True)))
-        for runtime in runtimes
-    ]
+def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progress) -> InRuntime:
+    """Run a network in a runtime, and let go of both sessions."""
+    found: dict[str, Contender | str] = {}
+    calls: dict[str, Call] = {}
+    labels = (runtime, f"{runtime} with halfulp")
+    try:
+        progress(f"{runtime}: reading")
+        prepare = _preparer(runtime, network)
+    except HalfulpError as error:
+        found = dict.fromkeys(labels, error.message)
+    else:
+        for ours, label in enumerate(labels):
+            progress(f"{label}: preparing")
+            try:
+                found[label], calls[label] = prepare(bool(ours))
+            except HalfulpError as error:
+                found[label] = error.message
+        del prepare
+    progress(f"{runtime}: measuring")
+    times = InterleavedRuns(calls).take(seconds) if calls else {}
+    own, ours_too = (
+        Timed(refused=each) if isinstance(each, str) else Timed(each, times[label])
+        for label, each in found.items()
+    )
+    return InRuntime(runtime, version(runtime), own, ours_too)
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
@@ -107,13 +127,9 @@ def runtimes_of(path: Path) -> tuple[str, ...]:
     return tuple(name for name in readers if find_spec(name))
 
 
-def _prepared(runtime: str, network: Network, *, ours: bool) -> Contender | str:
-    """Return a contender, or why it does not run."""
-    try:
-        if runtime == "openvino":
-            from halfulp.benchmark.networks import openvino  # it imports OpenVINO
+def _preparer(runtime: str, network: Network) -> Prepare:
+    if runtime == "openvino":
+        from halfulp.benchmark.networks import openvino  # it imports OpenVINO
 
-            return openvino.prepare(network, ours=ours)
-        return onnxruntime.prepare(network, ours=ours)
-    except HalfulpError as error:
-        return error.message
+        return openvino.preparer(network)
+    return onnxruntime.preparer(network)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from halfulp.benchmark.exactness import Exactness, exactness
+from halfulp.benchmark.networks.subject import Samples, nodes_of
 from halfulp.benchmark.timing import Call
+from halfulp.conversion.subject import Run
+from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Model
 
-PROFILED_RUNS = 20
+PROFILED_RUNS = 10
 
 
 class Network(NamedTuple):
@@ -23,12 +26,36 @@ class Network(NamedTuple):
         model: the same, as it was read and checked.
         inputs: arrays by name.
         threads: how many a runtime uses.
+        samples: its Pow and PRelu nodes with their operands.
     """
 
     path: Path
     model: Model
     inputs: Mapping[str, Array]
     threads: int
+    samples: Samples
+
+    @property
+    def outputs_of_nodes(self) -> set[str]:
+        """The names of the tensors that its Pow and PRelu nodes give, those in subgraphs included."""
+        return {node.outputs[0] for node in nodes_of(self.model.graph)}
+
+
+def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], threads: int) -> Network:
+    """Return a network with the operands of its nodes.
+
+    Args:
+        path, model, inputs, threads: as :class:`Network` has them.
+        run: of :func:`halfulp.benchmark.networks.subject.watched`.
+
+    Raises:
+        ModelError: the network does not run on these inputs.
+    """
+    try:
+        seen = run(inputs)
+    except UnsupportedError:  # an operator that a runtime may have all the same
+        seen = {}
+    return Network(path, model, inputs, threads, Samples(model, {**inputs, **seen}))
 
 
 class NodeTimes(NamedTuple):
@@ -64,22 +91,27 @@ class NodeTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class Contender:
-    """A network in a runtime, ready to be timed.
+    """What a network gives in a runtime.
 
     Attributes:
-        call: runs it once.
         outputs: what came out, by name: tensors only.
         nodes: the time of its Pow and PRelu nodes.
-        results: how exact the results of these nodes are, given the operands that the runtime itself computed; of those
-            that no subgraph holds, together.
+        results: how exact the results of these nodes are, of those that no subgraph holds, together: the runtime
+            computed these nodes alone, on the operands that they get in the network.
         compared: how many nodes that is.
+        left: a sentence for each node that stays the runtime's own where halfulp's were to take their place.
     """
 
-    call: Call
     outputs: Mapping[str, Array]
     nodes: NodeTimes
     results: Exactness
     compared: int
+    left: tuple[str, ...] = ()
+
+
+Prepare = Callable[[bool], tuple[Contender, Call]]
+"""Returns what a network gives in a runtime, with halfulp's kernels or without, and what runs it there; it raises
+HalfulpError where the runtime refuses that."""
 
 
 def together(found: Iterable[Exactness]) -> Exactness:

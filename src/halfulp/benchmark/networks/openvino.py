@@ -2,68 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
-import numpy as np
 import openvino as ov
+from openvino import opset1
 
-from halfulp.benchmark.exactness import Exactness, exactness
-from halfulp.benchmark.networks.contender import PROFILED_RUNS, Contender, Network, NodeTimes, together
+from halfulp.benchmark.exactness import Exactness
+from halfulp.benchmark.networks.contender import (
+    PROFILED_RUNS,
+    Contender,
+    Network,
+    NodeTimes,
+    Prepare,
+    together,
+)
+from halfulp.benchmark.networks.subject import Samples
+from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
-from halfulp.integrations.openvino import replace
+from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
-from halfulp.integrations.openvino.operators import WIDE
-from halfulp.operators import op
+from halfulp.integrations.openvino.operators import ROWS, WIDE, tensor_of
 from halfulp.types import TYPES
 
-_OPERATORS = {
-    "Power": "openvino.Power-1",
-    "PRelu": "openvino.PReLU-1",
-    "HalfulpPower": "openvino.Power-1",
-    "HalfulpPReLU": "openvino.PReLU-1",
-}
+_MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
+_KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})
+_WIDE = frozenset(ROWS[name].name for name in WIDE)
 
 
-def prepare(network: Network, *, ours: bool) -> Contender:
-    """Return a network that OpenVINO has read and compiled.
+def preparer(network: Network) -> Prepare:
+    """Return what compiles a network: first as it is, then with halfulp's operators, from one reading of its weights.
 
     Raises:
-        HalfulpError: OpenVINO does not read or compile it, or fails on its inputs.
+        ModelError: OpenVINO does not read it.
     """
-    file = network.path.name
     try:
         model = ov.Core().read_model(network.path)
     except RuntimeError as error:  # of no class of its own
-        raise ModelError(f"openvino's reader refuses it: {sentence(error)}", file=file) from None
-    if ours:
-        replace(model)
-    results = _results(model.clone(), network)
-    compiled = _compiled(model, network)
-    found = compiled.named_outputs()
-    return Contender(
-        compiled.infer,
-        {name: value for name, value in found.items() if value.dtype.name in TYPES},
-        _times(model, network),
-        together(results),
-        len(results),
-    )
+        told = f"openvino's reader refuses it: {sentence(error)}"
+        raise ModelError(told, file=network.path.name) from None
+    return lambda ours: _prepare(model, network, ours=ours)
 
 
-def _compiled(model: Any, network: Network, *, profile: bool = False) -> Compiled:
-    compiled = Compiled(model, network.path.name, threads=network.threads, profile=profile)
+def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
+    left = put_into(model) if ours else []
+    names = _names(model, network.outputs_of_nodes)
+    compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     compiled.bind(network.inputs)
     compiled.infer()
-    return compiled
+    found = compiled.named_outputs()
+    results = _results(network, ours=ours)
+    contender = Contender(
+        {name: value for name, value in found.items() if value.dtype.name in TYPES},
+        _times(compiled, names),
+        together(results),
+        len(results),
+        tuple(left),
+    )
+    return contender, compiled.infer
 
 
-def _nodes(model: Any) -> list[Any]:
-    """Return the Power and PReLU nodes, ours or OpenVINO's, that no body holds."""
-    return [node for node in model.get_ordered_ops() if node.get_type_name() in _OPERATORS]
+def _names(model: Any, outputs: Set[str]) -> set[str]:
+    """Return the names of the Power and PReLU nodes, halfulp's or OpenVINO's, that give these tensors.
+
+    OpenVINO's reader makes such nodes of other operators, too.
+    """
+    names = set()
+    for node in model.get_ordered_ops():
+        for output in node.outputs():
+            if outputs.isdisjoint(output.get_names()):
+                continue
+            maker = output.get_node()
+            while maker.get_type_name() in ("Convert", "HalfulpConvert"):  # around operands of two types
+                maker = maker.input_value(0).get_node()
+            if maker.get_type_name() in _KINDS:
+                names.add(maker.get_friendly_name())
+    return names
 
 
-def _times(model: Any, network: Network) -> NodeTimes:
-    names = {node.get_friendly_name() for node in _nodes(model)}
-    compiled = _compiled(model, network, profile=True)
+def _times(compiled: Compiled, names: set[str]) -> NodeTimes:
     runs: list[tuple[float, float]] = []
     executed: set[str] = set()
     for _ in range(PROFILED_RUNS):
@@ -76,36 +93,38 @@ def _times(model: Any, network: Network) -> NodeTimes:
     return NodeTimes.of(len(executed), runs)
 
 
-def _results(model: Any, network: Network) -> list[Exactness]:
-    """Return how exact each node is on the operands that it gets.
+def _results(network: Network, *, ours: bool) -> list[Exactness]:
+    """Return how exact each node is, alone.
 
-    What is 64 bits wide is left out: it goes from one operator of ours to the next in another form, and to an output as
-    the plugin narrows it.
+    Types of 64 bits are left out: in the network such a node may have neighbours that narrow them.
     """
-    nodes = [node for node in _nodes(model) if not WIDE & {_type(end) for end in node.inputs()}]
-    if not nodes:
+    samples = network.samples.without(_WIDE)
+    if not samples.nodes:
         return []
-    model.add_outputs([end for node in nodes for end in (*node.input_values(), node.output(0))])
-    # What is an output already is not added.
-    values = dict(zip(map(_source, model.get_results()), _compiled(model, network).outputs(), strict=True))
-    found = []
-    for node in nodes:
-        x, y = (values[_place(end)] for end in node.input_values())
-        attributes = node.get_attributes()
-        kept = {name: attributes[name] for name in ("auto_broadcast",) if name in attributes}
-        right = np.asarray(op(_OPERATORS[node.get_type_name()])(x, y, **kept))
-        found.append(exactness(values[_place(node.output(0))], right))
-    return found
+    model = _alone(samples)
+    if ours:
+        put_into(model)
+    compiled = Compiled(model, network.path.name, threads=network.threads)
+    compiled.bind(samples.fed)
+    compiled.infer()
+    return samples.exactness(compiled.named_outputs())
 
 
-def _source(result: Any) -> tuple[str, int]:
-    return _place(result.input_value(0))
-
-
-def _place(output: Any) -> tuple[str, int]:
-    return output.get_node().get_name(), output.get_index()
-
-
-def _type(end: Any) -> str:
-    name: str = end.get_element_type().get_type_name()
-    return name
+def _alone(samples: Samples) -> Any:
+    """Return a model of these nodes."""
+    if any(node.standard == "onnx" for node in samples.nodes.values()):
+        return ov.Core().read_model(samples.proto().SerializeToString())
+    ends: dict[str, Any] = {}
+    for name, array in samples.values.items():
+        tensor = tensor_of(array)
+        if name in samples.constants:
+            ends[name] = ov.op.Constant(tensor)
+        else:
+            ends[name] = ov.op.Parameter(tensor.element_type, ov.PartialShape(list(array.shape)))
+            ends[name].output(0).set_names({name})
+    outputs = []
+    for result, node in samples.nodes.items():
+        made = _MAKERS[node.type](*(ends[name] for name in node.inputs), **node.attributes)
+        made.output(0).set_names({result})
+        outputs.append(made)
+    return ov.Model(outputs, [ends[name] for name in samples.fed])

@@ -35,17 +35,22 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
-            told = "outputs equal" if apart.total else "no outputs to compare"
+            told = (
+                "outputs equal" if apart.total else "the outputs have no elements: --dim NAME=N changes sizes"
+            )
             if apart.misrounded:
                 share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
                 told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
-            yield f"{row.runtime}: with halfulp {row.ratio:.2f} of the time; {told}"
+            yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
         for name, reason in row.vacuous.items():
             yield f"{row.runtime}: {sentence(name, reason)}"
         refusals = dict.fromkeys(found.refused for found in (row.own, row.ours) if found.refused)
         for refusal in refusals:
             label = " with halfulp" if refusal != row.own.refused else ""
             yield f"{row.runtime}{label}: {refusal}"
+        if row.ours.contender is not None:
+            for left in row.ours.contender.left:
+                yield f"{row.runtime} with halfulp: {left}"
 
 
 def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
@@ -79,7 +84,7 @@ def _cells(found: Timed, nodes: int) -> list[str]:
 
 def _exact(contender: Contender, nodes: int) -> str:
     if not contender.compared:
-        return "-"
+        return "not compared"
     told = error(*contender.results)
     return told if contender.compared == nodes else f"{told}; {contender.compared} of {nodes} nodes"
 
@@ -100,4 +105,5 @@ def _entry(found: Timed) -> dict[str, Any]:
         "runs": len(found.times),
         "nodes": contender.nodes._asdict(),
         "results": {**contender.results._asdict(), "nodes": contender.compared},
+        "left": list(contender.left),
     }

@@ -12,8 +12,9 @@ from halfulp.conversion.ir.from_graph import blaming
 from halfulp.conversion.rewrite.broadcast import is_one
 from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.conversion.rewrite.exact import exactly_as, holds
+from halfulp.conversion.targets import TARGETS, lost, widens_base, wider
 from halfulp.errors import UnsupportedError
-from halfulp.models.graph import Graph, Model, Node, Value, printable
+from halfulp.models.graph import Array, Graph, Model, Node, Value, printable
 from halfulp.models.openvino.layers import OPENVINO_TYPES
 from halfulp.types import TYPES
 
@@ -101,23 +102,30 @@ class _Writer:
         elif same_kind and holds(x, y):
             self._ir.note(op.label, f"the exponent is cast from {y} to {x}, exactly: Power has one type")
             exponent = self._converted(exponent, x, op)
-        else:
-            self._wider(op, x, y)
+        elif TYPES[x].kind != "float" and _is_never_negative(y, array):
+            wide = "uint64" if y == "uint64" else "int64"
+            self._ir.note(op.label, f"goes through {wide}, whose low bits are the same: Power has one type")
+            self._through(op, wide)
             return
+        elif widens_base(x, y, array):
+            wide, differs = wider(x, TARGETS["openvino"])
+            told = f"the base is cast from {x} to {wide} and the power back: Power has one type"
+            self._ir.note(op.label, told, differs)
+            if not holds(wide, y):
+                self._ir.note(op.label, f"the exponent is cast from {y} to {wide}", lost(wide))
+            self._through(op, wide)
+            return
+        else:
+            self._ir.note(op.label, f"the exponent is cast from {y} to {x}: Power has one type", lost(x))
+            exponent = self._converted(exponent, x, op)
         self._node(op, "Power", (base, exponent), auto_broadcast="numpy")
 
-    def _wider(self, op: Op, x: str, y: str) -> None:
-        """An integer power in a wider type, whose low bits are the same, if no exponent is negative."""
-        wide = "uint64" if y == "uint64" else "int64"
-        array = self._ir.constants.get(op.inputs[1])
-        never_negative = TYPES[y].kind == "uint" or (array is not None and bool((array >= 0).all()))
-        if TYPES[x].kind == "float" or TYPES[y].kind == "float" or not never_negative:
-            raise NoExactForm(f"Power has one type, and {x} does not hold every {y}")
-        self._ir.note(op.label, f"goes through {wide}, whose low bits are the same: Power has one type")
+    def _through(self, op: Op, wide: str) -> None:
+        """A power in a wider type, converted back."""
         operands = tuple(self._converted(name, wide, op) for name in op.inputs)
         power = self._ir.add("pow", operands, op.label)
         self._node(Op("pow", operands, power, op.label), "Power", operands, auto_broadcast="numpy")
-        self._node(op, "Convert", (power,), destination_type=x)
+        self._node(op, "Convert", (power,), destination_type=self._ir.types[op.output].type)
 
     def _prelu(self, op: Op) -> None:
         ir = self._ir
@@ -187,6 +195,13 @@ class _Writer:
 
     def _constant(self, array: Any, op: Op) -> str:
         return self._ir.add_constant(array, f"{op.output}_constant")
+
+
+def _is_never_negative(kind: str, array: Array | None) -> bool:
+    """Return whether an exponent is an integer of at least 0, by its type or its values."""
+    if TYPES[kind].kind == "float":
+        return False
+    return TYPES[kind].kind == "uint" or (array is not None and bool((array >= 0).all()))
 
 
 _TYPES = {"mul": "Multiply", "add": "Add", "less": "Less", "where": "Select", "pow": "Power"}

@@ -75,12 +75,20 @@ def profiled(
     Raises:
         ModelError, Refused: as for :func:`run_with_report`.
     """
+    _, outputs, reports = open_profiled(path, model, inputs, settings, runs=runs)
+    return outputs, reports
+
+
+def open_profiled(
+    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings, *, runs: int
+) -> tuple[Any, dict[str, Any], list[Report]]:
+    """Return a session with what :func:`profiled` gives; its later runs make no profile."""
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
         for _ in range(runs):
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
-    return outputs, [_report(of_run, operators) for of_run in _by_run(events)]
+    return session, outputs, [_report(of_run, operators) for of_run in _by_run(events)]
 
 
 def runner(
