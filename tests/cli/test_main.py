@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -154,6 +155,27 @@ def test_an_error_that_can_not_be_written(arguments: list[str], kind: str) -> No
     else:
         stream = os.fdopen(os.open("/dev/full", os.O_WRONLY), "wb") if kind == "full" else closed_pipe()
         assert run_with(arguments, stderr=stream)[:2] == (2, "")
+
+
+def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        print("so far", end="")
+        raise halfulp.HalfulpError("then this")
+
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            if self.getvalue():
+                raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return os.open(os.devnull, os.O_WRONLY)
+
+    monkeypatch.setattr("halfulp.models.onnx.load", fail)
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", said := io.StringIO())
+    with pytest.raises(SystemExit) as caught:
+        app(["run", "m"])
+    assert (caught.value.code, said.getvalue()) == (2, "HalfulpError: then this\n")
 
 
 def test_standard_output_that_is_full() -> None:

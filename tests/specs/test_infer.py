@@ -304,6 +304,7 @@ def test_a_plan_needs_known_dims() -> None:
         (("float32", 3), "a shape must be a sequence of dims, or None\n  got: 3"),
         (("float32", "N"), "a shape must be a sequence of dims, or None\n  got: 'N'"),
         (("float32", (-1,)), "a dim must be an integer >= 0, a symbol or None\n  got: -1"),
+        (("float32", (True,)), "a dim must be an integer >= 0, a symbol or None\n  got: True"),
         (("float32", (1.5,)), "a dim must be an integer >= 0, a symbol or None\n  got: 1.5"),
         (("float32", ("",)), "a dim must be an integer >= 0, a symbol or None\n  got: ''"),
     ],

@@ -96,7 +96,7 @@ def _one_of_many(found: Found, targets: _Targets) -> ModelReport:
     try:
         return _audited(found.path, found.name, targets)
     except HalfulpError as error:
-        text = str(error).splitlines()[0]
+        text = "; ".join(map(str.strip, str(error).splitlines()))
     except OSError as error:
         text = error.strerror or type(error).__name__
     except MemoryError:

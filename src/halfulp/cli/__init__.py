@@ -69,12 +69,16 @@ class _Verbs(TyperGroup):
 def _in_words() -> Iterator[None]:
     """Turn an error into text on stderr and a status."""
     try:
+        ended = None
         try:
             yield
-        finally:
-            if sys.stdout is not None:  # as it is where it is closed
-                sys.stdout.flush()
-        return
+        except typer.Exit as error:
+            ended = error
+        if sys.stdout is not None:  # as it is where it is closed
+            sys.stdout.flush()
+        if ended is None:
+            return
+        raise ended
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # as a shell reports it
     except (BrokenPipeError, SystemExit) as error:
@@ -85,11 +89,11 @@ def _in_words() -> Iterator[None]:
     except HalfulpError as error:
         text = str(error)
     except OSError as error:
-        _let_go(sys.stdout)
         where = f"{error.filename}: " if error.filename is not None else ""
         text = f"HalfulpError: {where}{error.strerror or error}"
     except MemoryError:
         text = "HalfulpError: not enough memory"
+    _let_go(sys.stdout)
     try:
         typer.echo(text, err=True)
     except OSError:

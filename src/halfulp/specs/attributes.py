@@ -29,9 +29,11 @@ class ScaleBias(NamedTuple):
 
 def _int(value: Any) -> int:
     try:
-        return operator.index(value)
+        if not isinstance(value, bool):
+            return operator.index(value)
     except TypeError:
-        raise BadValue("an INT") from None
+        pass
+    raise BadValue("an INT")
 
 
 def _ints(value: Any) -> tuple[int, ...]:

@@ -83,6 +83,6 @@ def _dim(dim: Any) -> Dim:
         size = operator.index(dim)
     except TypeError:
         size = -1
-    if size < 0:
+    if size < 0 or isinstance(dim, bool):
         raise HalfulpError("a dim must be an integer >= 0, a symbol or None", got=repr(dim)[:80])
     return size
