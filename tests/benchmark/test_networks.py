@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import onnx
 import pytest
 from onnx import parser
 
+import halfulp as hu
 from halfulp.benchmark.networks.comparison import InRuntime, compare, runtimes_of
 from halfulp.benchmark.networks.contender import Network, network_of
 from halfulp.benchmark.networks.show import document, sentences
@@ -185,6 +187,27 @@ def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
     assert not alive
     steps = (": reading", ": preparing", " with halfulp: preparing", ": measuring")
     assert told == [f"{runtime}{step}" for runtime in ("onnxruntime", "openvino") for step in steps]
+
+
+def test_a_network_in_openvinos_own_format(tmp_path: Path) -> None:
+    """Its tensors need no names."""
+    text = """<ir_version: 8, opset_import: ["": 16]> g (float[5000] x, float[5000] y) => (float[5000] z) {
+        p = Pow(x, y)  q = Mul(p, x)  z = PRelu(q, y) }"""
+    path = tmp_path / "net.xml"
+    hu.convert(parser.parse_model(text), path)
+    written = path.read_text()
+    path.write_text(re.sub(r' names="[pq]"', "", written))
+    assert path.read_text() != written
+    with network(path, make_inputs(load(path))) as found:
+        (row,) = compare(found, ["openvino"], seconds=0)
+    for contender in (row.own.contender, row.ours.contender):
+        assert contender is not None
+        assert contender.compared == 2
+        assert 1 <= contender.nodes.executed <= 2  # OpenVINO may merge its own
+    assert row.own.contender is not None
+    assert row.own.contender.results.misrounded > 0
+    assert row.ours.contender is not None
+    assert row.ours.contender.results.misrounded == 0
 
 
 def test_the_weights_lie_beside_the_copy(tmp_path: Path) -> None:
