@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import weakref
 from collections.abc import Iterator
@@ -21,8 +22,6 @@ from halfulp.benchmark.networks.show import document, sentences
 from halfulp.benchmark.networks.subject import light, release, watched
 from halfulp.models.load import load
 from halfulp.models.run.inputs import make_inputs
-
-networks_in_openvino: Any = pytest.importorskip("halfulp.benchmark.networks.openvino")
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>
     g (float[N] x, float[N] y) => (float[N] power, float[N] last) {
@@ -148,6 +147,7 @@ def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
     """One session for each set of kernels, and never more than two at a time."""
     ort: Any = pytest.importorskip("onnxruntime")
     pytest.importorskip("openvino")
+    networks_in_openvino: Any = importlib.import_module("halfulp.benchmark.networks.openvino")
     proto = parser.parse_model(text)
     proto.graph.output.append(onnx.helper.make_tensor_value_info("mark", 1, None))
     proto.graph.node.add(op_type="Exp", input=["x"], output=["mark"])
@@ -193,6 +193,7 @@ def test_a_network_in_openvinos_own_format(tmp_path: Path) -> None:
     """Its tensors need no names."""
     text = """<ir_version: 8, opset_import: ["": 16]> g (float[5000] x, float[5000] y) => (float[5000] z) {
         p = Pow(x, y)  q = Mul(p, x)  z = PRelu(q, y) }"""
+    pytest.importorskip("openvino")
     path = tmp_path / "net.xml"
     hu.convert(parser.parse_model(text), path)
     written = path.read_text()
