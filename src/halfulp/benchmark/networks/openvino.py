@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any
 
 import openvino as ov
@@ -46,7 +45,7 @@ def preparer(network: Network) -> Prepare:
 
 def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
     left = put_into(model) if ours else []
-    names = _names(model, network.outputs_of_nodes)
+    names = _names(model, network)
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     compiled.bind(network.inputs)
     compiled.infer()
@@ -62,12 +61,15 @@ def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Ca
     return contender, compiled.infer
 
 
-def _names(model: Any, outputs: Set[str]) -> set[str]:
-    """Return the names of the Power and PReLU nodes, halfulp's or OpenVINO's, that give these tensors.
+def _names(model: Any, network: Network) -> set[str]:
+    """Return the names of the Power and PReLU nodes, halfulp's or OpenVINO's, that are Pow and PRelu of the network.
 
-    OpenVINO's reader makes such nodes of other operators, too.
+    Of an ONNX model OpenVINO's reader makes such nodes of other operators, too.
     """
-    names = set()
+    if network.path.suffix.lower() == ".xml":
+        found = [node for node in model.get_ordered_ops() if node.get_type_name() in _KINDS]
+        return {node.get_friendly_name() for node in found}
+    names, outputs = set(), network.outputs_of_nodes
     for node in model.get_ordered_ops():
         for output in node.outputs():
             if outputs.isdisjoint(output.get_names()):
