@@ -88,12 +88,6 @@ FORBIDDEN: list[tuple[str, list[Any], dict[str, Any], str]] = [
     (
         "onnx.Pow-1",
         [(F32, (2,)), (F32, (2,))],
-        {"broadcast": True},
-        "C5: broadcast has a value of the wrong type\n  expected: an INT\n  got: True",
-    ),
-    (
-        "onnx.Pow-1",
-        [(F32, (2,)), (F32, (2,))],
         {"broadcast": None},
         "C5: broadcast has a value of the wrong type\n  expected: an INT\n  got: None",
     ),

@@ -29,11 +29,9 @@ class ScaleBias(NamedTuple):
 
 def _int(value: Any) -> int:
     try:
-        if not isinstance(value, bool):
-            return operator.index(value)
+        return operator.index(value)
     except TypeError:
-        pass
-    raise BadValue("an INT")
+        raise BadValue("an INT") from None
 
 
 def _ints(value: Any) -> tuple[int, ...]:
