@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from halfulp._args import as_array
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.models.graph import Array, Model, Value, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Model, Value, type_name
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
@@ -95,9 +96,9 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:
-        array = np.asarray(fed)
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"can't make an array of input {declared.name!r}: {error}", file=file) from None
+        array = as_array(fed)
+    except HalfulpError as error:
+        raise ModelError(f"input {declared.name!r}: {error.message}", file=file) from None
     if array.dtype.kind == "O" and declared.type not in (None, "string"):
         raise ModelError(
             f"input {declared.name!r} is fed Python objects that NumPy makes no numbers of",
@@ -277,11 +278,19 @@ def _random(
 def guard_memory(
     shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
 ) -> None:
-    """Refuse an array that this computer's memory can't hold, before the system starts to swap.
+    """Refuse an array that NumPy or this computer's memory can't hold, before the system starts to swap.
 
     Raises:
-        ModelError: it is larger than the physical memory.
+        ModelError: it has more dims than NumPy's arrays, or is larger than the physical memory.
     """
+    if len(shape) > MOST_DIMS:
+        raise ModelError(
+            f"{what} has more dims than NumPy does",
+            file=file,
+            node=node,
+            expected=f"at most {MOST_DIMS}",
+            got=len(shape),
+        )
     size = math.prod(shape) * itemsize
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if size > memory or any(dim >= 1 << 62 for dim in shape):
