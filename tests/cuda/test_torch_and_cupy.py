@@ -96,6 +96,23 @@ def test_the_negative_bit_counts() -> None:
             hu.pow(x, 3, out=negated)
 
 
+def test_the_negative_bit_beside_another_library(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DLPack leaves it out."""
+
+    def export(tensor: Any, **options: Any) -> Any:
+        memory = torch._neg_view(tensor) if tensor.is_neg() else tensor
+        return WithDLPack(memory.numpy()).__dlpack__(**options)
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", export)
+    monkeypatch.setattr(torch, "from_dlpack", lambda array: array)
+    negated = torch._neg_view(torch.from_numpy(X))
+    exponents = np.full_like(X, 3)
+    result = hu.pow(negated, WithInterface(exponents))
+    assert on_host(result).tobytes() == hu.pow(-X, np.float32(3)).tobytes()
+    with pytest.raises(hu.SpecError, match="out must be writeable"):
+        hu.pow(WithInterface(X), 3, out=negated)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of nested tensors
 def test_refusals() -> None:
     with pytest.raises(hu.HalfulpError, match=r"requires gradients: halfulp\.integrations\.torch"):
