@@ -74,7 +74,7 @@ def _has_missing_values(operand: Any) -> bool:
     return bool(np.asarray(find()).any())
 
 
-def is_masked(array: Array) -> bool:
+def is_masked(array: Array | np.generic) -> bool:
     """Whether an array hides elements by a mask."""
     return type(array) is not np.ndarray and array.dtype.fields is None and bool(np.ma.is_masked(array))
 

@@ -86,6 +86,34 @@ def test_out(driver: Driver) -> None:
     assert line[:-1].numpy().tobytes() == hu.pow(X.ravel()[1:], 2.5).tobytes()
 
 
+def test_the_negative_bit_counts() -> None:
+    x = torch.from_numpy(X)
+    for negated in (torch._neg_view(x), torch.complex(x, x).conj().imag):
+        assert hu.pow(negated, 3).numpy().tobytes() == hu.pow(-X, 3).tobytes()
+        assert hu.prelu(negated, 0.5).numpy().tobytes() == hu.prelu(-X, 0.5).tobytes()
+        assert hu.pow(x, negated).numpy().tobytes() == hu.pow(X, -X).tobytes()
+        with pytest.raises(hu.SpecError, match="out must be writeable"):
+            hu.pow(x, 3, out=negated)
+
+
+def test_the_negative_bit_beside_another_library(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DLPack leaves it out."""
+
+    def export(tensor: Any, **options: Any) -> Any:
+        memory = torch._neg_view(tensor) if tensor.is_neg() else tensor
+        return WithDLPack(memory.numpy()).__dlpack__(**options)
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", export)
+    monkeypatch.setattr(torch, "from_dlpack", lambda array: array)
+    negated = torch._neg_view(torch.from_numpy(X))
+    exponents = np.full_like(X, 3)
+    result = hu.pow(negated, WithInterface(exponents))
+    assert on_host(result).tobytes() == hu.pow(-X, np.float32(3)).tobytes()
+    with pytest.raises(hu.SpecError, match="out must be writeable"):
+        hu.pow(WithInterface(X), 3, out=negated)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of nested tensors
 def test_refusals() -> None:
     with pytest.raises(hu.HalfulpError, match=r"requires gradients: halfulp\.integrations\.torch"):
         hu.pow(torch.ones(3, requires_grad=True), 2)
@@ -93,8 +121,10 @@ def test_refusals() -> None:
         assert hu.pow(torch.ones(3, requires_grad=True), 2).tolist() == [1, 1, 1]
     with pytest.raises(hu.HalfulpError, match="no element type complex64"):
         hu.pow(torch.ones(3, dtype=torch.complex64), 2)
-    with pytest.raises(hu.HalfulpError, match="only strided ones"):
+    with pytest.raises(hu.HalfulpError, match=r"layout torch\.sparse_coo: .*; pass x\.to_dense\(\)"):
         hu.pow(torch.ones(3).to_sparse(), 2)
+    with pytest.raises(hu.HalfulpError, match="a nested tensor: it is not one array"):
+        hu.pow(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), 2)
     with pytest.raises(hu.HalfulpError, match="no element type bool"):
         hu.pow(torch.ones(3, dtype=torch.bool), 2)
 

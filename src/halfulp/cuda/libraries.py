@@ -193,7 +193,7 @@ class Other:
             except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 raise HalfulpError(f"not an array: {error}") from None
             address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
-            self._exported.append(capsule)
+            self._exported.append((array, capsule))
             return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
         interface = array.__cuda_array_interface__
         if interface.get("mask") is not None:

@@ -6,18 +6,35 @@ node's ``source``, for those who must hand the node on to that format's own libr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import Shape, format_shape
 
 __all__ = ["Graph", "Model", "Node", "Value"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+MOST_DIMS = 64
+"""The most dims that NumPy's arrays have."""
+
+
+def reshaped(array: Array, shape: Sequence[int]) -> Array:
+    """Return an array in a shape of as many elements.
+
+    Raises:
+        HalfulpError: the shape has more dims than NumPy does.
+    """
+    if len(shape) > MOST_DIMS:
+        raise HalfulpError(
+            "its output has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=len(shape)
+        )
+    return array.reshape(shape)
 
 
 def type_name(dtype: np.dtype[Any]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from halfulp.errors import ModelError
+from halfulp.models.graph import MOST_DIMS
 from halfulp.specs.tensor import format_shape
 
 # Every machine has as much, and a look at the system's files before each small array would cost more than the array.
@@ -19,11 +20,19 @@ _ALWAYS_THERE = 1 << 26
 def guard_memory(
     shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
 ) -> None:
-    """Refuse an array that the free memory can't hold, before the system starts to swap or ends this process.
+    """Refuse an array that NumPy or the free memory can't hold, before the system swaps or ends this process.
 
     Raises:
-        ModelError: it is larger than that.
+        ModelError: it has more dims than NumPy's arrays, or is larger than that memory.
     """
+    if len(shape) > MOST_DIMS:
+        raise ModelError(
+            f"{what} has more dims than NumPy does",
+            file=file,
+            node=node,
+            expected=f"at most {MOST_DIMS}",
+            got=len(shape),
+        )
     size = math.prod(shape) * itemsize
     if size <= _ALWAYS_THERE and all(dim < 1 << 62 for dim in shape):
         return

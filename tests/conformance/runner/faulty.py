@@ -137,6 +137,12 @@ def hangs_always(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     return right(model, inputs)
 
 
+def masked(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
+    """The right elements, hidden by a mask; nothing where there are none to hide."""
+    (z,) = right(model, inputs)
+    return [np.ma.masked_array(z, np.ones(z.shape, bool)) if z.size else None]
+
+
 def wrong_shape(model: onnx.ModelProto, inputs: list[Array]) -> list[Array]:
     """A dim of 1 too many."""
     (z,) = right(model, inputs)
@@ -279,6 +285,7 @@ FAULTS = {
         raises,
         hangs,
         hangs_always,
+        masked,
         wrong_shape,
         wrong_type,
         fewer_outputs,

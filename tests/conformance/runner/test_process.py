@@ -81,6 +81,7 @@ def test_a_result_has_its_bits() -> None:
         np.array([3, -8], ml_dtypes.int4),
         np.array([[1.5]], ml_dtypes.float8_e8m0fnu),
         np.broadcast_to(np.float32(2), (3, 4)),
+        np.ma.masked_array([1.0, 2.0]),
     ],
 )
 def test_an_output_comes_as_it_is(output: Any) -> None:
@@ -99,6 +100,7 @@ def test_an_output_comes_as_it_is(output: Any) -> None:
         (None, "NoneType"),
         (np.array(["a"]), "str32"),
         (np.array([None]), "object"),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), "MaskedArray"),
         (np.zeros(1, "V2"), "void16"),
         (np.zeros(1, "M8[s]"), "datetime64[s]"),
     ],

@@ -148,6 +148,7 @@ def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> N
         ("wrong_type", "the output is float64["),
         ("fewer_outputs", "0 outputs instead of 1"),
         ("not_an_array", "the output is no array of numbers: "),
+        ("masked", "the output is no array of numbers: "),
     ],
 )
 def test_a_wrong_kind_of_output(fault: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,7 +250,11 @@ POW = single("Pow", 15, {"x": ("float32", ["N", 2]), "y": ("float32", ["N", 1])}
             {"x": np.ones((3, 2), np.float32), "y": np.ones((1, 1), np.float32)},
             "the dim 'N' another size than 'x'",
         ),
-        ({"x": [[1, 2], [3]], "y": [[1]]}, "can't make an array of input 'x'"),
+        ({"x": [[1, 2], [3]], "y": [[1]]}, "input 'x': not an array: setting an array"),
+        (
+            {"x": np.ma.masked_array([[1.0, 2.0]], [[True, False]]), "y": [[1]]},
+            r"input 'x': a masked array: its mask would be lost; pass x\.filled",
+        ),
         ({"x": None, "y": [[1]]}, "input 'x' contradicts"),
         ({"z": 1}, "has no input 'z'"),
     ],
@@ -258,6 +262,33 @@ POW = single("Pow", 15, {"x": ("float32", ["N", 2]), "y": ("float32", ["N", 1])}
 def test_inputs_that_contradict_the_model(inputs: dict[str, object], words: str) -> None:
     with pytest.raises(ModelError, match=words):
         hu.run(POW, inputs)
+
+
+@pytest.mark.parametrize("node", ["", "Reshape", "Unsqueeze"])
+def test_more_dims_than_numpy_has(node: str) -> None:
+    """In an input that is made up, also with sizes to be found, or in what a node makes."""
+    if not node:
+        models = [
+            single("Pow", 15, {"x": ("float32", [first] + [1] * 64), "y": ("float32", [])})
+            for first in (1, "N")
+        ]
+        words = r"input 'x' has more dims than NumPy does\s+expected: at most 64\s+got: 65"
+    else:
+        axes = [0] if node == "Unsqueeze" else [1] * 65
+        rank = 64 if node == "Unsqueeze" else 1
+        models = [
+            onnx.parser.parse_model(
+                f"""<ir_version: 8, opset_import: ["": 15]> g (float[{",".join("1" * rank)}] x) => (float z)
+                <int64[{len(axes)}] axes = {{{",".join(map(str, axes))}}}> {{ r = {node}(x, axes)  z = Pow(r, r) }}"""
+            )
+        ]
+        words = rf"\({node}\): its output has more dims than NumPy does\s+expected: at most 64\s+got: 65"
+    for model in models:
+        with pytest.raises(ModelError, match=words):
+            hu.run(model)
+        if not node:
+            verification = hu.convert(model, opset=12, verify=True).verification
+            assert str(verification) == "not verified: input 'x' has more dims than NumPy does"
 
 
 def test_python_numbers_take_the_declared_type() -> None:

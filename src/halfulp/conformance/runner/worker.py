@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from halfulp._args import is_masked
 from halfulp.conformance.runner.targets import CrashedError
 from halfulp.conformance.runner.wire import Closed, receive, send
 from halfulp.types import TYPES, type_name
@@ -78,11 +79,12 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the message that holds outputs; of one that is no array of numbers only its type."""
+    """Return the message that holds outputs. Of one that is not a plain array of numbers it has only the type."""
     described: list[dict[str, Any]] = []
     data = []
     for output in outputs:
-        array = np.asarray(output) if isinstance(output, np.ndarray | np.generic) else None
+        is_plain = isinstance(output, np.ndarray | np.generic) and not is_masked(output)
+        array = np.asarray(output) if is_plain else None
         if array is None or not (array.dtype.kind in "biufc" or type_name(array.dtype) in TYPES):
             kind = type(output).__name__ if array is None else array.dtype.name
             described.append({"other": str(kind)[:80]})

@@ -18,7 +18,7 @@ from onnx import TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.files import inside, read_whole
-from halfulp.models.graph import Array, Value, describe, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Value, describe, type_name
 from halfulp.specs.tensor import Dim
 
 LARGEST_FILE = (1 << 31) - 1
@@ -194,8 +194,10 @@ class TensorReader:
         shape = tuple(dims)
         if any(dim < 0 for dim in shape):
             self._fail(f"{what} has a negative dim", got=list(shape))
-        if len(shape) > 64:
-            self._fail(f"{what} has more dims than NumPy does", expected="at most 64", got=len(shape))
+        if len(shape) > MOST_DIMS:
+            self._fail(
+                f"{what} has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=len(shape)
+            )
         # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
         if 0 in shape and math.prod(max(dim, 1) for dim in shape) >= 1 << 60:
             self._fail(f"{what} has dims beyond what NumPy counts", got=list(shape))

@@ -15,13 +15,12 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import printable
+from halfulp.models.graph import MOST_DIMS, printable
 from halfulp.types import TYPES
 
 VERSIONS = (10, 11)
 """The versions of the format that are read; the last one is written."""
 
-MOST_DIMS = 64  # NumPy's limit
 _DEEPEST = 256  # to copy or write an element, Python recurses
 LARGEST = (1 << 63) - 1
 """No dim, offset or id is larger."""

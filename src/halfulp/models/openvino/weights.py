@@ -12,8 +12,8 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.files import opened
-from halfulp.models.graph import Array, describe
-from halfulp.models.openvino.layers import ELEMENT_TYPES, LARGEST, MOST_DIMS, natural
+from halfulp.models.graph import MOST_DIMS, Array, describe
+from halfulp.models.openvino.layers import ELEMENT_TYPES, LARGEST, natural
 from halfulp.types import TYPES
 
 

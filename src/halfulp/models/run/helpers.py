@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Array, Node, type_name
+from halfulp.models.graph import Array, Node, reshaped, type_name
 from halfulp.models.onnx.nodes import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
@@ -158,7 +158,7 @@ def _reshape(node: Node, inputs: list[Any]) -> Any:
         raise HalfulpError(
             "the data has not as many elements as shape asks for", expected=asked, got=list(x.shape)
         )
-    return x.reshape(shape)
+    return reshaped(x, shape)
 
 
 def _unsqueeze(node: Node, inputs: list[Any]) -> Any:
@@ -172,7 +172,7 @@ def _unsqueeze(node: Node, inputs: list[Any]) -> Any:
             "axes must be distinct dims of the output", expected=f"{lowest} to {rank - 1}", got=asked
         )
     remaining = iter(x.shape)
-    return x.reshape([1 if axis in axes else next(remaining) for axis in range(rank)])
+    return reshaped(x, [1 if axis in axes else next(remaining) for axis in range(rank)])
 
 
 def _dims(value: Array) -> list[int]:

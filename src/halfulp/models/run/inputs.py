@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from halfulp._args import as_array
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array, Model, Value, type_name
 from halfulp.models.memory import guard_memory
@@ -126,9 +127,9 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:
-        array = np.asarray(fed)
-    except (ValueError, TypeError) as error:
-        raise ModelError(f"can't make an array of input {declared.name!r}: {error}", file=file) from None
+        array = as_array(fed)
+    except HalfulpError as error:
+        raise ModelError(f"input {declared.name!r}: {error.message}", file=file) from None
     if array.dtype.kind == "O" and declared.type not in (None, "string"):
         raise ModelError(
             f"input {declared.name!r} is fed Python objects that NumPy makes no numbers of",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import Array, Model, Node, listed
+from halfulp.models.graph import Array, Model, Node, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.openvino.builder import Origin
 from halfulp.models.openvino.operators import OPERATORS, infer
@@ -80,7 +80,7 @@ def evaluate(node: Node, inputs: list[Array], file: str) -> Array:
     if node.type in ("Power", "PReLU"):
         return np.asarray(op(node.operator)(*inputs, **node.attributes))
     if node.type in ("Reshape", "Unsqueeze"):
-        return inputs[0].reshape(static)
+        return reshaped(inputs[0], static)
     if node.type == "Convert":
         return _convert(inputs[0], dtype_named(kind))
     with np.errstate(all="ignore"):
