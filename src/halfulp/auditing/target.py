@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from halfulp.auditing.constant import holds
@@ -230,8 +230,16 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
         kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     exponent = _one_exponent(use)
-    measured = None if exponent is None else row.constants.get(exponent)
+    measured = None if exponent is None else _powers_of(use, row).get(exponent)
     return () if measured is None else (measured,)
+
+
+def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
+    """Return what was measured of powers to constants for bases such as a node's."""
+    x, y = use.inputs[0].shape, use.second.shape
+    # A base that may have one element, too, is taken to have more.
+    is_column = x is not None and x[-1:] in ((), (1,)) and (y is None or len(y) < 2 or set(x) <= {1})
+    return {**row.constants, **row.columns} if is_column else row.constants
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
@@ -240,7 +248,7 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
     kind = None if exponent is None else _kind_of_exponent(exponent)
     if kind is None:
         return ()
-    return tuple(group for other, group in row.constants.items() if _kind_of_exponent(other) == kind)
+    return tuple(group for other, group in _powers_of(use, row).items() if _kind_of_exponent(other) == kind)
 
 
 def _one_exponent(use: Use) -> float | None:
