@@ -237,9 +237,15 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
 def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
     """Return what was measured of powers to constants for bases such as a node's."""
     x, y = use.inputs[0].shape, use.second.shape
-    # A base that may have one element, too, is taken to have more.
-    is_column = x is not None and x[-1:] in ((), (1,)) and (y is None or len(y) < 2 or set(x) <= {1})
-    return {**row.constants, **row.columns} if is_column else row.constants
+    if x is None or not (y is None or len(y) < 2 or set(x) <= {1}):
+        return row.constants
+    if x[-1:] in ((), (1,)):
+        return {**row.constants, **row.columns}
+    if len(x) < 2 or isinstance(x[-1], int):
+        return row.constants
+    # It may be a column. A difference within the limit is said; an alarm waits for a dim that is known.
+    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in _BAD}
+    return {**row.constants, **mild}
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
