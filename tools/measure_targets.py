@@ -8,13 +8,15 @@ A file holds what ``halfulp audit`` needs to know of one version of a runtime: f
 types the verdict, and of each group of cases that was not exact the worst difference and an example. Some things are
 measured here, with the runtime:
 
-- powers to constant exponents, which is what models mostly hold, one exponent at a time;
+- powers to constant exponents, which is what models mostly hold, one exponent at a time; those of columns, whose last
+  dim is 1, where they are worse, for a runtime may take each element of such a base for itself;
 - PRelu by slopes of one kind, where not all are right;
 - whether the bits of hard cases depend on their surroundings;
 - whether a case that broadcasts is wrong where its elements alone are right;
 - whether a half is rounded between two nodes.
 
-``--again`` measures slopes, broadcasting and halves anew, with the installed version, for a file that is there.
+``--again`` measures all but surroundings anew, with the installed version, for a file that is there. Of powers to
+constants the file keeps the worse of both results, for two samples or processors need not show the same errors.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,7 @@ FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
 # Whose version a target's is, where the two are not of one name.
 _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}
 
+_BASES = 30_000  # enough to meet what powf misrounds, one power in 1,600
 _FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
 _INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
 
@@ -96,6 +99,12 @@ def _again(name: str, folder: Path) -> None:
         path = folder / f"{name}-{version}.json"
         made = json.loads(path.read_text(encoding="utf-8"))
         _narrow(made["rows"], examiner)
+        vectors = dict(exponents(made["rows"], examiner))
+        columns = dict(exponents(made["rows"], examiner, column=True))
+        for types, found in vectors.items():
+            known = made["constants"].setdefault(",".join(types), {})
+            known.update({key: entry for key, entry in found.items() if _worse(entry, known.get(key))})
+        made["columns"] = _worse_columns(columns, made["constants"])
     made["halves"] = halves(name)
     _write(made, path)
 
@@ -130,7 +139,8 @@ def measured(document: Document) -> dict[str, Any]:
     with Examiner(spec, Options(document["run"]["ulp_limit"])) as examiner:
         if examiner.versions != versions:
             raise SystemExit(f"{name} is installed as {examiner.versions}, and was checked as {versions}")
-        constants = dict(exponents(document, examiner))
+        constants = {",".join(types): found for types, found in exponents(document["rows"], examiner)}
+        columns = _worse_columns(dict(exponents(document["rows"], examiner, column=True)), constants)
         moved = dict(surroundings(document, examiner))
         rows = []
         for row in document["rows"]:
@@ -157,7 +167,8 @@ def measured(document: Document) -> dict[str, Any]:
         "run": {key: run[key] for key in ("halfulp", "date", "mode", "machine", "python", "ulp_limit")},
         "accepts": sorted(accepts),
         "rows": rows,
-        "constants": {",".join(types): found for types, found in constants.items()},
+        "constants": constants,
+        "columns": columns,
         "halves": halves(name),
     }
 
@@ -223,25 +234,27 @@ def _line(message: str | None) -> str | None:
 # --- constant exponents -----------------------------------------------------------------------------
 
 
-def _powers(document: Document) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _powers(rows: Sequence[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Give the newest power operator with each pair of types."""
-    powers = [row for row in document["rows"] if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))]
+    powers = [row for row in rows if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))]
     for row in powers:
         if row["operator"] == powers[-1]["operator"]:
             yield row["operator"], tuple(row["types"])
 
 
-def exponents(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Give for each pair of types of the newest power what powers to constants came to."""
-    for operator, types in _powers(document):
-        cases = _cases(operator, types)
+def exponents(
+    rows: Sequence[Any], examiner: Examiner, *, column: bool = False
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Give for each pair of types of the newest power what powers to constants came to, of a vector or a column."""
+    for operator, types in _powers(rows):
+        cases = _cases(operator, types, column)
         results = examiner.examine(cases.values())
         # Types that are refused because of some exponents may be taken with others.
         if all(result.judgement.verdict in ("refused", "unspecified") for result in results):
             continue
         found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
         for key, case in cases.items():
-            if _one_float(types) and found[key][0] in ("within", "wrong"):
+            if not column and _one_float(types) and found[key][0] in ("within", "wrong"):
                 x = bases(types[0], Random(case.id), _PIECE * 60)
                 pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
                 if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
@@ -253,10 +266,12 @@ def _one_float(types: tuple[str, ...]) -> bool:
     return len(set(types)) == 1 and TYPES[types[0]].kind == "float"
 
 
-def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
+def _cases(operator: str, types: tuple[str, ...], column: bool) -> dict[str, Case]:
     """Return a case for each exponent, by the exponent as it is in its type."""
     x_type, y_type = types
-    x = np.concatenate([specials(x_type), bases(x_type, Random(f"{operator}/{x_type}"), 2000)])
+    x = np.concatenate([specials(x_type), bases(x_type, Random(f"{operator}/{x_type}"), _BASES)])
+    if column:
+        x = x[:, np.newaxis]
     row = TYPES[y_type]
     cases = {}
     for number in _FLOATS if row.kind == "float" else _INTEGERS:
@@ -267,6 +282,28 @@ def _cases(operator: str, types: tuple[str, ...]) -> dict[str, Case]:
         id = f"{operator}/{x_type},{y_type}/values/constant {key}"
         cases[key] = Case(id, operator, "values", (x, y), constants=frozenset({1}))
     return cases
+
+
+def _worse(entry: list[Any], known: list[Any] | None) -> bool:
+    """Tell whether an entry says worse of a runtime than another one."""
+
+    def order(given: list[Any]) -> tuple[int, float]:
+        return _severity(given[0]), (given[1] if len(given) > 1 else 0) or 0
+
+    return known is None or order(entry) > order(known)
+
+
+def _worse_columns(
+    columns: dict[tuple[str, ...], dict[str, Any]], constants: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return what columns came to, where that is worse than the same power of a vector."""
+    found = {}
+    for types, entries in columns.items():
+        known = constants.get(",".join(types), {})
+        worse = {key: entry for key, entry in entries.items() if key in known and _worse(entry, known[key])}
+        if worse:
+            found[",".join(types)] = worse
+    return found
 
 
 def _entry(result: Result) -> list[Any]:
@@ -389,7 +426,7 @@ def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple
     Of hard cases every other one is rounded the other way by code that is a little less exact, so that a few show
     whether a runtime's vectors and what is left over at their end compute alike.
     """
-    for operator, types in _powers(document):
+    for operator, types in _powers(document["rows"]):
         if not _one_float(types):
             continue
         kind = types[0]
@@ -434,15 +471,16 @@ def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
 
 def text(document: dict[str, Any]) -> str:
     """Return a document as JSON with a line for each row, so that two versions can be compared."""
-    rest = ("rows", "constants", "halves")
+    rest = ("rows", "constants", "columns", "halves")
     head = {key: value for key, value in document.items() if key not in rest}
     start = json.dumps(head, indent=1).removesuffix("\n}")
     rows = ",\n".join(f"  {_compact(row)}" for row in document["rows"])
     constants = ",\n".join(
         f'  "{types}": {_compact(found)}' for types, found in document["constants"].items()
     )
+    columns = f',\n "columns": {_compact(document["columns"])}' if document.get("columns") else ""
     end = f',\n "halves": {_compact(document["halves"])}' if document.get("halves") else ""
-    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}{end}\n}}\n'
+    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}{columns}{end}\n}}\n'
 
 
 def _compact(value: Any) -> str:

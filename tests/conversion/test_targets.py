@@ -159,6 +159,26 @@ def test_a_line_for_each_change(target: str, model: onnx.ModelProto, lines: list
     assert [str(change) for change in converted(model, target).changes] == lines
 
 
+@pytest.mark.parametrize(
+    ("target", "base", "exponent", "told"),
+    [
+        ("onnxruntime", "int64[N]", "int64 {2}", False),
+        ("onnxruntime", "int64[N]", "int64 {3}", False),
+        ("onnxruntime", "int64[N]", "int64 {4}", True),
+        ("onnxruntime", "int64[N, 1]", "int64 {2}", True),  # taken one by one, through float64
+        ("onnxruntime", "float[N]", "int64 {2}", False),
+        ("openvino", "int64[N]", "int64 {2}", True),
+        ("openvino", "float[N]", "int64 {2}", False),
+        ("openvino", "float[N]", "int64 {4294967297}", True),
+    ],
+)
+def test_a_remark_is_about_the_nodes_own_exponent(target: str, base: str, exponent: str, told: bool) -> None:
+    kind, value = exponent.split(" ", 1)
+    model = parsed(f"""<ir_version: 8, opset_import: ["": 15]> g ({base} x) => ({base} z) <{kind} e = {value}>
+        {{ z = Pow (x, e) }}""")
+    assert bool(hu.convert(model, target=target).changes) == told
+
+
 def test_the_opset_comes_into_the_targets_range() -> None:
     old = single("PRelu", 6, {"x": ("float32", [2, 3, 4]), "s": ("float32", [3])}, ("float32", [2, 3, 4]))
     conversion = converted(old, "tensorrt")

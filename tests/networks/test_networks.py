@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from typer.testing import CliRunner
 
+import halfulp as hu
 from halfulp.cli import app
+from halfulp.conversion.rewrite.value_info import held_tensor
 from halfulp.models.load import load
+from halfulp.models.onnx.checks import label
 from halfulp.models.run.fitting import fit
 
 ort: Any = pytest.importorskip("onnxruntime")
@@ -75,6 +79,54 @@ def test_in_onnx_runtime(network: Any) -> None:
         got = plugin.session(path, keep_fusions=keep_fusions).run(None, inputs)
         for ours, theirs in zip(got, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * np.abs(theirs).max())
+
+
+def top_nodes(path: Path) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return a network, and its nodes of ours outside of subgraphs and functions with what an audit says of each."""
+    model = onnx.load(path)
+    (report,) = hu.audit(path, "onnxruntime").models
+    said = {node.label: node for node in report.nodes}
+    labels = {label(node, index, ""): node for index, node in enumerate(model.graph.node)}
+    return model, [(labels[name], said[name]) for name in labels if name in said]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_an_audit_says_of_each_node_is_so(network: Any) -> None:
+    """ONNX Runtime's bits of each node, of the operands that it had in the network, are as the audit says."""
+    path = path_of(network)
+    model, nodes = top_nodes(path)
+    if not nodes:
+        pytest.skip("no Pow or PRelu outside of subgraphs")
+    known = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    known |= {
+        node.output[0]: onnx.numpy_helper.to_array(tensor)
+        for node in model.graph.node
+        if (tensor := held_tensor(node)) is not None
+    }
+    there = (
+        {info.name for info in model.graph.output} | known.keys() | {info.name for info in model.graph.input}
+    )
+    wanted = {name for node, _ in nodes for name in (*node.input, *node.output)} - there
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(wanted))
+    loaded: Any = load(path)
+    inputs = fit(loaded, engine.runner(path, loaded)).inputs(loaded, 0)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    names = [info.name for info in session.get_outputs()]
+    values = known | inputs | dict(zip(names, session.run(names, inputs), strict=True))
+    for node, said in nodes:
+        x, y = (np.asarray(values[name]) for name in node.input)
+        exact = {"Pow": hu.pow, "PRelu": hu.prelu}[node.op_type](x, y)
+        got = np.asarray(values[node.output[0]])
+        verdict = said.targets[0]
+        same = (got == exact) | (np.isnan(got) & np.isnan(exact))
+        assert verdict.verdict in ("exact", "within"), verdict
+        if verdict.verdict == "exact":
+            assert same.all(), (said.label, int((~same).sum()))
+        else:
+            off = np.abs(got.astype(np.float64) - exact.astype(np.float64)) / np.abs(np.spacing(exact))
+            assert off[~same].max(initial=0) <= verdict.max_ulp, said.label
 
 
 def test_the_page_has_all_networks_and_verbs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -108,22 +108,22 @@ class ModelReport:
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
     """Return the findings of a model."""
-    found: list[Finding] = []
-    if model.error is not None:
-        found.append(Finding(model.file, None, "file", model.error))
-    for node in model.nodes:
+    broken = () if model.error is None else (Finding(model.file, None, "file", model.error),)
+    return (*broken, *(finding for node in model.nodes for finding in of_node(model.file, node)))
+
+
+def of_node(file: str, node: NodeReport) -> Iterator[Finding]:
+    """Give the findings of a node."""
+    if node.breaks:
         mend = about_clause(node.operator)
-        found += [
-            Finding(model.file, node.label, "clause", b.message, clause=b.clause, to_do=mend)
-            for b in node.breaks
-        ]
-        for said in node.targets:
-            to_do = about_target(model.file, said) if said.is_finding else None
-            if said.verdict in ("refused", "wrong", "crashed", "hung"):
-                kind: Kind = said.verdict  # type: ignore[assignment]
-                text = "; ".join(said.reasons) or said.verdict
-                found.append(Finding(model.file, node.label, kind, text, said.target, to_do=to_do))
-            if said.depends:
-                text = f"the bits of a result depend on {', '.join(said.depends)}"
-                found.append(Finding(model.file, node.label, "depends", text, said.target, to_do=to_do))
-    return tuple(found)
+        for breach in node.breaks:
+            yield Finding(file, node.label, "clause", breach.message, clause=breach.clause, to_do=mend)
+    for said in node.targets:
+        to_do = about_target(file, said) if said.is_finding else None
+        if said.verdict in ("refused", "wrong", "crashed", "hung"):
+            kind: Kind = said.verdict  # type: ignore[assignment]
+            text = "; ".join(said.reasons) or said.verdict
+            yield Finding(file, node.label, kind, text, said.target, to_do=to_do)
+        if said.depends:
+            text = f"the bits of a result depend on {', '.join(said.depends)}"
+            yield Finding(file, node.label, "depends", text, said.target, to_do=to_do)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-from halfulp.auditing.findings import ModelReport, NodeReport, findings
+from halfulp.auditing.findings import ModelReport, NodeReport, findings, of_node
 from halfulp.auditing.node import shown
 from halfulp.auditing.summary import summaries
 from halfulp.auditing.target import Asked
@@ -77,9 +77,8 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
 def _findings(model: ModelReport, width: int) -> Iterator[str]:
     """Give the nodes with findings; those that differ in nothing but their names stand together."""
     together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
-    found = findings(model)
     for node in model.nodes:
-        own = tuple((each.about, each.to_do) for each in found if each.node == node.label)
+        own = tuple((each.about, each.to_do) for each in of_node(model.file, node))
         if own:
             together.setdefault(own, []).append(node)
     for texts, nodes in together.items():

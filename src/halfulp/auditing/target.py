@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from halfulp.auditing.constant import holds
@@ -230,8 +230,22 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
         kinds = dict.fromkeys(map(kind_of_slope, found.tolist()))
         return tuple(row.slopes[kind] for kind in kinds) if kinds.keys() <= row.slopes.keys() else ()
     exponent = _one_exponent(use)
-    measured = None if exponent is None else row.constants.get(exponent)
+    measured = None if exponent is None else _powers_of(use, row).get(exponent)
     return () if measured is None else (measured,)
+
+
+def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
+    """Return what was measured of powers to constants for bases such as a node's."""
+    x, y = use.inputs[0].shape, use.second.shape
+    if x is None or not (y is None or len(y) < 2 or set(x) <= {1}):
+        return row.constants
+    if x[-1:] in ((), (1,)):
+        return {**row.constants, **row.columns}
+    if len(x) < 2 or isinstance(x[-1], int):
+        return row.constants
+    # It may be a column. A difference within the limit is said; an alarm waits for a dim that is known.
+    mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in _BAD}
+    return {**row.constants, **mild}
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
@@ -240,7 +254,7 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
     kind = None if exponent is None else _kind_of_exponent(exponent)
     if kind is None:
         return ()
-    return tuple(group for other, group in row.constants.items() if _kind_of_exponent(other) == kind)
+    return tuple(group for other, group in _powers_of(use, row).items() if _kind_of_exponent(other) == kind)
 
 
 def _one_exponent(use: Use) -> float | None:

@@ -227,7 +227,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
         edit.cast(new.output[0], x, output=output)
         return
-    unlike = _unlike(node.input[1], x, y, edit, target)
+    unlike = _unlike(node, x, y, edit, target)
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
     elif target.widens_base and x in target.unlike:
@@ -235,16 +235,16 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     edit.keep(new)
 
 
-def _unlike(exponent: str, x: str, y: str, edit: Editor, target: Target) -> str | None:
+def _unlike(node: NodeProto, x: str, y: str, edit: Editor, target: Target) -> str | None:
     """Return how a power that a target takes departs from the document; None where this one does not."""
-    array = edit.value_info.array(exponent)
+    array = edit.value_info.array(node.input[1])
     if x in target.unlike:
-        known = target.exact.get((x, y), ())
-        return (
-            None
-            if array is not None and array.size == 1 and float(array.item()) in known
-            else target.unlike[x]
-        )
+        shape = edit.value_info.value(node.input[0]).shape
+        # Elements of a column, whose last dim is 1, may be taken one by one, and otherwise than those of a vector.
+        is_vector = shape is None or shape[-1:] not in ((), (1,))
+        if array is not None and array.size == 1 and is_vector:
+            return None if float(array.item()) in target.exact.get((x, y), ()) else target.unlike[x]
+        return target.unlike[x]
     narrow = target.narrows.get(y)
     if narrow is None or (array is not None and exactly_as(array, narrow) is not None):
         return None

@@ -104,6 +104,7 @@ class Row:
         groups: those that were not exact.
         differs: on what the bits of a result depend beside the operands.
         constants: what powers to one constant exponent came to, all bases together; measured with the newest version.
+        columns: the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
         slopes: what slopes of one kind came to, by the names of ``SLOPES``; nothing where that was not measured.
     """
 
@@ -113,6 +114,7 @@ class Row:
     groups: tuple[Group, ...] = ()
     differs: tuple[str, ...] = ()
     constants: Mapping[float, Group] = field(default_factory=dict)
+    columns: Mapping[float, Group] = field(default_factory=dict)
     slopes: Mapping[str, Group] = field(default_factory=dict)
 
 
@@ -212,8 +214,8 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     if document.get("schema") != SCHEMA:
         raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
     target, run = document["target"], document["run"]
-    powers = document.get("constants", {})
-    rows = {(row["operator"], tuple(row["types"])): _row(row, powers) for row in document["rows"]}
+    powers, columns = document.get("constants", {}), document.get("columns", {})
+    rows = {(row["operator"], tuple(row["types"])): _row(row, powers, columns) for row in document["rows"]}
     return Measured(
         target["name"],
         target["version"],
@@ -227,8 +229,11 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     )
 
 
-def _row(row: Mapping[str, Any], powers: Mapping[str, Any]) -> Row:
-    constants = powers.get(",".join(row["types"]), {}) if ".Pow" in row["operator"] else {}
+def _row(row: Mapping[str, Any], powers: Mapping[str, Any], columns: Mapping[str, Any]) -> Row:
+    constants, of_columns = (
+        known.get(",".join(row["types"]), {}) if ".Pow" in row["operator"] else {}
+        for known in (powers, columns)
+    )
     return Row(
         row["verdict"],
         row.get("max_ulp"),
@@ -236,6 +241,7 @@ def _row(row: Mapping[str, Any], powers: Mapping[str, Any]) -> Row:
         tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
         tuple(row.get("differs", ())),
         {float(exponent): _constant(found) for exponent, found in constants.items()},
+        {float(exponent): _constant(found) for exponent, found in of_columns.items()},
         {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
     )
 

@@ -1,0 +1,92 @@
+"""Many nodes: those alike are judged once, and the work for others grows as their number does."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import halfulp as hu
+from halfulp.auditing import api
+
+TARGETS = ("onnxruntime", "openvino")
+
+
+def chain(count: int, kind: str, *, distinct: bool) -> onnx.ModelProto:
+    """Return a chain of powers, each with an exponent of its own or all with one, every tenth of the input."""
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    exponents = [
+        numpy_helper.from_array(np.array(1 + i / 8, kind), f"e{i}") for i in range(count if distinct else 1)
+    ]
+    nodes = [
+        helper.make_node(
+            "Pow", ["x" if i % 10 == 0 else f"v{i}", exponents[i % len(exponents)].name], [f"v{i + 1}"]
+        )
+        for i in range(count)
+    ]
+    ends = [helper.make_tensor_value_info(name, number, ["N", 4]) for name in ("x", f"v{count}")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], exponents)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 15)])
+
+
+def calls(model: onnx.ModelProto) -> int:
+    """Return how many functions of Python an audit and its report call."""
+    found = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal found
+        found += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        report = hu.audit(model, TARGETS)
+        report.json()
+        str(report)
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, int] = {}
+    for name in ("breaches", "touched", "statement", "conversion"):
+        judge = getattr(api, name)
+
+        def counted(*given: Any, name: str = name, judge: Any = judge) -> Any:
+            asked[name] = asked.get(name, 0) + 1
+            return judge(*given)
+
+        monkeypatch.setattr(api, name, counted)
+    (report,) = hu.audit(chain(300, "float32", distinct=False), TARGETS).models
+    assert len(report.nodes) == 300
+    assert {node.targets[0].verdict for node in report.nodes} == {"exact"}
+    # The last one's output is declared as the first one's input is, by a name; the shapes between are inferred.
+    assert asked["statement"] == asked["conversion"] == 2 * asked["touched"]
+    assert asked["breaches"] == asked["touched"] <= 2
+    asked.clear()
+    hu.audit(chain(300, "float32", distinct=True), TARGETS)
+    assert asked["conversion"] <= 4
+    assert asked["breaches"] <= 2
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_twice_the_nodes_are_twice_the_work(kind: str, distinct: bool) -> None:
+    calls(chain(10, kind, distinct=distinct))  # what is read and cached once is
+    few, more, most = (calls(chain(count, kind, distinct=distinct)) for count in (100, 200, 400))
+    assert most - more <= 2.1 * (more - few)
+
+
+def test_equal_values_in_other_places_are_the_same_constant() -> None:
+    model = chain(6, "float32", distinct=True)
+    for tensor in model.graph.initializer[1:]:
+        tensor.raw_data = model.graph.initializer[0].raw_data
+    model.graph.initializer[5].raw_data = np.float32(3).tobytes()
+    (report,) = hu.audit(model, "onnxruntime==1.31.1").models
+    assert [node.inputs[1].constant for node in report.nodes] == [*["1"] * 5, "3"]
+    assert [node.targets[0].verdict for node in report.nodes] == [*["exact"] * 5, "within"]
