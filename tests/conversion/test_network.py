@@ -12,9 +12,11 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import halfulp as hu
-from halfulp.conversion import network
+from halfulp.conversion import network, verify_network
+from halfulp.conversion.subject import Run, Subject
 from halfulp.conversion.verify_network import compare_network
 from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.models.onnx import load
 
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
@@ -183,10 +185,48 @@ def test_an_output_that_is_far_away_is_a_difference() -> None:
     conversion = hu.convert(net(), to="openvino")
     assert isinstance(conversion.model, network.Network)
     other = net(TEXT.replace("Exp (t)", "Abs (t)"))
-    from halfulp.conversion.subject import Subject
-    from halfulp.models.onnx import load
-
     found = compare_network(Subject(load(other), other), conversion.model)
     assert not found.same
     assert [line.split(" in ")[0] for line in found.differences] == ["output 'u'"]
     assert "at most " in found.differences[0]
+
+
+@pytest.mark.parametrize("converted", [TEXT, TEXT.replace("Exp (t)", "Abs (t)")], ids=["right", "wrong"])
+def test_where_the_runtimes_differ_the_unconverted_network_decides(
+    converted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of networks that quantize their activations: here the other runtime adds 1."""
+    real = verify_network.runs
+
+    def other(*subjects: Subject) -> tuple[str, list[Run]]:
+        engine, (run,) = real(*subjects)
+        return engine, [lambda inputs: {name: value + 1 for name, value in run(inputs).items()}]
+
+    conversion = hu.convert(net(converted), to="openvino")
+    monkeypatch.setattr(verify_network, "runs", other)
+    assert isinstance(conversion.model, network.Network)
+    found = compare_network(Subject(load(net()), net()), conversion.model)
+    assert [line.split(" in ")[0] for line in found.differences] == (
+        [] if converted == TEXT else ["output 'u'"]
+    )
+    assert found.notes[0].startswith("output 'z' in openvino")
+    assert found.notes[0].endswith("; from the unconverted network there: equal")
+
+
+def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = verify_network._runner
+
+    def narrow(*arguments: Any, **keywords: Any) -> Any:
+        run = real(*arguments, **keywords)
+        return lambda inputs: {
+            name: value[..., :0] if inputs["x"].shape[-1] < 48 else value
+            for name, value in run(inputs).items()
+        }
+
+    conversion = hu.convert(net(), to="openvino")
+    monkeypatch.setattr(verify_network, "_runner", narrow)
+    found = compare_network(Subject(load(net()), net()), conversion.model)
+    assert found.same, found
+    assert "H=48, W=48" in found.dims

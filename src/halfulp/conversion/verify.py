@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
 
 from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
 from halfulp.conversion.verify_nodes import Nodes, Origin, difference
@@ -175,7 +174,7 @@ class _Comparison:
         self.notes: list[str] = []
         self.runtimes: dict[Origin, None] = {}
         self._before, self._after = before, after
-        both = isinstance(before.proto, ModelProto) and isinstance(after.proto, ModelProto)
+        both = before.proto is not None and after.proto is not None
         self._nodes = Nodes(before, after) if both else None
         self._reasons: dict[str, str] = {}  # of an output, on the last inputs
         self._telling: set[str] = set()  # outputs that verify something
@@ -218,9 +217,8 @@ class _Comparison:
             if apart is not None:
                 differences.append(f"output {name!r}, {told}: {apart}")
             reason = reasons.get(name, "")
-            if not reason or (
-                is_usable(reason) and not inputs
-            ):  # of a constant, equal elements are all there is
+            # A model without inputs has constant outputs: equal elements are the whole result.
+            if not reason or (is_usable(reason) and not inputs):
                 self._telling.add(name)
                 self.elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
