@@ -211,13 +211,7 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
 
 
 def tensor_refusal(tensor: Any, torch: Any) -> str | None:
-    """Return why no kernel takes a torch tensor of this kind, and how to convert it; None for all other kinds.
-
-    Example:
-        >>> import torch
-        >>> tensor_refusal(torch.ones(3).to_sparse(), torch)
-        'a tensor of layout torch.sparse_coo: it is not dense; pass x.to_dense()'
-    """
+    """Return why no kernel takes a torch tensor of this kind, and how to convert it; None for all other kinds."""
     if tensor.is_nested:
         return "a nested tensor: it is not one array; pass the tensors of x.unbind(), or x.to_padded_tensor(value)"
     if isinstance(tensor, torch.masked.MaskedTensor):

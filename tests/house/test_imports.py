@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "specs": BASE,
     "pages": BASE | {"specs"},
     "reference": BASE,
-    "_interop": set(),
+    "_interop": {"errors"},
     "_args": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_args", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_args", "cuda", "_core"},
@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "conformance": BASE
     | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "_args", "operators", "models"},
+    "integrations": BASE | {"specs", "_interop", "_args", "operators", "models"},
     "cli": BASE
     | {
         "specs",
