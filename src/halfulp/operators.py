@@ -27,7 +27,6 @@ from halfulp._args import (
     without_mask,
 )
 from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
-from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -258,10 +257,9 @@ def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
         return apply(operator, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
-    except (TypeError, NotImplementedError) as error:
+    except TypeError:
         _explain(operator, x, y)
-        hint = "; np.asarray(x) makes a plain array of such an operand" if out is None else ""
-        raise HalfulpError(f"{error}{hint}") from None
+        raise
     if result is NotImplemented:
         result = operator(without_mask(x), without_mask(y), out=without_mask(out))
         result = like_operands(x, y, out, result if out is None else out)  # which joins the masks

@@ -19,10 +19,10 @@ def test_every_input_is_read_or_refused(reader: str) -> None:
     inputs = corpus(reader)
     read = 0
     for data in inputs:
-        start = time.perf_counter()
+        start = time.process_time()
         with little_memory(32 << 20):
             read += attempt(reader, data)
-        assert time.perf_counter() - start < 10, data
+        assert time.process_time() - start < 10, data
     assert 0 < read < len(inputs)
 
 

@@ -248,9 +248,7 @@ class TestPandas:
 
     def test_categories(self) -> None:
         for x in (self.pd.Categorical([2.0, 3.0]), self.pd.Series([2.0, 3.0], dtype="category")):
-            with pytest.raises(
-                hu.HalfulpError, match=r"dtype category .*; np\.asarray\(x\) makes a plain array"
-            ):
+            with pytest.raises(TypeError, match="dtype category"):  # pandas' own, as of a NumPy ufunc
                 hu.pow(x, 2)
         assert hu.pow(np.asarray(self.pd.Categorical([2.0, 3.0])), 2).tolist() == [4, 9]
 
@@ -314,5 +312,5 @@ class TestDask:
         for lazy in (hu.pow(x, 2), hu.pow(x.to_dataset(name="v"), 2)["v"]):
             assert lazy.chunks == ((1, 1),)
             assert lazy.compute().values.tolist() == [4, 9]
-        with pytest.raises(hu.HalfulpError, match="not yet supported in the `out` argument"):
+        with pytest.raises(NotImplementedError, match="not yet supported in the `out` argument"):
             hu.pow(np.ones(2), 2, out=x)

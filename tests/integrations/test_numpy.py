@@ -210,10 +210,10 @@ class TestOverrides:
 
     def test_none_takes_it(self) -> None:
         with pytest.raises(
-            hu.HalfulpError, match=r"not implemented by the operands' types: Declines; np.asarray\(x\) makes"
+            TypeError, match="halfulp_pow is not implemented by the operands' types: Declines"
         ):
             hu.pow(Declines(), np.ones(1))
-        with pytest.raises(hu.HalfulpError, match="Forbids does not support ufuncs"):
+        with pytest.raises(TypeError, match="Forbids does not support ufuncs"):
             hu.pow(np.ones(1), Forbids())
 
     @pytest.mark.parametrize(

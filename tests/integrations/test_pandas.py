@@ -69,5 +69,5 @@ def test_what_pandas_can_not_do_is_an_error() -> None:
     with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C3: X must have a type that T allows"):
         hu.pow(pd.Series(["a"]), 2)
     frame = pd.DataFrame({"p": [1.0]})
-    with pytest.raises(hu.HalfulpError, match="mixed DataFrame and Series inputs"):
+    with pytest.raises(NotImplementedError):
         hu.pow(frame, frame["p"])

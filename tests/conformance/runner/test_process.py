@@ -311,7 +311,7 @@ def test_a_killed_check_leaves_no_process(tmp_path: Path) -> None:
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until something holds, or fail."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -328,8 +328,8 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         with Process(FAULTY) as process:
             process.start()
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
             with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
                 process.run(MARKED)
     finally:
         signal.signal(signal.SIGALRM, old)
