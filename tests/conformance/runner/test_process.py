@@ -166,10 +166,8 @@ def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.Mon
 def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTY", "hangs")
     with Process(FAULTY, time_limit=2) as process:
-        process.start()
-        started = time.monotonic()
         assert process.run(MARKED) == Outcome("hung", "no answer in 2 s")
-        assert time.monotonic() - started < 10
+    with Process(FAULTY) as process:
         assert isinstance(process.run(ORDINARY), list)
 
 
@@ -328,9 +326,13 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         with Process(FAULTY) as process:
             process.start()
-            with pytest.raises(KeyboardInterrupt):
+
+            def run() -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0.3)
                 process.run(MARKED)
+
+            with pytest.raises(KeyboardInterrupt):
+                run()
     finally:
         signal.signal(signal.SIGALRM, old)
     assert children() == before

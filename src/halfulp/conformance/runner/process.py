@@ -40,7 +40,7 @@ NONSENSE = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
 """What comes of reading an answer that is none."""
 
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
-_PATIENCE = 1.0  # a process whose socket is closed is about to die
+_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
