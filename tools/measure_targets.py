@@ -478,9 +478,8 @@ def text(document: dict[str, Any]) -> str:
     constants = ",\n".join(
         f'  "{types}": {_compact(found)}' for types, found in document["constants"].items()
     )
-    columns = f',\n "columns": {_compact(document["columns"])}' if document.get("columns") else ""
-    end = f',\n "halves": {_compact(document["halves"])}' if document.get("halves") else ""
-    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }}{columns}{end}\n}}\n'
+    end = ",\n ".join(f'"{key}": {_compact(document[key])}' for key in ("columns", "halves"))
+    return f'{start},\n "rows": [\n{rows}\n ],\n "constants": {{\n{constants}\n }},\n {end}\n}}\n'
 
 
 def _compact(value: Any) -> str:

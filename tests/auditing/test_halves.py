@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import onnx
 import pytest
 from onnx import helper
 from tests.models.onnx_models import parsed
+from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.target import asked
+from halfulp.cli import app
 
 KEEPS = asked("onnxruntime==1.31.1").measured.halves["float16"]  # type: ignore[union-attr]
 
@@ -221,3 +224,12 @@ def test_what_an_audit_says_is_so(name: str, target: str, run: Any) -> None:
     said = hu.audit(model, target).findings
     dropped = any("without rounding between nodes" in finding.text for finding in said)
     assert dropped != same, (said, sum(int((a != b).sum()) for a, b in zip(got, expected, strict=True)))
+
+
+def test_an_ir_is_followed_too(tmp_path: Path) -> None:
+    onnx.save(parsed(NETWORKS["a difference"].replace(OPSET, "15")), tmp_path / "m.onnx")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "m.onnx"), str(tmp_path / "m.xml")])
+    assert result.exit_code == 0, result.output
+    (finding,) = hu.audit(tmp_path / "m.xml", "openvino").findings
+    assert "openvino computes float16 in float32" in finding.text
+    assert finding.text.endswith("its base comes from 'a' (Subtract) unrounded")
