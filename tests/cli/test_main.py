@@ -72,7 +72,7 @@ def test_module_and_program_are_one() -> None:
 
 
 def test_a_terminal_that_is_not_utf8(tmp_path: Path) -> None:
-    model = single("Pow", 15, {"x": ("float32", [2]), "y": ("float32", [2])})
+    model = single("Pow", 15, {"x": ("float64", [2]), "y": ("float64", [2])}, ("float64", [2]))
     model.graph.node[0].name = "\u2260"
     onnx.save(model, tmp_path / "m.onnx")
     for verb in ("run", "audit"):

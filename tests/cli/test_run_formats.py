@@ -79,4 +79,4 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
     (folder / "m.bin").unlink()
     done = CliRunner().invoke(app, ["run", str(folder / "m.xml")])
     assert done.exit_code == 2
-    assert "node 'exponent' (Const): the weights 'm.bin' can't be read" in done.stderr
+    assert f"node 'exponent' (Const): {folder / 'm.bin'}: can't be read" in done.stderr

@@ -176,7 +176,7 @@ def test_a_remark_is_about_the_nodes_own_exponent(target: str, base: str, expone
     kind, value = exponent.split(" ", 1)
     model = parsed(f"""<ir_version: 8, opset_import: ["": 15]> g ({base} x) => ({base} z) <{kind} e = {value}>
         {{ z = Pow (x, e) }}""")
-    assert bool(hu.convert(model, target=target).changes) == told
+    assert any(change.differs for change in hu.convert(model, target=target).changes) == told
 
 
 def test_the_opset_comes_into_the_targets_range() -> None:

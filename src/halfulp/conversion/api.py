@@ -178,7 +178,7 @@ class _Work:
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
             if has_ours(self.before):
-                check_clauses(self.model, self.file, self.folder)
+                self.changes += check_clauses(self.model, self.file, self.folder)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)

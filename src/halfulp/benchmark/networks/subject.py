@@ -13,17 +13,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
-import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from halfulp.benchmark.exactness import Exactness, exactness
 from halfulp.conversion.network import link
+from halfulp.conversion.opset import inline
 from halfulp.conversion.rewrite.editor import unused
 from halfulp.conversion.rewrite.value_info import graphs
 from halfulp.conversion.save import external_data
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
+from halfulp.models.onnx import parse
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.operators import op
 from halfulp.types import TYPES
@@ -45,11 +46,10 @@ def light(path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="halfulp-") as made:
         folder = Path(made)
-        proto = onnx.load(path, load_external_data=False)
+        proto, _, _ = parse(path)
         for location in set(external_data(proto)):
             link(inside(path.parent, location, "external data").resolve(), folder / location)
-        if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
+        inline(proto, str(path), path.parent)
         _name_nodes(proto.graph)
         if _is_mapped():
             _move_weights(proto.graph, folder / _WEIGHTS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from halfulp.conversion.rewrite.editor import Editor
+from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import SpecError
@@ -18,11 +18,12 @@ from halfulp.specs.registry import in_force
 from halfulp.specs.tensor import TensorType
 
 
-def check_clauses(model: ModelProto, file: str, folder: Path | None) -> None:
+def check_clauses(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
     """Refuse a model of which a Pow or PRelu breaks a clause of its own version, in subgraphs and functions, too.
 
     Args:
-        model: one that the front end accepts. Its nodes may be replaced by equal ones.
+        model: one that the front end accepts. Its nodes may be replaced by equal ones, and functions that nothing
+            calls are left out, which is returned.
         file: its name in messages.
         folder: where its external data lies.
 
@@ -49,6 +50,7 @@ one shape; halfulp spec onnx.Pow-15 shows what is allowed
             edit.keep(node)
 
         walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, check, f"opset {opset}")
+    return walk.changes
 
 
 def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
