@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from pathlib import Path
 from typing import Any
 
@@ -549,3 +550,29 @@ def test_graphs_there_and_back(model: onnx.ModelProto, opset: int) -> None:
     feeds = make_inputs(load(model), seed=1)
     (expected,), (got,) = hu.run(model, feeds).values(), hu.run(back, feeds).values()
     assert expected.tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("shape", ["a chain", "side by side"])
+@pytest.mark.parametrize("opset", [11, 18])
+def test_twice_the_nodes_are_twice_the_work(opset: int, shape: str) -> None:
+    """Calls of functions are counted, because times depend on the machine."""
+
+    def calls(count: int) -> int:
+        nodes, kinds = [], ("Pow", "Mul", "Relu", "PRelu", "Softmax")
+        for i in range(count):
+            kind, source = kinds[i % 5], f"t{i - 1}" if i and shape == "a chain" else "x"
+            operands = [source] if kind in ("Relu", "Softmax") else [source, f"w{i}"]
+            nodes.append(helper.make_node(kind, operands, [f"t{i}"]))
+        weights = [numpy_helper.from_array(np.ones(3, np.float32), f"w{i}") for i in range(count)]
+        ends = [f"t{count - 1}"] if shape == "a chain" else [f"t{i}" for i in range(count)]
+        x, *outputs = (
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 3]) for name in ("x", *ends)
+        )
+        graph = helper.make_graph(nodes, "g", [x], outputs, weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+        profile = cProfile.Profile()
+        profile.runcall(hu.convert, model, opset=opset)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(10)  # what is read once: schemas, and the conversions of the onnx package
+    assert calls(400) < 2.2 * calls(200)

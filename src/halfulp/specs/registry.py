@@ -60,6 +60,7 @@ def find(id: str) -> OpVersion:
     return in_force(match["standard"], match["name"], match["version"])
 
 
+@lru_cache(maxsize=1024)
 def in_force(standard: str, name: str, version: int | str) -> OpVersion:
     """Return the newest row of an operator that is not newer than the version asked for.
 

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -169,9 +169,9 @@ def check_types(node: NodeProto, edit: Editor) -> None:
     """Raise NoExactForm where a node has a type that its operator does not take in ``edit.opset``, below its own."""
     schema = schema_in_force("", node.op_type, edit.opset)
     assert schema is not None
-    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    allowed, inputs, outputs = _ports(node.op_type, edit.opset)
     equal: dict[str, set[str | None]] = defaultdict(set)
-    for names, formals in ((node.input, schema.inputs), (node.output, schema.outputs)):
+    for names, formals in ((node.input, inputs), (node.output, outputs)):
         for index, name in enumerate(names):
             formal = formals[min(index, len(formals) - 1)]
             if not name or formal.type_str not in allowed:
@@ -196,6 +196,8 @@ def check_types(node: NodeProto, edit: Editor) -> None:
                 raise NoExactForm(
                     f"{node.op_type} takes fewer types in opset {edit.opset}, and that of {name!r} is not known"
                 )
+    if all(len(kinds) == 1 for kinds in equal.values()):
+        return
     newer = schema_in_force("", node.op_type, edit.opset + 1)
     if newer is None or _signature(newer) == _signature(schema):
         return
@@ -203,6 +205,27 @@ def check_types(node: NodeProto, edit: Editor) -> None:
         if len(kinds) > 1:
             told = ", ".join(sorted(kind or "a type that is not known" for kind in kinds))
             raise NoExactForm(f"{node.op_type} takes operands of one type in opset {edit.opset}, not {told}")
+
+
+class _Port(NamedTuple):
+    """An input or output of an operator; read once, because reading a schema takes long."""
+
+    name: str
+    type_str: str
+    is_homogeneous: bool
+
+
+@lru_cache(maxsize=4096)
+def _ports(op_type: str, opset: int) -> tuple[dict[str, set[str]], list[_Port], list[_Port]]:
+    """Return the types of each type variable of an operator, its inputs and its outputs."""
+    schema = schema_in_force("", op_type, opset)
+    assert schema is not None
+    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    inputs, outputs = (
+        [_Port(formal.name, formal.type_str, formal.is_homogeneous) for formal in formals]
+        for formals in (schema.inputs, schema.outputs)
+    )
+    return allowed, inputs, outputs
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,7 @@ def inherit(node: NodeProto, from_: NodeProto) -> None:
     node.metadata_props.extend(from_.metadata_props)
 
 
+@lru_cache(maxsize=256)
 def enum_of(type_name: str) -> int:
     """Return the number of an element type in TensorProto.DataType.
 
