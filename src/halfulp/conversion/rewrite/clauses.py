@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import lru_cache
 from pathlib import Path
 
 import onnx
@@ -15,7 +17,7 @@ from halfulp.models.graph import describe
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.openvino.operators import agree
 from halfulp.specs.registry import in_force
-from halfulp.specs.tensor import TensorType
+from halfulp.specs.tensor import Shape, TensorType
 
 
 def check_clauses(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
@@ -59,17 +61,30 @@ def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
     Raises:
         SpecError: with the clause.
     """
-    operands = [value_info.value(name) for name in node.input]
-    types = [TensorType(value.type, value.shape) for value in operands if value.type is not None]
-    if len(types) < len(operands) or any(attribute.ref_attr_name for attribute in node.attribute):
+    if any(attribute.ref_attr_name for attribute in node.attribute):
         return
-    row = in_force("onnx", node.op_type, opset)
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    operands = tuple(map(value_info.value, (*node.input, node.output[0])))
+    given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
+    attributes = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given)
+    _check(node.op_type, opset, tuple((each.type, each.shape) for each in operands), attributes)
+
+
+@lru_cache(maxsize=4096)  # the nodes of a large model are of few kinds
+def _check(
+    op_type: str,
+    opset: int,
+    operands: tuple[tuple[str | None, Shape], ...],
+    attributes: tuple[tuple[str, Hashable], ...],
+) -> None:
+    *inputs, (output, shape) = operands
+    types = [TensorType(type, of_input) for type, of_input in inputs if type is not None]
+    if len(types) < len(inputs):
+        return
+    row = in_force("onnx", op_type, opset)
     try:
-        result = row.infer(*types, **given)
-        output = value_info.value(node.output[0])
-        if output.type not in (None, result.type) or not agree(output.shape, result.shape):
-            got = describe(output.type, output.shape)
+        result = row.infer(*types, **dict(attributes))
+        if output not in (None, result.type) or not agree(shape, result.shape):
+            got = describe(output, shape)
             raise row.error(
                 "output", f"{row.outputs[0].name} is declared otherwise", expected=result, got=got
             )
