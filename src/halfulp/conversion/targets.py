@@ -65,7 +65,10 @@ class Target:
         """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
         x, y = types if len(types) == 2 else ("", "")
         return operator == "PRelu" or (
-            x in self.bases and y in self.exponents and x not in self.unlike and y not in self.narrows
+            x in self.bases
+            and y in (self.exponents or (x,))
+            and x not in self.unlike
+            and y not in self.narrows
         )
 
 

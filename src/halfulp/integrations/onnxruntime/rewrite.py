@@ -177,8 +177,12 @@ def _add_types_of_onnxruntime(model: ModelProto) -> None:
     probe.CopyFrom(model)
     for node in filter(_is_ours, all_nodes(probe.graph.node)):
         _make_identity(node)  # it may refuse Pow and PRelu
+    found = {info.name: info for info in types_of_onnxruntime(probe)}
+    for output in model.graph.output:
+        if output.name in found and output.type.WhichOneof("value") is None:
+            output.type.CopyFrom(found[output.name].type)
     stated = {info.name for info in (*model.graph.value_info, *model.graph.output)}
-    model.graph.value_info.extend(info for info in types_of_onnxruntime(probe) if info.name not in stated)
+    model.graph.value_info.extend(info for name, info in found.items() if name not in stated)
 
 
 def types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
