@@ -387,7 +387,7 @@ def _is_unrounded(target: Any, kind: str) -> bool:
     """Tell whether a power of a difference is one of the difference before it is rounded."""
     row = TYPES[kind]
     random = Random(f"halves/{kind}")
-    x, y = (random.uniform(*ends, 1000).astype(row.dtype) for ends in ((1, 2), (0, 0.1)))
+    x, y = (random.uniform(low, high, 1000).astype(row.dtype) for low, high in ((1, 2), (0, 0.1)))
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["": 15]>
         g ({row.onnx}[1000] x, {row.onnx}[1000] y, {row.onnx}[1000] p) => ({row.onnx}[1000] z) {{
