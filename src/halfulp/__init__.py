@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 try:
     from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
     from halfulp.operators import Operator, op, ops, pow, prelu
-except KeyboardInterrupt:
-    # The command line can't catch it: this comes before its own first line. Python is `python -m` until then.
-    if basename("".join(sys.argv[:1])).partition(".")[0] in ("halfulp", "-m"):
+except (KeyboardInterrupt, ImportError) as error:
+    # The command line can't catch these: they come before its own first line. Python is `python -m` until then.
+    if basename("".join(sys.argv[:1])).partition(".")[0] not in ("halfulp", "-m"):
+        raise
+    if isinstance(error, KeyboardInterrupt):
         sys.exit(130)
-    raise
+    print(f"halfulp: {error}", file=sys.stderr)  # such as a HALFULP_ISA that the processor does not have
+    sys.exit(2)
 
 if TYPE_CHECKING:
     from halfulp.auditing.api import audit

@@ -212,3 +212,18 @@ def test_main_is_the_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as caught:
         halfulp.cli.main()
     assert caught.value.code == 0
+
+
+@pytest.mark.parametrize("name", ["HALFULP_ISA", "HALFULP_NUM_THREADS"])
+@pytest.mark.parametrize("start", [["-m", "halfulp"], [str(Path(sys.executable).with_name("halfulp"))]])
+def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *start, "spec", "onnx.Pow-7"],
+        env=os.environ | {name: "abc"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"halfulp: {name}=abc is not ")
