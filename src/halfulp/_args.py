@@ -15,12 +15,7 @@ Number = int | float
 
 
 def is_number(operand: object) -> bool:
-    """Whether an operand is a Python number, which has a value but no element type.
-
-    Example:
-        >>> is_number(2), is_number(np.float64(2)), is_number(True)
-        (True, False, False)
-    """
+    """Whether an operand is a Python number, which has a value but no element type."""
     return type(operand) is int or type(operand) is float
 
 
@@ -29,14 +24,6 @@ def as_array(operand: Any) -> Array:
 
     Raises:
         HalfulpError: NumPy makes no array of it, or one that would lose a mask or mark of missing values.
-
-    Example:
-        >>> as_array([1.5, 2]).dtype
-        dtype('float64')
-        >>> as_array([[1], [1, 2]])
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: not an array: setting an array element with a sequence...
     """
     if type(operand) is np.ndarray:
         return operand
@@ -91,10 +78,6 @@ def exponent_array(number: Number) -> Array:
     A float is that double. An integer outside the 64-bit range becomes one within it that no type's
     result can tell apart: a base other than 0 and +-1 leaves every floating type before 2^63, where only the sign
     and the parity still count; modulo 2^n with n <= 64, powers of an odd base repeat after 2^62.
-
-    Example:
-        >>> exponent_array(10**30 + 1), exponent_array(0.1)
-        (array(14300316307160039425, dtype=uint64), array(0.1))
     """
     if isinstance(number, float):
         return np.array(number, np.float64)
@@ -112,10 +95,6 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
         number: the number.
         dtype: the type.
         exactly: whether rounding counts as not fitting, too; integer types never round.
-
-    Example:
-        >>> number_as(0.1, np.dtype("float32"), exactly=False), number_as(300, np.dtype("int8"), exactly=False)
-        (array(0.1, dtype=float32), None)
     """
     row = TYPES.get(dtype.name)
     if row is None:
@@ -155,11 +134,6 @@ def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
     """Whether writing results to ``out``, element by element, leaves what is still to be read of an operand.
 
     It does where they share no memory, and where they are the very same elements in the same order.
-
-    Example:
-        >>> a = np.arange(4.0)
-        >>> is_safe_to_overwrite(a, a), is_safe_to_overwrite(a[1:], a[:-1]), is_safe_to_overwrite(a[::2], a[1::2])
-        (True, False, True)
     """
     if not np.may_share_memory(out, operand):
         return True

@@ -116,12 +116,7 @@ def check_frame(frame: Any) -> None:
 
 
 def is_foreign(operand: Any) -> bool:
-    """Whether an operand is another library's array with DLPack.
-
-    Example:
-        >>> is_foreign(np.zeros(2)), is_foreign([1.0])
-        (False, False)
-    """
+    """Whether an operand is another library's array with DLPack."""
     return not isinstance(operand, np.ndarray | np.generic) and hasattr(type(operand), "__dlpack__")
 
 
@@ -131,12 +126,7 @@ _CUDA = (2, 13)  # memory of CUDA's devices: their own, or managed
 
 
 def device_type(operand: Any) -> int | None:
-    """Return DLPack's number of the type of device that an array lies on; None where it does not say.
-
-    Example:
-        >>> device_type(np.zeros(2)), device_type([1.0])
-        (1, None)
-    """
+    """Return DLPack's number of the type of device that an array lies on; None where it does not say."""
     ask = getattr(type(operand), "__dlpack_device__", None)
     if ask is None:
         return _CUDA[0] if hasattr(type(operand), "__cuda_array_interface__") else None
@@ -233,13 +223,6 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
 
     That is the ndarray subclass among them that has the highest priority; the other library's array
     where that can hold the result's type; a scalar where both are scalars.
-
-    Example:
-        >>> masked = np.ma.masked_array([1.0, 2.0], [False, True])
-        >>> like_operands(masked, 2, None, np.array([1.0, 4.0])).mask.tolist()
-        [False, True]
-        >>> like_operands(np.float32(3), 2, None, np.array(9, np.float32))
-        np.float32(9.0)
     """
     operands = (x, y)
     subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]

@@ -21,13 +21,6 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
 
     What a terminal would obey or can't show, such as a line break in a name that a file gives, becomes a question
     mark.
-
-    Example:
-        >>> print(format_error("SpecError onnx.PRelu-9.C2", "slope must be smaller",
-        ...                    {"X": "float32[2]", "slope": "float32[5]", "got": 5}))
-        SpecError onnx.PRelu-9.C2: slope must be smaller
-          X: float32[2]   slope: float32[5]
-          got: 5
     """
     lines = [f"{title}: {message}"]
     texts = {name: _text(value) for name, value in shown.items()}
@@ -39,15 +32,7 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
 
 
 def check_integer(name: str, value: object, least: int | None = None) -> None:
-    """Refuse an argument that is no integer, or less than that; True and False are no integers here.
-
-    Example:
-        >>> check_integer("opset", True)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: opset must be an integer
-          got: True
-    """
+    """Refuse an argument that is no integer, or less than that; True and False are no integers here."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if is_integer and (least is None or value >= least):  # type: ignore[operator]
         return

@@ -142,12 +142,7 @@ def instruction_set() -> str:
 
 
 def thread_count() -> int:
-    """Return how many threads a long call takes: as many as the process may use processors, or HALFULP_NUM_THREADS.
-
-    Example:
-        >>> thread_count() >= 1
-        True
-    """
+    """Return how many threads a long call takes: as many as the process may use processors, or HALFULP_NUM_THREADS."""
     return _core.thread_count()
 
 

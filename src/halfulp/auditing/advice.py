@@ -18,14 +18,7 @@ _ELSE = "halfulp run computes it exactly"
 
 
 def about_clause(operator: str) -> str:
-    """Return what to do about a node that breaks its document.
-
-    Example:
-        >>> about_clause("onnx.Pow-13")
-        'mend the model; halfulp spec onnx.Pow-13 shows what is allowed'
-        >>> about_clause("directml.DML_BUFFER_TENSOR_DESC")
-        'mend the model'
-    """
+    """Return what to do about a node that breaks its document."""
     return (
         f"mend the model; halfulp spec {operator} shows what is allowed"
         if operator in ids()
@@ -42,10 +35,6 @@ def about_target(file: str, said: Statement) -> str:
     Args:
         file: the model.
         said: what the target makes of the node: a finding.
-
-    Example:
-        >>> about_target("m.onnx", Statement("numpy", "wrong", groups=("special",)))
-        "hu.pow and hu.prelu are exact on NumPy's arrays"
     """
     found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (

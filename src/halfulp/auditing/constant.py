@@ -13,10 +13,6 @@ def values(constant: Array | None) -> Array | None:
     """Return the distinct values of a constant, sorted: as integers, or as float64, which holds all others.
 
     Texts and complex numbers are not ours: None, as for what is no constant.
-
-    Example:
-        >>> values(np.array([2, 0.5, 2], np.float16))
-        array([0.5, 2. ])
     """
     if constant is None or constant.dtype.kind in "OUSTc":
         return None
@@ -32,11 +28,6 @@ def describe_constant(constant: Array, found: Array | None) -> str:
     Args:
         constant: the array.
         found: its distinct values, as ``values`` has them.
-
-    Example:
-        >>> two, many = np.array([2.0]), np.arange(9)
-        >>> describe_constant(two, values(two)), describe_constant(many, values(many))
-        ('2', '9 values from 0 to 8')
     """
     if found is None:
         return "?"
@@ -52,24 +43,14 @@ def number(value: Any) -> str:
 
 
 def integral(found: Array) -> Array:
-    """Tell of each value whether it is an integer.
-
-    Example:
-        >>> integral(np.array([2.0, 0.5, np.inf]))
-        array([ True, False, False])
-    """
+    """Tell of each value whether it is an integer."""
     if found.dtype.kind in "iu":
         return np.ones(found.shape, bool)
     return np.asarray(np.isfinite(found) & (np.floor(found) == found))
 
 
 def holds(constant: Array, text: str) -> bool:
-    """Tell whether a number, as an example spells it, is among the values of a constant.
-
-    Example:
-        >>> holds(np.array([0.5, 1 / 3], np.float16), "0.3333"), holds(np.array([2, 3]), "-2")
-        (True, False)
-    """
+    """Tell whether a number, as an example spells it, is among the values of a constant."""
     integers = "int" in constant.dtype.name
     if constant.dtype.kind in "OUSTc" or (integers and not text.lstrip("-").isdigit()):
         return False

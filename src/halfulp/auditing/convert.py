@@ -49,12 +49,6 @@ def conversion(use: Use, target: str) -> Conversion | None:
     """Return what a conversion to a target does to a node of an ONNX model; None for any other node or target.
 
     The node is converted alone, in a model of its own, with what is known of its operands.
-
-    Example:
-        >>> x, y = Operand("x", "float32", (3,)), Operand("y", "uint8", (3,))
-        >>> use = Use("#0 (Pow)", "onnx.Pow-15", "18", (x, y), Operand("z", "float32", (3,)))
-        >>> print(*conversion(use, "onnxruntime").steps)
-        the exponent is cast from uint8 to float32, exactly: onnxruntime takes no uint8 here
     """
     if target not in TARGETS or use.row.standard != "onnx":
         return None

@@ -30,10 +30,6 @@ class Finding:
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
         to_do: what to do about it; None where there is nothing but to mend the file.
-
-    Example:
-        >>> print(Finding("m.onnx", "'p' (Pow)", "wrong", "special values", "openvino"))
-        m.onnx, node 'p' (Pow): openvino: wrong: special values
     """
 
     file: str

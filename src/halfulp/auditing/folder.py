@@ -31,16 +31,6 @@ def models(folder: Path) -> Iterator[Found]:
     """Give the models of a folder in the order of their names: .onnx, and .xml and .json that are models.
 
     Links are followed, but no folder is entered twice; what can't be read is given with the reason.
-
-    Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> (folder / "sub").mkdir()
-        >>> for name in ("b.onnx", "sub/a.ONNX", "pom.xml", "config.json"):
-        ...     _ = (folder / name).write_text("<project/>")
-        >>> (folder / "sub/loop").symlink_to(folder)
-        >>> [found.name for found in models(folder)]
-        ['b.onnx', 'sub/a.ONNX']
     """
     entered: set[tuple[int, int]] = set()
     todo = [folder]

@@ -63,12 +63,6 @@ class Net:
         constants: tells of a value whether it is a constant that the file holds.
         caller: how messages name what calls a function, in whose place its nodes are put; None for any graph.
         inputs: the names of a function's inputs.
-
-    Example:
-        >>> steps = [Step("#0 (Sub)", "Sub", ["x", "y"], ["a"]), Step("#1 (Pow)", "Pow", ["a", "b"], ["z"])]
-        >>> found = Net(lambda: steps, lambda name: "float16", ["z"]).unrounded(frozenset())
-        >>> found.sources["a"], found.readers["a"], "z" in found.readers
-        ('#0 (Sub)', '#1 (Pow)', False)
     """
 
     def __init__(

@@ -17,10 +17,6 @@ def installed() -> dict[str, str | None]:
     """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
 
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu.
-
-    Example:
-        >>> set(installed()) <= {"onnxruntime", "openvino"}
-        True
     """
     found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if _is_there(name)]
     if not found:

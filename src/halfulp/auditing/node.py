@@ -29,10 +29,6 @@ class Operand:
         type: an element type's name; None where it is not known.
         shape: as graphs have it; None where not even the rank is known.
         constant: the array that it always is, where the file holds it.
-
-    Example:
-        >>> str(Operand("x", "float32", (2, None))), str(Operand("x"))
-        ('float32[2, ?]', '?')
     """
 
     name: str
@@ -75,13 +71,6 @@ class Use:
         attributes: as the file spells them.
         refused: what the front end has found broken, where it went no further.
         net: the nodes around it; None where it has none.
-
-    Example:
-        >>> x, y = Operand("x", "float32", (2, 3)), Operand("y", "float32", (2,))
-        >>> use = Use("#0 (Pow)", "onnx.Pow-13", "14", (x, y), Operand("z"))
-        >>> for breach in breaches(use):
-        ...     print(breach.clause, breach.message)
-        onnx.Pow-13.C2 X and Y must be broadcastable to one shape; X: float32[2, 3], Y: float32[2]
     """
 
     label: str
@@ -139,12 +128,7 @@ class Use:
 
 
 def breach_of(error: HalfulpError, clause: str) -> Breach:
-    """Return an error as a breach of a clause, in one line.
-
-    Example:
-        >>> breach_of(HalfulpError("no such attribute", got="axis"), "onnx.Pow-7.C5")
-        Breach(clause='onnx.Pow-7.C5', message='no such attribute; got: axis')
-    """
+    """Return an error as a breach of a clause, in one line."""
     shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
     text = f"{error.message}; {shown}" if shown else error.message
     return Breach(clause, "".join(c if c.isprintable() else "?" for c in text))
@@ -221,10 +205,5 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
 
 
 def shown(value: Any) -> str:
-    """Return an attribute's value in one line.
-
-    Example:
-        >>> shown(1), shown("numpy"), shown([1] * 99)[-5:]
-        ('1', 'numpy', ' 1...')
-    """
+    """Return an attribute's value in one line."""
     return printable(str(value))

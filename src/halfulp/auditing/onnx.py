@@ -38,14 +38,6 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
 
     Raises:
         ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
-
-    Example:
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 13]>
-        ...     g (float[N] x) => (float[N] y) { two = Constant<value_int = 2>()  y = Pow (x, two) }''')
-        >>> (use,) = uses(model, "m.onnx", None)
-        >>> use.label, use.operator, [str(operand) for operand in use.inputs], use.inputs[1].constant
-        ('#1 (Pow)', 'onnx.Pow-13', ['float32[N]', 'int64[]'], array(2))
     """
     try:
         build(proto, file, folder, keep_unknown=True)

@@ -23,13 +23,6 @@ def with_stand_ins(proto: ModelProto, file: str) -> ModelProto:
 
     Raises:
         ModelError: a name is not UTF-8.
-
-    Example:
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15, "com.acme": 1]>
-        ...     g (float[N] x) => (float[N] y) { t = com.acme.Magic <k = 3> (x)  y = Pow (t, x) }''')
-        >>> [(f.domain, f.name, list(f.attribute)) for f in with_stand_ins(model, "m.onnx").functions]
-        [('com.acme', 'Magic', ['k']), ('halfulp.audit', 'Pow', [])]
     """
     domains = {schema.domain for schema in onnx.defs.get_all_schemas()} | {"ai.onnx"}
     copy = ModelProto()

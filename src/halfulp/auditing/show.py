@@ -28,10 +28,6 @@ def lines(
         models: what was found.
         width: where lines are wrapped.
         left_open: whether to say what the documents leave open, too.
-
-    Example:
-        >>> print(*lines((), ()), sep="\\n")
-        0 models, 0 with Pow or PRelu; 0 nodes, 0 findings
     """
     for model in models:
         yield from _answers(model, width)

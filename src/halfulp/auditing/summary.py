@@ -35,15 +35,6 @@ class Summary:
         causes: for each outcome why, in few words.
         max_ulp: how far off the nodes that are ``within`` may be; None where there are none.
         asked: the version asked for or installed; None where there is none.
-
-    Example:
-        >>> outcomes = {"right": 2, "wrong": 3}
-        >>> print(Summary("m.onnx", "openvino", "2026.4.1", 5, outcomes, {"wrong": ("special values",)}))
-        openvino 2026.4.1: 3 of 5 nodes wrong (special values)
-        >>> print(Summary("m.onnx", "openvino", "2026.4.1", 3, {"right": 1, "within": 2}, {}, 1.5))
-        openvino 2026.4.1: 1 of 3 nodes right; 2 of 3 nodes within 1.5 ulp
-        >>> print(Summary("m.onnx", "openvino", "2026.4.1", 1, {"right": 1}, {}, asked="2026.5.0"))
-        openvino 2026.4.1 (nearest to 2026.5.0): its one node right
     """
 
     file: str

@@ -47,12 +47,7 @@ class Asked:
 
     @property
     def note(self) -> str:
-        """What was measured, in a line.
-
-        Example:
-            >>> Asked("tensorrt").note
-            'tensorrt: not measured; what it takes is known from its documents'
-        """
+        """What was measured, in a line."""
         if self.measured is None:
             return f"{self.name}: not measured; what it takes is known from its documents"
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
@@ -67,15 +62,6 @@ def asked(target: object) -> Asked:
 
     Raises:
         HalfulpError: there is no such target.
-
-    Example:
-        >>> asked("tensorrt").measured is None
-        True
-        >>> asked("abacus")
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: no such target
-          expected: ...
     """
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     if match is None or match["name"] not in names():

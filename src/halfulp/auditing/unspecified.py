@@ -26,14 +26,7 @@ class Open:
 
 
 def touched(use: Use) -> tuple[Open, ...]:
-    """Return the questions of a node's row that the node can touch, in the row's order.
-
-    Example:
-        >>> two = Operand("two", "int64", (), np.array(2))
-        >>> use = Use("#0 (Pow)", "onnx.Pow-15", "18", (Operand("x", "int32", (3,)), two), Operand("z"))
-        >>> [(open.question.rule, open.where) for open in touched(use)]
-        [('N3', 'int32 to the power of 2'), ('N7', 'every result')]
-    """
+    """Return the questions of a node's row that the node can touch, in the row's order."""
     facts = _Facts(use)
     found = ((question, _TESTS[question.key](facts)) for question in use.row.unspecified)
     return tuple(Open(question, where) for question, where in found if where is not None)

@@ -48,12 +48,7 @@ class Case:
 
     @property
     def constant(self) -> int | float | None:
-        """The constant exponent as a Python number, an int where it is integral; None where there is none.
-
-        Example:
-            >>> Case("pow", np.ones(3), np.array(2.0)).constant
-            2
-        """
+        """The constant exponent as a Python number, an int where it is integral; None where there is none."""
         if self.operator != "pow" or self.y.ndim:
             return None
         value = float(self.y)
@@ -61,12 +56,7 @@ class Case:
 
 
 def bases(type_name: str, size: int, seed: int = 7) -> Array:
-    """Return ordinary bases: 0.01 to 10 in a floating type, -9 to 9 (0 to 9 if unsigned) in an integer one.
-
-    Example:
-        >>> bases("int8", 4, seed=1).dtype
-        dtype('int8')
-    """
+    """Return ordinary bases: 0.01 to 10 in a floating type, -9 to 9 (0 to 9 if unsigned) in an integer one."""
     element, random = element_type(type_name), np.random.default_rng(seed)
     if element.kind == "float":
         return random.uniform(0.01, 10, size).astype(element.dtype)
@@ -74,12 +64,7 @@ def bases(type_name: str, size: int, seed: int = 7) -> Array:
 
 
 def exponents(type_name: str, size: int, seed: int = 8) -> Array:
-    """Return ordinary exponents: -4 to 4 in a floating type, 0 to 10 in an integer one.
-
-    Example:
-        >>> exponents("uint64", 4).dtype
-        dtype('uint64')
-    """
+    """Return ordinary exponents: -4 to 4 in a floating type, 0 to 10 in an integer one."""
     element, random = element_type(type_name), np.random.default_rng(seed)
     if element.kind == "float":
         return random.uniform(-4, 4, size).astype(element.dtype)

@@ -32,10 +32,6 @@ def environment(threads: int, isa: str = "") -> dict[str, str]:
     Args:
         threads: how many.
         isa: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
-
-    Example:
-        >>> environment(2)["NUMBA_NUM_THREADS"]
-        '2'
     """
     variables = dict.fromkeys(_THREADS, str(threads))
     variables["OMP_WAIT_POLICY"] = "passive"  # or threads that wait for work slow the next library

@@ -35,11 +35,6 @@ def exactness(result: Array, right: Array) -> Exactness:
 
     Raises:
         ValueError: their types or shapes differ.
-
-    Example:
-        >>> right = np.array([1, 2, np.nan], np.float32)
-        >>> exactness(np.array([1, np.nextafter(np.float32(2), 3), -np.nan], np.float32), right)
-        Exactness(misrounded=1, total=3, farthest=1)
     """
     if result.dtype != right.dtype or result.shape != right.shape:
         raise ValueError(f"not comparable: {result.dtype}{result.shape} and {right.dtype}{right.shape}")

@@ -13,12 +13,7 @@ from halfulp.benchmark.timing import Summary
 
 
 def time_of(nanoseconds: float) -> str:
-    """Return a time in the unit that suits it; without a unit it is nanoseconds.
-
-    Example:
-        >>> time_of(0.2513), time_of(13.42), time_of(2300), time_of(7.5e6)
-        ('0.25', '13.4', '2.30 µs', '7.50 ms')
-    """
+    """Return a time in the unit that suits it; without a unit it is nanoseconds."""
     units = (("", 1.0), (" µs", 1e3), (" ms", 1e6))
     unit, scale = next((u for u in units if nanoseconds < 1000 * u[1]), units[-1])
     value = nanoseconds / scale
@@ -26,12 +21,7 @@ def time_of(nanoseconds: float) -> str:
 
 
 def error(misrounded: int, total: int, farthest: int) -> str:
-    """Return the share of wrong results, and how far off the farthest is if that is more than a neighbour.
-
-    Example:
-        >>> error(0, 100, 0), error(21, 100, 1), error(1, 100_000, 40)
-        ('exact', '21 % off', '0.001 % off; by up to 40')
-    """
+    """Return the share of wrong results, and how far off the farthest is if that is more than a neighbour."""
     if misrounded == 0:
         return "exact"
     percent = 100 * misrounded / total
@@ -44,12 +34,7 @@ def error(misrounded: int, total: int, farthest: int) -> str:
 
 
 def cell(summary: Summary, found: Exactness | None) -> str:
-    """Return a median with half the distance of the quartiles, and what comparing the results found.
-
-    Example:
-        >>> cell(Summary(2.5, 2.4, 2.6, 2.3), Exactness(0, 100, 0))
-        '2.50 ±4%; exact'
-    """
+    """Return a median with half the distance of the quartiles, and what comparing the results found."""
     text = f"{time_of(summary.median)} ±{50 * (summary.high - summary.low) / summary.median:.0f}%"
     return text if found is None else f"{text}; {error(*found)}"
 

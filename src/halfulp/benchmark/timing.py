@@ -24,12 +24,7 @@ class Summary(NamedTuple):
 
 
 def summary(times: Sequence[float]) -> Summary:
-    """Sum up times.
-
-    Example:
-        >>> summary([3, 1, 2])
-        Summary(median=2.0, low=1.5, high=2.5, least=1)
-    """
+    """Sum up times."""
     if len(times) == 1:
         return Summary(times[0], times[0], times[0], times[0])
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
@@ -37,12 +32,7 @@ def summary(times: Sequence[float]) -> Summary:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return the median of the ratios turn by turn, which a change of the machine's speed leaves alone.
-
-    Example:
-        >>> ratio([1, 2, 3], [2, 4, 5])
-        0.5
-    """
+    """Return the median of the ratios turn by turn, which a change of the machine's speed leaves alone."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 

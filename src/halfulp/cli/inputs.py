@@ -77,10 +77,6 @@ def sizes(arguments: list[str] | None) -> dict[str, int]:
 
     Raises:
         HalfulpError: one is not NAME=N.
-
-    Example:
-        >>> sizes(["N=2", "x[1]=5"])
-        {'N': 2, 'x[1]': 5}
     """
     return dict(map(_dim, arguments or []))
 

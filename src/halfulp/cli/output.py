@@ -19,12 +19,7 @@ _STDOUT = Path("-")
 
 
 def is_stdout(path: Path | None) -> bool:
-    """Whether an option's FILE stands for standard output.
-
-    Example:
-        >>> is_stdout(Path("-")), is_stdout(Path("report.json")), is_stdout(None)
-        (True, False, False)
-    """
+    """Whether an option's FILE stands for standard output."""
     return path == _STDOUT
 
 
@@ -37,12 +32,6 @@ def check_writable(path: Path | None, *, binary: bool = False) -> None:
 
     Raises:
         HalfulpError: it is a folder or a device, its folder is missing or can't be written, or ``-`` and binary.
-
-    Example:
-        >>> check_writable(Path("-"), binary=True)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: -: only text is written to standard output; name a file
     """
     if is_stdout(path):
         if binary:

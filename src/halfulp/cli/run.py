@@ -69,10 +69,7 @@ def run(
         ),
     ] = Engine.auto,
 ) -> None:
-    """Evaluate a model and print which engine evaluated which node, and what came out.
-
-    Example: halfulp run net.onnx -i x=x.npy -o out.npz
-    """
+    """Evaluate a model and print which engine evaluated which node, and what came out."""
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.cli import table
     from halfulp.models.graph import Model

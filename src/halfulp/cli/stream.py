@@ -19,10 +19,6 @@ def regions(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
     """Yield regions that cover an array of this shape once, in order, each of ``limit`` elements at most.
 
     Each region is contiguous in an array in C order.
-
-    Example:
-        >>> [tuple(f"{part.start}:{part.stop}" for part in region) for region in regions((2, 3, 4), 8)]
-        [('0:1', '0:2', '0:4'), ('0:1', '2:3', '0:4'), ('1:2', '0:2', '0:4'), ('1:2', '2:3', '0:4')]
     """
     if 0 in shape:
         return
@@ -61,10 +57,6 @@ def expanded(array: Array, shape: tuple[int, ...]) -> Array:
     """Return a view of an array with dims of 1 put in, so that it has this shape; never a copy.
 
     A one-element array may also lose dims.
-
-    Example:
-        >>> expanded(np.zeros((3, 4)), (3, 1, 4, 1)).shape
-        (3, 1, 4, 1)
     """
     if array.size == 1:
         return array.reshape(shape)

@@ -46,12 +46,6 @@ class Case:
             None where they stand at the same places.
         threads: how many threads the runtime is to use; None where that doesn't matter.
         declared: the output's type and shape where the model declares them wrong, which must be refused.
-
-    Example:
-        >>> x = np.array([2, 3], np.float32)
-        >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
-        >>> case.row, case.types, case.shapes, case.name
-        (<onnx.Pow-7>, ('float32', 'float32'), ((2,), (2,)), '0')
     """
 
     id: str
@@ -105,10 +99,6 @@ def parse(id: str) -> Id:
 
     Raises:
         ValueError: it has not the form of one.
-
-    Example:
-        >>> parse("onnx.Pow-15/float32,int64/special/grid")
-        Id(operator='onnx.Pow-15', types=('float32', 'int64'), group='special', name='grid')
     """
     parts = id.split("/")
     group = next((g for g in GROUPS if len(parts) == 4 and g == parts[2]), None)
@@ -118,15 +108,7 @@ def parse(id: str) -> Id:
 
 
 def broadcast(case: Case) -> tuple[Array, ...]:
-    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together.
-
-    Example:
-        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
-        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
-        >>> broadcast(case)[1]
-        array([[5., 5.],
-               [6., 6.]])
-    """
+    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together."""
     if len(case.inputs) == 1:
         return case.inputs
     x, y = case.inputs
@@ -135,12 +117,5 @@ def broadcast(case: Case) -> tuple[Array, ...]:
 
 
 def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
-    """Return the operands of one element of a valid case's output, as 0-d arrays.
-
-    Example:
-        >>> x, y = np.array([[1.0, 2], [3, 4]]), np.array([5.0, 6])
-        >>> case = Case("", "onnx.Pow-1", "broadcast", (x, y), {"broadcast": 1, "axis": 0})
-        >>> operands_at(case, (0, 1))
-        (array(2.), array(5.))
-    """
+    """Return the operands of one element of a valid case's output, as 0-d arrays."""
     return tuple(np.asarray(array[index]) for array in broadcast(case))

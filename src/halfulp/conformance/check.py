@@ -137,12 +137,7 @@ def check(
 
 
 def has_cases(spec: TargetSpec, selection: Selection) -> bool:
-    """Return whether a target takes any operator version and types of a selection.
-
-    Example:
-        >>> has_cases(find("numpy"), selection("onnx.PRelu-7", (), ()))
-        False
-    """
+    """Return whether a target takes any operator version and types of a selection."""
     return next(_rows(spec, selection), None) is not None
 
 
@@ -199,10 +194,6 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
 
     Raises:
         HalfulpError: a name is none.
-
-    Example:
-        >>> selection("PRelu", (), ["float32", "bfloat16"])
-        {'operators': ['PRelu'], 'versions': [], 'types': ['bfloat16', 'float32']}
     """
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),

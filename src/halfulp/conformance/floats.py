@@ -28,10 +28,6 @@ class FloatType:
         infinity, nan: the codes that an infinity and a NaN are converted to.
         has_infinity, has_zero: whether there are infinities, and a zero (with it a sign).
         has_minus_zero: whether zeros have a sign.
-
-    Example:
-        >>> float_type("float16").digits, hex(float_type("float16").largest)
-        (11, '0x7bff')
     """
 
     name: str
@@ -83,23 +79,13 @@ def float_type(name: str) -> FloatType:
 
 
 def codes(array: Array) -> Array:
-    """Return the bits of an array, of any byte order, as unsigned integers.
-
-    Example:
-        >>> codes(np.array([1, -0.0], np.float16))
-        array([15360, 32768], dtype=uint16)
-    """
+    """Return the bits of an array, of any byte order, as unsigned integers."""
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     return np.ascontiguousarray(native).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
 def from_codes(bits: Any, name: str) -> Array:
-    """Return an array of a type from its bits.
-
-    Example:
-        >>> from_codes([0x3C00, 0x8000], "float16")
-        array([ 1., -0.], dtype=float16)
-    """
+    """Return an array of a type from its bits."""
     dtype = TYPES[name].dtype
     return np.asarray(bits, f"u{dtype.itemsize}").view(dtype)
 
@@ -111,12 +97,7 @@ def from_integers(values: Any, name: str) -> Array:
 
 
 def integer_range(name: str) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer type.
-
-    Example:
-        >>> integer_range("int4"), integer_range("uint8")
-        ((-8, 7), (0, 255))
-    """
+    """Return the least and the greatest value of an integer type."""
     row = TYPES[name]
     least = -(1 << (row.bits - 1)) if row.kind == "int" else 0
     return least, least + (1 << row.bits) - 1
@@ -137,11 +118,6 @@ def ranks(array: Array) -> Array:
     """Number the values of a type in their order, as uint64: neighbours differ by one, the two zeros too.
 
     The numbers start somewhere; those of NaNs mean nothing.
-
-    Example:
-        >>> a = ranks(np.array([-1, -0.0, 0.0, 2.0**-24, 1], np.float16))
-        >>> (a - a[0]).tolist()
-        [0, 15360, 15361, 15362, 30721]
     """
     row = element_type(array.dtype)
     if row.kind != "float":

@@ -45,12 +45,7 @@ def refusal(model: ModelProto) -> Refusal | None:
 
 
 def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
-    """Return the first and the last opset in which an operator has the version of this one.
-
-    Example:
-        >>> same_version("Cast", 20)
-        (19, 20)
-    """
+    """Return the first and the last opset in which an operator has the version of this one."""
     schema = schema_in_force("", op_type, opset)
     if schema is None:
         return None

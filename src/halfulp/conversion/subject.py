@@ -74,12 +74,7 @@ class Subject:
 
 
 def given(name: str) -> str:
-    """Return the name of a tensor that is computed from given operands.
-
-    Example:
-        >>> given("y")
-        'y//given'
-    """
+    """Return the name of a tensor that is computed from given operands."""
     return f"{name}//given"
 
 

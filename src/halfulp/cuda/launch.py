@@ -111,12 +111,7 @@ def _bounds(memory: Memory) -> tuple[int, int]:
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
-    """Return the strides, in bytes, of an array without gaps whose last axis is the fastest.
-
-    Example:
-        >>> dense_strides((2, 3, 4), 8)
-        (96, 32, 8)
-    """
+    """Return the strides, in bytes, of an array without gaps whose last axis is the fastest."""
     strides = [item_size]
     for dim in reversed(shape[1:]):
         strides.append(strides[-1] * dim)
@@ -124,12 +119,7 @@ def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
 
 
 def is_available() -> bool:
-    """Whether there are kernels, a driver and a device.
-
-    Example:
-        >>> is_available() in (True, False)
-        True
-    """
+    """Whether there are kernels, a driver and a device."""
     try:
         return device_count() > 0
     except HalfulpError:

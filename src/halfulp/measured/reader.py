@@ -34,12 +34,7 @@ SLOPES = {
 
 
 def kind_of_slope(slope: float) -> str:
-    """Return the kind of a slope, as ``SLOPES`` has them.
-
-    Example:
-        >>> [kind_of_slope(slope) for slope in (-0.0, 0.25, -1, 3)]
-        ['zero', 'fraction', 'one', 'number']
-    """
+    """Return the kind of a slope, as ``SLOPES`` has them."""
     size = abs(slope)
     if size == 0 or size == 1:
         return "one" if size else "zero"
@@ -81,14 +76,7 @@ class Group:
 
     @property
     def operands(self) -> tuple[str, str] | None:
-        """Return X and the exponent or slope of the example, as it spells them; None where it is of no element.
-
-        Example:
-            >>> Group("special", "wrong", example="(-inf)^0.5 gives nan, not inf").operands
-            ('-inf', '0.5')
-            >>> Group("values", "wrong", example="-1 with slope 0.25 gives 1, not -0.25").operands
-            ('-1', '0.25')
-        """
+        """Return X and the exponent or slope of the example, as it spells them; None where it is of no element."""
         found = None if self.example is None else _EXAMPLE.match(self.example)
         return None if found is None else (found["x"] or found["negative"], found["y"])
 
@@ -148,12 +136,7 @@ class Measured:
 
 
 def available() -> dict[str, tuple[str, ...]]:
-    """Return the versions that were measured, by runtime, oldest first.
-
-    Example:
-        >>> all(versions for versions in available().values())
-        True
-    """
+    """Return the versions that were measured, by runtime, oldest first."""
     return {name: tuple(sorted(versions, key=order)) for name, versions in sorted(_files().items())}
 
 
@@ -164,10 +147,6 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
         target: the runtime.
         version: the newest one measured where not given. The nearest is the newest that is not newer than the one
             asked for, and the oldest measured where all are newer.
-
-    Example:
-        >>> nearest("abacus") is None
-        True
     """
     versions = available().get(target, ())
     if not versions:
@@ -180,12 +159,7 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 
 
 def order(version: str) -> tuple[tuple[int, str], ...]:
-    """Return what versions are sorted by.
-
-    Example:
-        >>> sorted(["1.31.1", "1.9.0", "1.31.1rc1", "2026.4.1"], key=order)
-        ['1.9.0', '1.31.1rc1', '1.31.1', '2026.4.1']
-    """
+    """Return what versions are sorted by."""
     release, _, rest = re.sub(r"[^\d.].*", r" \g<0>", version.partition("+")[0]).partition(" ")
     parts = tuple((int(part or 0), "") for part in release.split("."))
     return (*parts, (-1, rest) if rest else (0, ""))  # a release candidate comes before its release

@@ -35,16 +35,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class NpyFile:
-    """The array of a .npy file, which is mapped when it is asked for, in whole or in part.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "x.npy"
-        >>> np.save(path, np.arange(3))
-        >>> file = open_npy(path)
-        >>> file.shape, file.map()
-        ((3,), array([0, 1, 2]))
-    """
+    """The array of a .npy file, which is mapped when it is asked for, in whole or in part."""
 
     path: Path
     dtype: np.dtype[Any]
@@ -230,12 +221,6 @@ def read_text(path: Path, most: int) -> str:
 
     Raises:
         HalfulpError: it can't be read, is larger, or is not UTF-8.
-
-    Example:
-        >>> read_text(Path("missing.json"), 1 << 20)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: missing.json: can't be read: No such file or directory
     """
     try:
         return read_whole(path, most).decode()
@@ -330,13 +315,6 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
     Raises:
         HalfulpError: the location is absolute, goes up, or leads out through a symbolic link; or the
             file is missing where it must not be.
-
-    Example:
-        >>> inside(Path("/tmp"), "../etc/passwd", "sourcePath")
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: sourcePath leaves the model's folder
-          got: '../etc/passwd'
     """
     shown = repr(location[:80])
     if folder is None:

@@ -38,33 +38,18 @@ def reshaped(array: Array, shape: Sequence[int]) -> Array:
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """Return the element type's name as graphs spell it: the dtype's, and ``string`` for text.
-
-    Example:
-        >>> type_name(np.dtype("float32")), type_name(np.dtype("<U3")), type_name(np.dtype(object))
-        ('float32', 'string', 'string')
-    """
+    """Return the element type's name as graphs spell it: the dtype's, and ``string`` for text."""
     return "string" if dtype.kind in "OUST" else dtype.name
 
 
 def printable(text: str, most: int = 80) -> str:
-    """Return a text from a file in one line that does a terminal no harm, of at most so many characters.
-
-    Example:
-        >>> printable("a\\nb\\x1b[2J"), printable("x" * 100)[-5:]
-        ('a?b?[2J', 'xx...')
-    """
+    """Return a text from a file in one line that does a terminal no harm, of at most so many characters."""
     cut = text if len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
-    """Return names in one line, the first of them where there are many.
-
-    Example:
-        >>> listed(["a", "b", "c"], most=2)
-        'a, b and 1 more'
-    """
+    """Return names in one line, the first of them where there are many."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
@@ -108,12 +93,7 @@ class Value:
 
 
 def describe(element_type: str | None, shape: Shape) -> str:
-    """Return a type and shape as errors and tables show them.
-
-    Example:
-        >>> describe("float32", (2, 3)), describe(None, None), describe("int64", ())
-        ('float32[2, 3]', '?', 'int64[]')
-    """
+    """Return a type and shape as errors and tables show them."""
     if shape is None:
         return element_type or "?"
     return f"{element_type or '?'}{format_shape(shape)}"

@@ -22,11 +22,6 @@ def load(source: Source, *, keep_unknown: bool = False) -> Model | Program:
 
     Raises:
         ModelError, UnsupportedError: as the front ends'.
-
-    Example:
-        >>> from onnx import parser
-        >>> load(parser.parse_model('<ir_version: 8> n (float x) => (float x) {}')).graph.name
-        'n'
     """
     format = format_of(source)
     # Here, so that a format's library is needed by its own files only.

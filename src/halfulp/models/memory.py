@@ -52,10 +52,6 @@ def available_memory(root: Path = Path("/")) -> int:
 
     Args:
         root: the folder in which Linux's files lie.
-
-    Example:
-        >>> available_memory() > 0
-        True
     """
     return max(min(_of_the_machine(root), *_of_the_groups(root)), 0)
 

@@ -82,12 +82,7 @@ _BY_SUFFIX = {
 
 
 def format_of(source: Source) -> Format:
-    """Return the format that a model is read in: of a path by its suffix, of bytes by their first character.
-
-    Example:
-        >>> format_of("net.XML"), format_of("net.pb"), format_of(b" {}")
-        ('openvino', 'onnx', 'directml')
-    """
+    """Return the format that a model is read in: of a path by its suffix, of bytes by their first character."""
     if isinstance(source, bytes):
         return _STARTS.get(source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1], "onnx")
     if isinstance(source, str | os.PathLike):

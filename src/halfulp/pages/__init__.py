@@ -8,13 +8,7 @@ __all__ = ["html", "text"]
 
 
 def text(op: OpVersion) -> str:
-    """Return the page of an operator version as plain text.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> text(find("onnx.Pow-7")).splitlines()[0]
-        'onnx.Pow-7'
-    """
+    """Return the page of an operator version as plain text."""
     return render.text(page(op))
 
 

@@ -22,16 +22,7 @@ class _Changes:
 
 
 def difference(new: OpVersion, old: OpVersion) -> Page:
-    """Return what was added, removed and changed from one version to another, as a page.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> page = difference(find("onnx.Pow-13"), find("onnx.Pow-12"))
-        >>> page.title
-        'From onnx.Pow-12 to onnx.Pow-13'
-        >>> page.sections[0].heading, page.sections[0].blocks[0].items
-        ('Added', ('X and Z also take bfloat16.',))
-    """
+    """Return what was added, removed and changed from one version to another, as a page."""
     changes = _Changes()
     topics = {
         "types": _types,

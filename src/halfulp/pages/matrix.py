@@ -19,13 +19,6 @@ def matrix() -> Table:
     """Return the table: a row per operator version, and a column per type or group of types.
 
     Types that every version treats alike share a column.
-
-    Example:
-        >>> table = matrix()
-        >>> table.header[:3]
-        ('operator version', 'float64', 'float32, float16')
-        >>> table.rows[2][:3]
-        ('onnx.Pow-12', 'x, y', 'x, y')
     """
     ops = [find(id) for id in ids()]
     columns = {name: tuple(_cell(op, name) for op in ops) for name in TYPES}

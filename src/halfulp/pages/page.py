@@ -59,13 +59,7 @@ class Page:
 
 
 def page(op: OpVersion) -> Page:
-    """Return the page of an operator version.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> [section.heading for section in page(find("onnx.Pow-7")).sections][:3]
-        ['Facts', 'Inputs and outputs', 'Types']
-    """
+    """Return the page of an operator version."""
     sections = [
         Section("Facts", (_facts(op),)),
         Section("Inputs and outputs", (_ports(op),)),

@@ -18,18 +18,7 @@ _LEAST = 16
 
 
 def text(page: Page, width: int = WIDTH) -> str:
-    """Return a page as plain text, no line of prose wider than ``width``.
-
-    Example:
-        >>> from halfulp.pages.page import Page, Section
-        >>> print(text(Page("onnx.Pow-7", "It raises to a power.", (Section("Attributes", ("None.",)),))))
-        onnx.Pow-7
-        ==========
-        It raises to a power.
-        <BLANKLINE>
-        Attributes
-          None.
-    """
+    """Return a page as plain text, no line of prose wider than ``width``."""
     lines = [page.title, "=" * len(page.title), *textwrap.wrap(page.lead, width)]
     for section in page.sections:
         lines += ["", section.heading]
@@ -81,22 +70,7 @@ def _column_widths(needed: list[int], room: int) -> list[int]:
 
 
 def markdown(page: Page) -> str:
-    """Return a page as Markdown.
-
-    Example:
-        >>> from halfulp.pages.page import Page, Section, Table
-        >>> table = Table(("id", "rule"), (("C1", "a | b"),))
-        >>> print(markdown(Page("onnx.Pow-7", "It raises.", (Section("Clauses", (table,)),))))
-        # onnx.Pow-7
-        <BLANKLINE>
-        It raises.
-        <BLANKLINE>
-        ## Clauses
-        <BLANKLINE>
-        | id | rule |
-        |---|---|
-        | C1 | a \\| b |
-    """
+    """Return a page as Markdown."""
     parts = [f"# {page.title}", _escaped(page.lead)]
     for section in page.sections:
         parts.append(f"## {section.heading}")
@@ -133,13 +107,7 @@ def _cell(cell: str) -> str:
 
 
 def html(page: Page) -> str:
-    """Return a page as a fragment of HTML, for notebooks.
-
-    Example:
-        >>> from halfulp.pages.page import Page, Section
-        >>> html(Page("onnx.Pow-7", "x < y", (Section("Attributes", ("None.",)),)))
-        '<h3>onnx.Pow-7</h3><p>x &lt; y</p><h4>Attributes</h4><p>None.</p>'
-    """
+    """Return a page as a fragment of HTML, for notebooks."""
     parts = [_element("h3", page.title), _element("p", page.lead)]
     for section in page.sections:
         parts.append(_element("h4", section.heading))

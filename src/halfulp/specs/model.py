@@ -46,12 +46,6 @@ class OpVersion:
         limits: bounds on ranks and sizes, where there are any.
         body: the function body in ONNX's text format, where the operator is a function.
         examples: the document's own examples.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> op = find("onnx.Pow-13")
-        >>> op.infer(("float32", (2, "N", None)), ("int32", (3,)))
-        TensorType(type='float32', shape=(2, 'N', 3))
     """
 
     id: str
@@ -91,11 +85,6 @@ class OpVersion:
 
         Raises:
             SpecError: the document does not allow them, whatever the unknown dims turn out to be.
-
-        Example:
-            >>> from halfulp.specs import find
-            >>> find("onnx.Pow-1").infer(("float32", (2, 3, 4)), ("float32", (3,)), axis=1, broadcast=1)
-            TensorType(type='float32', shape=(2, 3, 4))
         """
         operands = tuple(map(tensor_type, inputs))
         return self._check(operands, self.check_attributes(attributes))
@@ -112,12 +101,6 @@ class OpVersion:
 
         Raises:
             SpecError: the document does not allow them.
-
-        Example:
-            >>> from halfulp.specs import TensorType, find
-            >>> x, y = TensorType("float32", (2, 3, 4)), TensorType("float32", (3,))
-            >>> find("onnx.Pow-1").plan(x, y, {"axis": 1, "broadcast": 1}).y_shape
-            (3, 1)
         """
         values = self.check_attributes(attributes or {})
         operands = (x,) if y is None else (x, y)
@@ -130,11 +113,6 @@ class OpVersion:
 
         Raises:
             UnsupportedError: the document defines no body.
-
-        Example:
-            >>> from halfulp.specs import find
-            >>> [node.op_type for node in find("onnx.PRelu-16").function_body().node]
-            ['Constant', 'CastLike', 'Less', 'Mul', 'Where']
         """
         if self.body is None:
             raise UnsupportedError(f"{self.id} has no function body: its document defines none")
@@ -149,11 +127,6 @@ class OpVersion:
 
         Raises:
             SpecError: an attribute is unknown, missing, of a wrong type or of a wrong value.
-
-        Example:
-            >>> from halfulp.specs import find
-            >>> find("onnx.Pow-1").check_attributes({"broadcast": 1})
-            {'axis': None, 'broadcast': 1}
         """
         known = {attribute.name for attribute in self.attributes}
         for name in attributes:
@@ -171,23 +144,11 @@ class OpVersion:
 
         Checks: ``inputs``, ``output``, ``shape``, ``equal shapes``, ``1-dim expansion``, ``rank``,
         ``size``, ``unknown attribute``, ``attribute NAME``, ``type VARIABLE``.
-
-        Example:
-            >>> from halfulp.specs import find
-            >>> print(find("onnx.PRelu-9").error("output", "Y must have X's type", got="int8"))
-            SpecError onnx.PRelu-9.C6: Y must have X's type
-              got: int8
         """
         return SpecError(f"{self.id}.{self.clause(check).id}", message, **shown)
 
     def clause(self, check: str) -> Clause:
-        """Return the clause that a check enforces.
-
-        Example:
-            >>> from halfulp.specs import find
-            >>> find("onnx.PRelu-9").clause("shape").id
-            'C2'
-        """
+        """Return the clause that a check enforces."""
         return next(clause for clause in self.clauses if check in clause.enforces)
 
     # --- the checks -----------------------------------------------------------------------------

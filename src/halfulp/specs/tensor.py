@@ -33,12 +33,7 @@ class TensorType(NamedTuple):
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as people write it.
-
-    Example:
-        >>> format_shape((2, "N", None)), format_shape(None)
-        ('[2, N, ?]', '[...]')
-    """
+    """Return a shape as people write it."""
     if shape is None:
         return "[...]"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
@@ -52,12 +47,6 @@ def tensor_type(operand: Any) -> TensorType:
 
     Raises:
         HalfulpError: it is neither, or a dim is neither an integer >= 0, a symbol nor None.
-
-    Example:
-        >>> tensor_type(("float32", [2, "N"]))
-        TensorType(type='float32', shape=(2, 'N'))
-        >>> tensor_type(np.zeros((2, 3), ">i4"))
-        TensorType(type='int32', shape=(2, 3))
     """
     if type(operand) is np.ndarray:  # the way of every call: its shape needs no checks
         return TensorType(type_name(operand.dtype), operand.shape)

@@ -78,10 +78,6 @@ class NodeTimes(NamedTuple):
         Args:
             executed: as above.
             runs: the seconds of these nodes, and of all nodes.
-
-        Example:
-            >>> NodeTimes.of(2, [(0.1, 0.4), (0.3, 0.6), (0.2, 0.5)])
-            NodeTimes(executed=2, seconds=0.2, share=0.4)
         """
         seconds = statistics.median(part for part, _ in runs)
         return cls(
@@ -115,12 +111,7 @@ HalfulpError where the runtime refuses that."""
 
 
 def together(found: Iterable[Exactness]) -> Exactness:
-    """Return what several comparisons found as one.
-
-    Example:
-        >>> together([Exactness(1, 10, 2), Exactness(0, 5, 0)])
-        Exactness(misrounded=1, total=15, farthest=2)
-    """
+    """Return what several comparisons found as one."""
     misrounded = total = farthest = 0
     for one in found:
         misrounded, total = misrounded + one.misrounded, total + one.total
@@ -129,12 +120,6 @@ def together(found: Iterable[Exactness]) -> Exactness:
 
 
 def difference(found: Mapping[str, Any], other: Mapping[str, Any]) -> Exactness:
-    """Return how far the outputs of two runs are apart: those that both have, of the same type and shape.
-
-    Example:
-        >>> import numpy as np
-        >>> difference({"x": np.float32([1, 2])}, {"x": np.float32([1, 2.0000002])})
-        Exactness(misrounded=1, total=2, farthest=1)
-    """
+    """Return how far the outputs of two runs are apart: those that both have, of the same type and shape."""
     pairs = [(found[name], other[name]) for name in found if name in other]
     return together(exactness(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape)

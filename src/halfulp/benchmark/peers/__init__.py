@@ -32,12 +32,7 @@ class Prepared(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that are installed, by name.
-
-    Example:
-        >>> "numpy" in versions()
-        True
-    """
+    """Return the versions of the libraries that are installed, by name."""
     found = {}
     for name in LIBRARIES:
         try:
@@ -53,12 +48,6 @@ def prepare(name: str, case: Case, threads: int) -> Prepared:
 
     Raises:
         RefusalError: the library does not do this, or not for these types.
-
-    Example:
-        >>> import numpy as np
-        >>> call, to_numpy = prepare("numpy", Case("pow", np.array([3.0]), np.array([2.0])), 1)
-        >>> to_numpy(call())
-        array([9.])
     """
     module = import_module(f"halfulp.benchmark.peers.{name}")
     try:

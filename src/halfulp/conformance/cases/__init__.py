@@ -108,10 +108,6 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
     Raises:
         HalfulpError: an operator or a version matches no row.
-
-    Example:
-        >>> list(selected(["PRelu"], ["7", "16"]))
-        [<onnx.PRelu-7>, <onnx.PRelu-16>]
     """
     operators, versions = tuple(operators), tuple(versions)
     rows = [find(id) for id in ids()]
@@ -129,12 +125,7 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
 
 
 def type_pairs(row: OpVersion) -> Iterator[Types]:
-    """Yield every combination of input types that a row allows.
-
-    Example:
-        >>> list(type_pairs(find("onnx.PRelu-7")))
-        [('float64', 'float64'), ('float32', 'float32'), ('float16', 'float16')]
-    """
+    """Yield every combination of input types that a row allows."""
     variables = list(dict.fromkeys(port.type for port in row.inputs))
     for chosen in product(*(row.type_variables[variable] for variable in variables)):
         bound = dict(zip(variables, chosen, strict=True))

@@ -79,13 +79,7 @@ class Line:
 
 
 def targets(documents: Sequence[Document]) -> list[Target]:
-    """Name the documents.
-
-    Example:
-        >>> of = lambda version: {"target": {"name": "torch", "versions": {"torch": version}}}
-        >>> [target.label for target in targets([of("2.12"), of("2.13")])]
-        ['torch 2.12', 'torch 2.13']
-    """
+    """Name the documents."""
     names = Counter(document["target"]["name"] for document in documents)
     found = []
     for number, document in enumerate(documents):
@@ -125,12 +119,7 @@ def type_order(name: str) -> tuple[int, str]:
 
 
 def family(operator: str) -> str:
-    """Return an operator without its version.
-
-    Example:
-        >>> family("onnx.Pow-15"), version("onnx.Pow-15")
-        ('onnx.Pow', '15')
-    """
+    """Return an operator without its version."""
     return operator.rpartition("-")[0]
 
 
@@ -140,35 +129,18 @@ def version(operator: str) -> str:
 
 
 def types_text(types: Sequence[str]) -> str:
-    """Return types as a person reads them.
-
-    Example:
-        >>> types_text(["float32", "float32"]), types_text(["float32", "int64"])
-        ('float32', 'float32, int64')
-    """
+    """Return types as a person reads them."""
     return ", ".join(types if len(set(types)) > 1 else types[:1])
 
 
 def distance(row: RowEntry) -> str:
-    """Return how far off a row's results are, in few words; empty where none is.
-
-    Example:
-        >>> distance({"max_ulp": 3.0, "histogram": {"special": 0}})
-        '3'
-        >>> distance({"max_ulp": 123456, "histogram": {"special": 1}})
-        '1.2e5, special'
-    """
+    """Return how far off a row's results are, in few words; empty where none is."""
     far = [short(row["max_ulp"])] if row["max_ulp"] else []
     return ", ".join(far + ["special"] * (row["histogram"]["special"] > 0))
 
 
 def short(number: float) -> str:
-    """Return a number in at most five characters.
-
-    Example:
-        >>> short(4096), short(0.5), short(2.0**63)
-        ('4096', '0.5', '9.2e18')
-    """
+    """Return a number in at most five characters."""
     if abs(number) < 10_000:
         return f"{number:.4g}"
     digits, _, exponent = f"{number:.1e}".partition("e")
@@ -176,13 +148,7 @@ def short(number: float) -> str:
 
 
 def describe(row: RowEntry) -> str:
-    """Return a sentence on a row, for who can't see a colour or wants to know more.
-
-    Example:
-        >>> describe({"verdict": "within", "max_ulp": 2.0, "elements": 1000, "misrounded": 26,
-        ...           "histogram": {"special": 0}, "message": None})
-        'within: 26 of 1,000 elements not exact, by up to 2 ulp'
-    """
+    """Return a sentence on a row, for who can't see a colour or wants to know more."""
     text = str(row["verdict"])
     if row["message"]:
         return f"{text}: {row['message']}"
@@ -195,14 +161,7 @@ def describe(row: RowEntry) -> str:
 
 
 def gist(case: CaseEntry) -> str:
-    """Return what is wrong in one case, in a line.
-
-    Example:
-        >>> number = lambda text: {"value": text, "bits": "0x0"}
-        >>> gist({"example": {"inputs": [number("-1"), number("3")], "expected": number("-1"), "got": number("1"),
-        ...                   "ulp": None}, "message": None, "clause": None})
-        '-1, 3 gives 1, not -1'
-    """
+    """Return what is wrong in one case, in a line."""
     example = case["example"]
     if example is None:
         return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")

@@ -29,15 +29,7 @@ class Bar:
 
 
 def histogram(rows: Sequence[RowEntry]) -> list[Bar]:
-    """Return the bars of some rows of a document together.
-
-    Example:
-        >>> for bar in histogram([{"histogram": {"0": 99_000, "1": 1000, "special": 1}}])[:3]:
-        ...     print(bar)
-        Bar(bucket='0', count=99000, share='99 %', width=99.9)
-        Bar(bucket='1', count=1000, share='1 %', width=60.0)
-        Bar(bucket='2', count=0, share='0', width=0.0)
-    """
+    """Return the bars of some rows of a document together."""
     counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
     total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
     return [_bar(bucket, counts.get(bucket, 0), total) for bucket in HISTOGRAM]
@@ -51,12 +43,7 @@ def _bar(bucket: str, count: int, total: int) -> Bar:
 
 
 def percent(count: int, total: int) -> str:
-    """Return a share; never 0 % or 100 % of what is not.
-
-    Example:
-        >>> percent(1, 3), percent(999_999, 1_000_000), percent(5, 5), percent(1, 10**7)
-        ('33.3 %', '99.9999 %', '100 %', '0.00001 %')
-    """
+    """Return a share; never 0 % or 100 % of what is not."""
     if count in (0, total):
         return "100 %" if count else "0 %"
     # As many digits as tell it from 0 and from 100 %.

@@ -25,12 +25,7 @@ _LISTED = 256
 
 
 def numpy_has(dtype: Any) -> bool:
-    """Tell whether a type is one of NumPy's own.
-
-    Example:
-        >>> numpy_has("float16"), numpy_has("bfloat16")
-        (True, False)
-    """
+    """Tell whether a type is one of NumPy's own."""
     return element_type(dtype).dtype.isbuiltin == 1
 
 
@@ -40,22 +35,12 @@ def only_numpys(case: Case) -> bool:
 
 
 def dtype(name: Any) -> str:
-    """Return the expression for an element type.
-
-    Example:
-        >>> dtype("float32"), dtype("bfloat16")
-        ('np.float32', 'ml_dtypes.bfloat16')
-    """
+    """Return the expression for an element type."""
     return f"{'np' if numpy_has(name) else 'ml_dtypes'}.{element_type(name).name}"
 
 
 def scalar(bits: int, name: Any) -> str:
-    """Return the expression for one element of a type.
-
-    Example:
-        >>> scalar(0x3FC0, "bfloat16")
-        'np.array(0x3fc0, np.uint16).view(ml_dtypes.bfloat16)'
-    """
+    """Return the expression for one element of a type."""
     size = element_type(name).dtype.itemsize
     return f"np.array(0x{bits:0{2 * size}x}, np.uint{8 * size}).view({dtype(name)})"
 
@@ -64,12 +49,6 @@ def literal(array: Array) -> str:
     """Return the expression for an array, bit for bit, and a comment that says what it is.
 
     Of a large array of different values only a program can read the expression.
-
-    Example:
-        >>> print(literal(np.array([0.1, 2], np.float32)))
-        np.array([0x3dcccccd, 0x40000000], np.uint32).view(np.float32)  # 0.1, 2
-        >>> print(literal(np.full((2, 3), -1, np.int8)))
-        np.full((2, 3), 0xff, np.uint8).view(np.int8)  # -1
     """
     name, size = dtype(array.dtype), array.dtype.itemsize
     if array.size == 0:
@@ -90,12 +69,7 @@ def literal(array: Array) -> str:
 
 
 def keywords(attributes: Mapping[str, Any]) -> str:
-    """Return the attributes as arguments after others.
-
-    Example:
-        >>> keywords({"broadcast": 1, "axis": -1}), keywords({"x": float("nan")}), keywords({"no name": "text"})
-        (', axis=-1, broadcast=1', ", x=float('nan')", ", **{'no name': 'text'}")
-    """
+    """Return the attributes as arguments after others."""
     named = {name: _value(value) for name, value in sorted(attributes.items())}
     if all(name.isidentifier() and not iskeyword(name) for name in named):
         return "".join(f", {name}={value}" for name, value in named.items())
@@ -107,12 +81,7 @@ def _value(value: Any) -> str:
 
 
 def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
-    """Return an array of one value, given by its bits; of ones if not given.
-
-    Example:
-        >>> filled("float16", (2,), 0x4200), filled("int8", (1,), None)
-        (array([3., 3.], dtype=float16), array([1], dtype=int8))
-    """
+    """Return an array of one value, given by its bits; of ones if not given."""
     kind = element_type(name).dtype
     if bits is None:
         return np.ones(shape).astype(kind)
@@ -120,10 +89,5 @@ def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line of a comment: what a runtime says must not become code.
-
-    Example:
-        >>> one_line("bad\\nimport os")
-        'bad import os'
-    """
+    """Return a text as one line of a comment: what a runtime says must not become code."""
     return "".join(c if c.isprintable() else " " for c in text)

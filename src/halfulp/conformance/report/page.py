@@ -54,13 +54,7 @@ _KNOWN_FROM_ID = ("operator", "types", "group")
 
 
 def render(results: Sequence[Document]) -> str:
-    """Return the page of some documents.
-
-    Example:
-        >>> page = render([])
-        >>> page.startswith("<!doctype html>")
-        True
-    """
+    """Return the page of some documents."""
     assets = files(__package__) / "assets"
     style = "\n".join((assets / name).read_text("utf-8") for name in STYLES)
     code = "\n".join((assets / name).read_text("utf-8") for name in SCRIPTS)

@@ -38,10 +38,6 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
         results: a document of ``halfulp check`` for each target.
         console: where to; in a narrow one the columns wrap.
         page: what the closing line calls the page of them; how to have one made where there is none.
-
-    Example:
-        >>> show([], Console(width=80))
-        nothing was checked
     """
     named = targets(results)
     if not named:

@@ -56,12 +56,7 @@ assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
 
 
 def severity(verdict: str) -> int:
-    """Return a number that is greater the worse a verdict is, of which a row has the worst.
-
-    Example:
-        >>> severity("wrong") > severity("within")
-        True
-    """
+    """Return a number that is greater the worse a verdict is, of which a row has the worst."""
     return VERDICTS.index(verdict)
 
 
@@ -69,9 +64,5 @@ def urgency(verdict: str) -> int:
     """Return a number that is greater the sooner a person wants to see a finding.
 
     A wrong result hides, a refusal doesn't.
-
-    Example:
-        >>> urgency("wrong") > urgency("refused")
-        True
     """
     return _URGENT_FIRST[::-1].index(verdict)

@@ -79,16 +79,7 @@ class _Answer(NamedTuple):
 
 @dataclass
 class Examiner:
-    """Runs and judges cases of one target, in processes that live until it is closed.
-
-    Example:
-        >>> from halfulp.conformance.runner.targets import find
-        >>> x = np.array([2, 3], np.float32)
-        >>> case = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (x, x))
-        >>> with Examiner(find("numpy"), Options()) as examiner:
-        ...     [result.judgement.verdict for result in examiner.examine([case])]
-        ['exact']
-    """
+    """Runs and judges cases of one target, in processes that live until it is closed."""
 
     spec: TargetSpec
     options: Options

@@ -36,12 +36,7 @@ class Examined(NamedTuple):
 
 
 def processors() -> int:
-    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less.
-
-    Example:
-        >>> processors() >= 1
-        True
-    """
+    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less."""
     text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     is_number = text.isascii() and text.isdigit() and int(text) > 0
     return min(thread_count(), int(text)) if is_number else thread_count()

@@ -27,15 +27,6 @@ def model(case: Case, *, dynamic: bool = False) -> onnx.ModelProto:
 
     Raises:
         UnsupportedError: the operator is none of ONNX, or ONNX lacks an input's type.
-
-    Example:
-        >>> import numpy as np
-        >>> x = np.array([2, 3], np.float32)
-        >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
-        >>> print(onnx.printer.to_text(model(case).graph))
-        Pow (float[2] X, float[2] Y) => (float[2] Z) {
-           Z = Pow (X, Y)
-        }
     """
     row = case.row
     if row.standard != "onnx":
@@ -59,25 +50,13 @@ def model(case: Case, *, dynamic: bool = False) -> onnx.ModelProto:
 
 
 def input_names(case: Case) -> list[str]:
-    """Return the names of a case's inputs, as the operator's document has them; beyond those, ``extra``.
-
-    Example:
-        >>> import numpy as np
-        >>> input_names(Case("", "onnx.PRelu-7", "invalid", (np.zeros(1),) * 3))
-        ['X', 'slope', 'extra']
-    """
+    """Return the names of a case's inputs, as the operator's document has them; beyond those, ``extra``."""
     names = [port.name for port in case.row.inputs]
     return [*names, "extra"][: len(case.inputs)]
 
 
 def model_inputs(case: Case) -> dict[str, Array]:
-    """Return what is fed: the inputs that are no constants, by name.
-
-    Example:
-        >>> import numpy as np
-        >>> model_inputs(Case("", "onnx.PRelu-7", "values", (np.zeros(1), np.ones(1)), constants=frozenset({1})))
-        {'X': array([0.])}
-    """
+    """Return what is fed: the inputs that are no constants, by name."""
     named = zip(input_names(case), case.inputs, strict=True)
     return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
 

@@ -60,13 +60,6 @@ class Process:
 
     Attributes:
         versions: of the runtime and of what takes part, by package; known once it has started.
-
-    Example:
-        >>> from halfulp.conformance.runner.targets import find
-        >>> x = np.array([2, 3], np.float32)
-        >>> with Process(find("numpy")) as process:
-        ...     process.run(Case("a", "onnx.Pow-15", "values", (x, x)))
-        [array([ 4., 27.], dtype=float32)]
     """
 
     def __init__(

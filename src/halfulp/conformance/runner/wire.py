@@ -38,13 +38,6 @@ def send(
     Raises:
         Closed: the other side is gone.
         Late: it did not take the message in time.
-
-    Example:
-        >>> here, there = socket.socketpair()
-        >>> with here, there:
-        ...     send(here, {"question": 1}, b"bytes")
-        ...     receive(there)
-        ({'question': 1}, b'bytes')
     """
     text = json.dumps(header).encode()
     channel.settimeout(limit)

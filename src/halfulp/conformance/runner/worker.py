@@ -96,12 +96,7 @@ def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, in one line without what changes from run to run.
-
-    Example:
-        >>> first_line(ValueError("\\n  no kernel at 0x7f00deadbeef\\nsee the log"))
-        'no kernel at 0x...'
-    """
+    """Return what an error says, in one line without what changes from run to run."""
     return one_line(str(error)) or type(error).__name__
 
 

@@ -57,15 +57,7 @@ class Entry:
 
 @dataclass
 class Allowed:
-    """The entries of a file, and which of them were of use.
-
-    Example:
-        >>> allowed = Allowed([Entry("onnx.Pow-*/hard/*", frozenset({"wrong"}), "x^3 by multiplication")])
-        >>> allowed.allows("numpy", "onnx.Pow-7/float32,float32/hard/0", "wrong")
-        True
-        >>> allowed.allows("numpy", "onnx.Pow-7/float32,float32/hard/0", "crashed")
-        False
-    """
+    """The entries of a file, and which of them were of use."""
 
     entries: list[Entry] = field(default_factory=list)
     _used: set[Entry] = field(default_factory=set)

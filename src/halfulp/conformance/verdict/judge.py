@@ -73,12 +73,7 @@ class Judgement:
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """Return the worst of some verdicts.
-
-    Example:
-        >>> worst("exact", "refused", "within")
-        'refused'
-    """
+    """Return the worst of some verdicts."""
     return max(verdicts, key=VERDICTS.index)
 
 
@@ -98,14 +93,6 @@ def judge(
         got: the runtime's output, or what happened instead.
         ulp_limit: up to how many representable values a floating result may be off and still be ``within``.
         strict: judge what the document leaves open too, against halfulp's choice.
-
-    Example:
-        >>> from halfulp.conformance.case import Case
-        >>> x = np.array([2, 3], np.float32)
-        >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
-        >>> found = judge(case, np.array([4, 27], np.float32), np.array([4, 26.999998], np.float32))
-        >>> found.verdict, found.max_ulp, found.example["expected"]
-        ('within', 1, {'value': '27', 'bits': '0x41d80000'})
     """
     open_ = None if strict else unspecified(case)
     if isinstance(got, Outcome):
@@ -153,12 +140,6 @@ def distances(expected: Array, got: Array) -> Distances:
 
     Special is: a NaN where a number should be or the other way round, an infinity likewise, a zero of the wrong sign.
     Every NaN equals every other. Distances are uint64, and 0 where special.
-
-    Example:
-        >>> right = np.array([1, 0, np.inf, np.nan], np.float16)
-        >>> steps, special = distances(right, np.array([1 + 2**-9, -0.0, 65504, -np.nan], np.float16))
-        >>> steps.tolist(), special.tolist()
-        ([2, 0, 0, 0], [False, True, True, False])
     """
     a, b = ranks(expected), ranks(got)
     steps = np.maximum(a, b) - np.minimum(a, b)
@@ -174,15 +155,7 @@ def distances(expected: Array, got: Array) -> Distances:
 
 
 def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4, *, strict: bool = False) -> Array:
-    """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``.
-
-    Example:
-        >>> from halfulp.conformance.case import Case
-        >>> x = np.array([2, 3], np.float32)
-        >>> case = Case("onnx.Pow-7/float32,float32/values/0", "onnx.Pow-7", "values", (x, x))
-        >>> verdicts(case, np.array([4, 27], np.float32), np.array([4, np.inf], np.float32)).tolist()
-        ['exact', 'wrong']
-    """
+    """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
     steps, special = distances(expected, got)
     open_ = None if strict else unspecified(case)
     special = _forgiven(special, expected, got, open_)
@@ -249,25 +222,14 @@ def _example(case: Case, expected: Array, got: Array, steps: Array, special: Arr
 
 
 def shown(element: Any) -> dict[str, str]:
-    """Return an element as JSON has it: the shortest decimal that gives it back, and its bits.
-
-    Example:
-        >>> shown(np.float32(0.1)), shown(np.int8(-1))
-        ({'value': '0.1', 'bits': '0x3dcccccd'}, {'value': '-1', 'bits': '0xff'})
-    """
+    """Return an element as JSON has it: the shortest decimal that gives it back, and its bits."""
     array = np.asarray(element)
     width = 2 * array.dtype.itemsize
     return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{width}x}"}
 
 
 def decimal(element: Any) -> str:
-    """Return the shortest decimal that gives an element back in its type.
-
-    Example:
-        >>> import ml_dtypes
-        >>> decimal(np.float64(1e300)), decimal(ml_dtypes.bfloat16(0.1)), decimal(np.float32(-0.0))
-        ('1e+300', '0.1', '-0')
-    """
+    """Return the shortest decimal that gives an element back in its type."""
     array = np.asarray(element)
     if not is_float(array):
         return str(int(array))

@@ -31,14 +31,7 @@ class UnspecifiedOutput(NamedTuple):
 
 @np.errstate(invalid="ignore")  # signalling NaNs
 def unspecified(case: Case) -> UnspecifiedOutput | None:
-    """Return what the document leaves open of a case; None where that is nothing.
-
-    Example:
-        >>> x, y = np.array([2, 0, 2]), np.array([3, -1, 64])
-        >>> found = unspecified(Case("", "onnx.Pow-15", "special", (x, y)))
-        >>> found.elements.tolist(), found.question
-        ([False, True, True], 'onnx.Pow-15.U4: An integer result that the type does not hold.')
-    """
+    """Return what the document leaves open of a case; None where that is nothing."""
     questions = [
         (f"{case.row.id}.U{number}: {entry.question}", rule)
         for number, entry in enumerate(case.row.unspecified, start=1)

@@ -231,12 +231,7 @@ _OPENVINO: Mapping[str, Reader] = {
 
 
 def integral(array: Array) -> Array:
-    """Tell of each element of an exponent whether it is an integer.
-
-    Example:
-        >>> integral(np.array([2.0, 0.5, np.inf, np.nan]))
-        array([ True, False, False, False])
-    """
+    """Tell of each element of an exponent whether it is an integer."""
     if array.dtype.kind in "iu":
         return np.ones(array.shape, bool)
     with np.errstate(invalid="ignore"):

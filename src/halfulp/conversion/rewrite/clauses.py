@@ -23,24 +23,17 @@ from halfulp.specs.tensor import Shape, TensorType
 def check_clauses(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
     """Refuse a model of which a Pow or PRelu breaks a clause of its own version, in subgraphs and functions, too.
 
-    Args:
-        model: one that the front end accepts. Its nodes may be replaced by equal ones, and functions that nothing
-            calls are left out, which is returned.
-        file: its name in messages.
-        folder: where its external data lies.
+        Args:
+            model: one that the front end accepts. Its nodes may be replaced by equal ones, and functions that nothing
+                calls are left out, which is returned.
+            file: its name in messages.
+            folder: where its external data lies.
 
-    Raises:
-        ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
+        Raises:
+            ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
 
-    Example:
-        >>> from onnx import parser
-        >>> check_clauses(parser.parse_model(\'\'\'<ir_version: 8, opset_import: ["": 15]>
-        ...     g (float[3] x, float[2] e) => (float[3] y) { y = Pow (x, e) }\'\'\'), "m.onnx", None)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.ModelError: ModelError m.onnx, node #0 (Pow), onnx.Pow-15.C2: X and Y must be broadcastable to \
-one shape; halfulp spec onnx.Pow-15 shows what is allowed
-          X: float32[3]   Y: float32[2]
+    one shape; halfulp spec onnx.Pow-15 shows what is allowed
+              X: float32[3]   Y: float32[2]
     """
     walk = Walk(model, file, folder)
     for owner in walk.owners:

@@ -69,12 +69,7 @@ class Names:
 
 
 def unused(wished: str, taken: Container[str]) -> str:
-    """Return a name that is not taken, like the one wished for.
-
-    Example:
-        >>> unused("y", {"x"}), unused("x", {"x", "x_2"})
-        ('y', 'x_3')
-    """
+    """Return a name that is not taken, like the one wished for."""
     name, number = wished, 1
     while name in taken:
         number += 1
@@ -227,12 +222,7 @@ def inherit(node: NodeProto, from_: NodeProto) -> None:
 
 @lru_cache(maxsize=256)
 def enum_of(type_name: str) -> int:
-    """Return the number of an element type in TensorProto.DataType.
-
-    Example:
-        >>> enum_of("bfloat16")
-        16
-    """
+    """Return the number of an element type in TensorProto.DataType."""
     from halfulp.models.run.inputs import dtype_named
 
     return onnx.helper.np_dtype_to_tensor_dtype(dtype_named(type_name))

@@ -24,16 +24,7 @@ _SIZES = (2, 16, 5, 7)  # of the trial's tensor: batch, channels, and two that n
 
 
 def varying(model: ov.Model) -> frozenset[str]:
-    """Return the names of the nodes that depend on the values of an input: the others the plugin may fold.
-
-    Example:
-        >>> x = ov.opset13.parameter([2], np.float32)
-        >>> y = ov.opset13.power(np.float32(3), np.float32(2))
-        >>> z = ov.opset13.multiply(x, y)
-        >>> names = varying(ov.Model([z], [x]))
-        >>> [node.get_name() in names for node in (x, y, z)]
-        [True, False, True]
-    """
+    """Return the names of the nodes that depend on the values of an input: the others the plugin may fold."""
     names: set[str] = set()
     for node in model.get_ordered_ops():
         sources = node.input_values()
@@ -48,11 +39,6 @@ def is_exact(node: Any) -> bool:
 
     Args:
         node: one that depends on an input's values, of a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
-
-    Example:
-        >>> x = ov.opset13.parameter([1, 3, 8, 8], np.float32)
-        >>> [is_exact(ov.opset13.power(x, np.float32(y))) for y in (2, 2.5)]
-        [True, False]
     """
     if any(end.get_element_type() != ov.Type.f32 for end in node.inputs()):
         return False

@@ -227,10 +227,6 @@ def tensor_of(values: Array) -> Any:
 
     Raises:
         UnsupportedError: it lacks that type.
-
-    Example:
-        >>> tensor_of(np.array([1.5, -2], TYPES["bfloat16"].dtype)).element_type
-        <Type: 'bfloat16'>
     """
     row = TYPES.get(values.dtype.name)
     if row is None or row.openvino is None:

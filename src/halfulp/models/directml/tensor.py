@@ -172,12 +172,7 @@ class DML_BUFFER_TENSOR_DESC:
 
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
-    """Return whether two elements of a tensor lie in one place.
-
-    Example:
-        >>> [overlaps(DML_BUFFER_TENSOR_DESC(DataType="INT8", Sizes=[3, 2], Strides=s)) for s in ([2, 3], [1, 2])]
-        [False, True]
-    """
+    """Return whether two elements of a tensor lie in one place."""
     strides = sorted(
         (stride, size) for stride, size in zip(tensor.byte_strides, tensor.Sizes, strict=True) if size > 1
     )
@@ -252,15 +247,6 @@ def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: 
 
     Raises:
         SpecError: C9 of DML_BUFFER_TENSOR_DESC.
-
-    Example:
-        >>> check_binding("InputTensor", DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", Sizes=[4]), 8, 32)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.SpecError: SpecError directml.DML_BUFFER_TENSOR_DESC.C9: InputTensor starts at
-            an offset that is not aligned
-          expected: a multiple of 16
-          got: 8
     """
     alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
     if offset % alignment:

@@ -40,13 +40,6 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
             missing or defined twice, versions or operators that don't exist, tensors whose dims
             contradict their data, external data outside the model's folder.
         UnsupportedError: for an operator of a domain that nobody here knows.
-
-    Example:
-        >>> from onnx import parser
-        >>> text = '<ir_version: 8, opset_import: ["": 15]>' \\
-        ...        'g (float[N] x) => (float[N] y) { y = Pow(x, x) }'
-        >>> load(parser.parse_model(text)).graph.nodes[0].operator
-        'onnx.Pow-15'
     """
     return build(*parse(source, file=file), keep_unknown=keep_unknown)
 

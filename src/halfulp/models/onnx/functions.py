@@ -12,26 +12,13 @@ Identity = tuple[str, str, str]
 
 
 def identity(owner: FunctionProto | NodeProto) -> Identity:
-    """Return the domain, name and overload of a function, or those that a node calls.
-
-    Example:
-        >>> from onnx import helper
-        >>> identity(helper.make_node("f", ["x"], ["y"], domain="own"))
-        ('own', 'f', '')
-    """
+    """Return the domain, name and overload of a function, or those that a node calls."""
     name = owner.name if isinstance(owner, FunctionProto) else owner.op_type
     return plain_domain(owner.domain), name, owner.overload
 
 
 def every_node(*owners: GraphProto | FunctionProto) -> Iterator[NodeProto]:
-    """Give the nodes of graphs and functions, and those of the graphs within them.
-
-    Example:
-        >>> from onnx import parser
-        >>> graph = parser.parse_graph("g (float[N] x) => (float[N] y) { t = Exp (x)  y = Pow (x, t) }")
-        >>> [node.op_type for node in every_node(graph)]
-        ['Exp', 'Pow']
-    """
+    """Give the nodes of graphs and functions, and those of the graphs within them."""
     todo = [*owners]
     while todo:
         for node in todo.pop().node:
@@ -47,15 +34,6 @@ def reached(model: ModelProto, *owners: GraphProto | FunctionProto) -> list[Func
     Args:
         model: the model.
         owners: graphs or functions that call; the model's graph where none are given.
-
-    Example:
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15, "own": 1]>
-        ...     g (float[N] x) => (float[N] y) { y = own.f (x) }
-        ...     <domain: "own", opset_import: ["": 15]> f (x) => (y) { y = Exp (x) }
-        ...     <domain: "own", opset_import: ["": 15]> unused (x) => (y) { y = Abs (x) }''')
-        >>> [function.name for function in reached(model)]
-        ['f']
     """
     functions = {identity(function): function for function in model.functions}
     found: set[Identity] = set()

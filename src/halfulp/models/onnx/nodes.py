@@ -28,14 +28,7 @@ def plain_domain(domain: str) -> str:
 
 @lru_cache(maxsize=4096)
 def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return the schema of the operator version that an opset import puts in force, if any.
-
-    Example:
-        >>> schema_in_force("", "Pow", 14).since_version
-        13
-        >>> schema_in_force("", "Pow", 0) is None
-        True
-    """
+    """Return the schema of the operator version that an opset import puts in force, if any."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:

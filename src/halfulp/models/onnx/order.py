@@ -21,14 +21,6 @@ def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
 
     Returns:
         The model, or a sorted copy; and whether the nodes were out of order and are in order now.
-
-    Example:
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
-        ...     g (float x) => (float y) { y = Pow(a, x)  a = Abs(x) }''')
-        >>> ordered, was_sorted = in_order(model)
-        >>> [node.op_type for node in ordered.graph.node], was_sorted
-        (['Abs', 'Pow'], True)
     """
     look = _Pass(apply=False).over(model)
     if not look.late:

@@ -52,12 +52,7 @@ _DATA_FIELDS = (
 
 
 def dtype_of(onnx_enum: int) -> np.dtype[Any]:
-    """Return the NumPy dtype of an ONNX element type's number; raises KeyError for an unknown one.
-
-    Example:
-        >>> dtype_of(16)
-        dtype(bfloat16)
-    """
+    """Return the NumPy dtype of an ONNX element type's number; raises KeyError for an unknown one."""
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx_enum))
 
 

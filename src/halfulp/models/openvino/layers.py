@@ -34,12 +34,7 @@ OPENVINO_TYPES = {name: openvino for openvino, name in ELEMENT_TYPES.items()}
 
 
 def precision(openvino: str) -> str:
-    """Return how a port spells an element type.
-
-    Example:
-        >>> precision("f16"), precision("bf16"), precision("f8e4m3"), precision("boolean")
-        ('FP16', 'BF16', 'F8E4M3', 'BOOL')
-    """
+    """Return how a port spells an element type."""
     return {"f64": "FP64", "f32": "FP32", "f16": "FP16", BOOLEAN: "BOOL"}.get(openvino, openvino.upper())
 
 
@@ -107,11 +102,6 @@ def parse(data: bytes, file: str) -> Net:
     Raises:
         ModelError: it is not XML, no IR, or an element of it is not well-formed.
         UnsupportedError: it is of another version of the format.
-
-    Example:
-        >>> net = parse(b'<net name="n" version="11"><layers/><edges/></net>', "n.xml")
-        >>> net.name, net.version, net.layers
-        ('n', 11, [])
     """
     return read(elements(data, file), file)
 
@@ -139,12 +129,7 @@ def read(root: Element, file: str) -> Net:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    r"""Return the tensor names of a port: separated by commas, a comma within one escaped.
-
-    Example:
-        >>> split_names(r"x,x\, y"), split_names("")
-        (('x', 'x, y'), ())
-    """
+    r"""Return the tensor names of a port: separated by commas, a comma within one escaped."""
     return tuple(name.replace("\\,", ",") for name in re.split(r"(?<!\\),", text) if name)
 
 
@@ -245,12 +230,7 @@ class _Parser:
 
 
 def natural(text: str) -> int | None:
-    """Return a number as IR files write them; None where it is none, negative, or 2^63 and more.
-
-    Example:
-        >>> natural("12"), natural("-1"), natural("1_0"), natural("9" * 5000)
-        (12, None, None, None)
-    """
+    """Return a number as IR files write them; None where it is none, negative, or 2^63 and more."""
     # int() would take " 1_0" and digits of other scripts, and choke on 5000 digits.
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         return None

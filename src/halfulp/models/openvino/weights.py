@@ -26,10 +26,6 @@ def parse_shape(text: str) -> tuple[int | None, ...] | None:
 
     Raises:
         HalfulpError: a dim that is negative, too large, or no dim at all.
-
-    Example:
-        >>> parse_shape("?,3, 1..10"), parse_shape(""), parse_shape("...")
-        ((None, 3, None), (), None)
     """
     if text.strip() == "...":
         return None
@@ -41,12 +37,7 @@ def parse_shape(text: str) -> tuple[int | None, ...] | None:
 
 
 def allows(text: str, shape: tuple[int, ...]) -> bool:
-    """Return whether a shape has the rank and lies within the ranges that a Parameter declares.
-
-    Example:
-        >>> allows("?,1..10", (3, 10)), allows("?,1..10", (3, 11)), allows("..", (3,)), allows("...", (3, 3))
-        (True, False, True, True)
-    """
+    """Return whether a shape has the rank and lies within the ranges that a Parameter declares."""
     if text.strip() == "...":
         return True
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
@@ -95,11 +86,6 @@ class Weights:
             HalfulpError: an attribute is missing or can't be, the shape contradicts the size, or
                 the .bin file is missing or too short.
             UnsupportedError: an element type that is not ours.
-
-        Example:
-            >>> data = {"element_type": "f32", "shape": "2", "offset": "4", "size": "8"}
-            >>> Weights(np.arange(3, dtype=np.float32).tobytes()).read(data)
-            array([1., 2.], dtype=float32)
         """
         for name in ("element_type", "shape", "offset", "size"):
             if name not in data:
@@ -180,12 +166,7 @@ def _map(path: Path) -> Array:
 
 
 def stored_bytes(element_type: str, count: int) -> int:
-    """Return the bytes that so many elements take: those of 4 bits lie two to a byte.
-
-    Example:
-        >>> stored_bytes("float32", 3), stored_bytes("int4", 3), stored_bytes("bool", 3)
-        (12, 2, 3)
-    """
+    """Return the bytes that so many elements take: those of 4 bits lie two to a byte."""
     if element_type == "bool":
         return count
     row = TYPES[element_type]
@@ -193,13 +174,7 @@ def stored_bytes(element_type: str, count: int) -> int:
 
 
 def stored(array: Array) -> Array:
-    """Return an array as the bytes that :class:`Weights` reads it from.
-
-    Example:
-        >>> import ml_dtypes
-        >>> stored(np.array([1, -2, 3], ml_dtypes.int4))
-        array([225,   3], dtype=uint8)
-    """
+    """Return an array as the bytes that :class:`Weights` reads it from."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
         nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)

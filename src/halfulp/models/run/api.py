@@ -37,13 +37,7 @@ from halfulp.operators import op
 
 
 class Outputs(dict[str, Any]):
-    """A model's outputs by name; one that has other names too is found by those as well.
-
-    Example:
-        >>> outputs = Outputs({"y": 1}, [Value("y", aliases=("Result_7",))])
-        >>> outputs, outputs["Result_7"]
-        ({'y': 1}, 1)
-    """
+    """A model's outputs by name; one that has other names too is found by those as well."""
 
     def __init__(self, values: Mapping[str, Any], declared: Sequence[Value]) -> None:
         super().__init__(values)
@@ -59,12 +53,7 @@ class Outputs(dict[str, Any]):
 
     @property
     def vacuous(self) -> dict[str, str]:
-        """The outputs that verify nothing, by name, and why: all NaN, all infinite, all equal, or empty.
-
-        Example:
-            >>> Outputs({"y": np.float32([np.nan, np.nan])}, []).vacuous
-            {'y': 'all NaN'}
-        """
+        """The outputs that verify nothing, by name, and why: all NaN, all infinite, all equal, or empty."""
         return vacuous(self)
 
 

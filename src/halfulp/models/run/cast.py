@@ -37,14 +37,6 @@ def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
         x: any shape, of a type that :func:`can_cast` accepts.
         target: the same.
         saturate: for float 8 targets, whether what is too large becomes the largest number.
-
-    Example:
-        >>> import ml_dtypes
-        >>> tie_and_a_bit = np.array(1 + 2.0**-8 + 2.0**-40)
-        >>> print(cast(tie_and_a_bit, np.dtype(ml_dtypes.bfloat16)))
-        1.00781
-        >>> cast(np.array([-1e9, 2.9, np.nan]), np.dtype("int8"))
-        array([0, 2, 0], dtype=int8)
     """
     if x.dtype == target:
         return x

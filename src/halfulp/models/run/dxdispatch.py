@@ -238,10 +238,5 @@ def _filled(resource: Resource, array: Array) -> Array:
 
 
 def _text(value: Any) -> str:
-    """Return a number as short as it can be told from its neighbours.
-
-    Example:
-        >>> [_text(value) for value in np.array([1, 0.1, np.nan], np.float32)]
-        ['1', '0.1', 'nan']
-    """
+    """Return a number as short as it can be told from its neighbours."""
     return str(value).removesuffix(".0")

@@ -125,16 +125,6 @@ def fit(
         ModelError: no inputs do, with what the first trial met; or an input can't be made up at all.
         UnsupportedError: an operator that nothing evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
-
-    Example:
-        >>> from onnx import parser
-        >>> from halfulp.models.load import load
-        >>> from halfulp.models.run.api import run
-        >>> model = load(parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
-        ...     g (float[N, C] x) => (float[R, 8] y)
-        ...     { shape = Constant<value_ints=[-1, 8]>()  y = Reshape(x, shape) }'''))
-        >>> print(fit(model, lambda inputs: run(model, inputs)))
-        dims made up: N=1, C=16; --dim NAME=N changes one
     """
     given = dict(dims or {})
     make_inputs(model, seed=seed, dims=given)  # what can't be made up at all is said before any trial

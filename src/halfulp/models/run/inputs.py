@@ -30,11 +30,6 @@ class Spread:
     Attributes:
         scale: of normally distributed numbers.
         is_positive: whether their signs are dropped.
-
-    Example:
-        >>> print(Spread(0.1)); print(Spread(0.01, is_positive=True))
-        normally distributed, times 0.1
-        magnitudes of normally distributed ones, times 0.01
     """
 
     scale: float = 1.0
@@ -91,10 +86,6 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
 
     Raises:
         ModelError: no mapping, a name that is no input or that two inputs share, an input that is fed twice.
-
-    Example:
-        >>> by_name([Value("x", aliases=("Parameter_1",))], {"Parameter_1": 1}, "net.xml")
-        {'x': 1}
     """
     if not isinstance(inputs, Mapping):
         raise ModelError(
@@ -211,12 +202,7 @@ def needed(model: Model) -> list[Value]:
 
 
 def dim_names(value: Value) -> tuple[str | None, ...]:
-    """Return the name of each dim whose size is open: its symbol, or the input with the axis; None for the others.
-
-    Example:
-        >>> dim_names(Value("x", "float32", ("N", 3, None)))
-        ('N', None, 'x[2]')
-    """
+    """Return the name of each dim whose size is open: its symbol, or the input with the axis; None for the others."""
     return tuple(
         dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
         for axis, dim in enumerate(value.shape or ())
@@ -276,12 +262,7 @@ def make_inputs(
 
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the dtype of an element type's name, ``string`` included.
-
-    Example:
-        >>> dtype_named("bfloat16"), dtype_named("string")
-        (dtype(bfloat16), dtype('O'))
-    """
+    """Return the dtype of an element type's name, ``string`` included."""
     for number in TensorProto.DataType.values():
         if number != TensorProto.UNDEFINED and type_name(dtype_of(number)) == name:
             return dtype_of(number)

@@ -65,11 +65,6 @@ def evaluate(node: Node, inputs: list[Array], file: str) -> Array:
 
     Raises:
         HalfulpError: the operator does not take these operands, or memory can't hold the result.
-
-    Example:
-        >>> node = Node("'a'", "openvino", "", "Convert", "1", 1, ("x",), ("y",), {"destination_type": "int8"})
-        >>> evaluate(node, [np.array([2.9, -1e9, np.nan])], "net.xml")
-        array([2, 0, 0], dtype=int8)
     """
     # With the operands in hand nothing is unknown.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)

@@ -32,14 +32,7 @@ class NodeRun:
 
 @dataclass(slots=True)
 class Report:
-    """The nodes of a run in the order of their first call.
-
-    Example:
-        >>> report = Report([NodeRun("'a' (Pow)", "onnx.Pow-15", "halfulp", seconds=3.0),
-        ...                  NodeRun("'b' (Exp)", "onnx.Exp-13", "onnx reference", seconds=1.0)])
-        >>> report.seconds, report.share
-        (4.0, 0.75)
-    """
+    """The nodes of a run in the order of their first call."""
 
     nodes: list[NodeRun] = field(default_factory=list)
     _rows: dict[Node, NodeRun] = field(default_factory=dict, repr=False)
@@ -71,12 +64,7 @@ class Report:
 
 
 def show(value: Any) -> str:
-    """Return the type and shape of a run-time value as tables show it.
-
-    Example:
-        >>> show(np.zeros((2, 3), np.float32)), show([1, 2]), show(None)
-        ('float32[2, 3]', 'sequence of 2', 'absent')
-    """
+    """Return the type and shape of a run-time value as tables show it."""
     if isinstance(value, np.ndarray):
         return describe(type_name(value.dtype), value.shape)
     if isinstance(value, list):

@@ -11,43 +11,23 @@ from halfulp.models.graph import printable
 
 
 def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the outputs that say nothing, by name, each with the reason.
-
-    Example:
-        >>> vacuous({"y": np.full(2, np.nan), "z": np.arange(3), "n": np.ones((0, 4)), "c": np.ones(3)})
-        {'y': 'all NaN', 'n': 'empty', 'c': 'all equal (1.0)'}
-    """
+    """Return the outputs that say nothing, by name, each with the reason."""
     reasons = {name: _reason(value) for name, value in outputs.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def sentence(name: str, reason: str) -> str:
-    """Return what is said of such an output.
-
-    Example:
-        >>> sentence("y", "all NaN")
-        "output 'y' is all NaN: it verifies nothing"
-    """
+    """Return what is said of such an output."""
     return f"output {printable(name)!r} is {reason}: it verifies nothing"
 
 
 def is_usable(reason: str) -> bool:
-    """Return whether an output has elements, and numbers among them.
-
-    Example:
-        >>> is_usable("all equal (1.0)"), is_usable("all NaN")
-        (True, False)
-    """
+    """Return whether an output has elements, and numbers among them."""
     return reason.startswith("all equal")
 
 
 def finite(value: Any) -> Any:
-    """Return where an array's elements are finite: everywhere in text and integers.
-
-    Example:
-        >>> finite(np.array([1, np.inf])).tolist(), finite(np.array(["a"], object)).tolist()
-        ([True, False], [True])
-    """
+    """Return where an array's elements are finite: everywhere in text and integers."""
     if value.dtype.kind in "fc":
         return np.isfinite(value)
     if "float" in value.dtype.name:  # the small types of ml_dtypes

@@ -107,14 +107,7 @@ def _short(value: Any) -> str:
 
 
 def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield all shapes with all attributes, each with what the row says of it.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> found = list(attempts(find("onnx.Pow-7"), ("float32", "float32")))
-        >>> found[0], sum(attempt.clause == "onnx.Pow-7.C2" for attempt in found)
-        (Attempt(shapes=((2, 3), (2, 3)), attributes={}, clause=None), 13)
-    """
+    """Yield all shapes with all attributes, each with what the row says of it."""
     pairs: list[tuple[Shape, ...]] = list(_PAIRS)
     if len(row.inputs) == 1:
         pairs = list(dict.fromkeys((x,) for x, _ in _PAIRS))

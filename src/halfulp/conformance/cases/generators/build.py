@@ -19,24 +19,12 @@ Types = tuple[str, ...]
 
 
 def case_id(row: OpVersion, types: Types, group: Group, name: str) -> str:
-    """Return a case's id.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> case_id(find("onnx.Pow-7"), ("float32", "float32"), "values", "0")
-        'onnx.Pow-7/float32,float32/values/0'
-    """
+    """Return a case's id."""
     return str(Id(row.id, types, group, name))
 
 
 def exponent_attribute(row: OpVersion) -> str | None:
-    """Return the attribute that is the exponent of an operator that has no input for it.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> exponent_attribute(find("directml.ELEMENT_WISE_CONSTANT_POW-1_0"))
-        'Exponent'
-    """
+    """Return the attribute that is the exponent of an operator that has no input for it."""
     if len(row.inputs) != 1:
         return None
     return next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
@@ -115,12 +103,7 @@ def _divided(
 
 
 def representative(pairs: list[Types]) -> Types:
-    """Return the types that stand for all others: float32 throughout, else the first.
-
-    Example:
-        >>> representative([("float64", "float64"), ("float32", "float32")])
-        ('float32', 'float32')
-    """
+    """Return the types that stand for all others: float32 throughout, else the first."""
     return next((types for types in pairs if set(types) == {"float32"}), pairs[0])
 
 

@@ -35,13 +35,7 @@ _SETS = {"quick": 1, "full": 4}
 
 
 def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield operands about the edges of the type: one set, or in full mode four.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> [c.name for c in edge(find("onnx.Pow-15"), ("int32", "int8"), "quick")]
-        ['0']
-    """
+    """Yield operands about the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(row, types)
     for number in range(_SETS[mode]):
         random = Random(case_id(row, types, "edge", str(number)))
@@ -124,13 +118,7 @@ def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
 
 
 def parity(x_name: str, y_name: str) -> Pairs:
-    """Return negative bases with exponents of every size about the last that are odd, or integral at all.
-
-    Example:
-        >>> pairs = parity("float32", "int64")
-        >>> (2**53 + 1 in pairs.y.tolist()), pairs.x.tolist()[0]
-        (True, -1.0)
-    """
+    """Return negative bases with exponents of every size about the last that are odd, or integral at all."""
     signed = [-1.0, -2.0, -0.5, -0.0, 1.0]
     values = [2.0**k + d for k in (1, 3, 8, 11, 12, 23, 24, 25, 31, 32) for d in (-1, 0, 1)]
     if TYPES[y_name].kind == "float":

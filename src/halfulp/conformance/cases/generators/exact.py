@@ -24,13 +24,7 @@ _GREATEST_SHIFT = 5  # 3^(2^6) has more digits than any type's significand
 
 @cache  # the same for all operators: they take long to make
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
-    """Return at most count exact cases and ties: of the many there are, the ones of a number.
-
-    Example:
-        >>> pairs = exact_pairs("float32", "float32", 0, 100)
-        >>> len(pairs.x) > 50
-        True
-    """
+    """Return at most count exact cases and ties: of the many there are, the ones of a number."""
     row = TYPES[x_name]
     draws = _Draws(Random(f"exact cases {x_name} {y_name} {number}"))
     made = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)

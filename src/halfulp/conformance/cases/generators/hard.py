@@ -20,14 +20,7 @@ if not FOLDER.is_dir():
 
 
 def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield the hard cases of these types, if there are any.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> (case,) = hard(find("onnx.Pow-7"), ("float64", "float64"), "quick")
-        >>> case.name, case.shapes[0][1] > 1000
-        ('0', True)
-    """
+    """Yield the hard cases of these types, if there are any."""
     if row.kernel != "prelu" and len(types) == 2:
         pairs = hard_pairs(*types)
         if len(pairs.x):

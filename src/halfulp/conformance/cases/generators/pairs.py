@@ -25,12 +25,7 @@ def joined(*parts: Pairs) -> Pairs:
 
 
 def outer(x: Array, y: Array) -> Pairs:
-    """Return every element of x with every element of y.
-
-    Example:
-        >>> outer(np.array([1, 2]), np.array([3, 4]))
-        Pairs(x=array([1, 1, 2, 2]), y=array([3, 4, 3, 4]))
-    """
+    """Return every element of x with every element of y."""
     return Pairs(np.repeat(x, len(y)), np.tile(y, len(x)))
 
 

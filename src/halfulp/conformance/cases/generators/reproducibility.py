@@ -33,28 +33,7 @@ _SLOPES = {"quick": (0.25,), "full": (0.25, -1.5, 0.1)}
 
 
 def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield cases in pairs or more: one without ``aspect``, then those that must have its bits.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> for case in reproducibility(find("onnx.Pow-7"), ("float32", "float32"), "quick"):
-        ...     print(case.name, case.shapes, case.aspect)
-        base ((1, 259), (1, 259)) None
-        position-3 ((1, 259), (1, 259)) position
-        length-5 ((1, 5), (1, 5)) length
-        constant-inputs ((1, 259), (1, 259)) constant folding
-        constant-Y ((1, 259), (1, 259)) constant folding
-        line ((1, 259), (1, 259)) None
-        rows-7 ((37, 7), (7,)) position
-        many ((1, 131163), (1, 131163)) None
-        threads-2 ((1, 131163), (1, 131163)) threads
-        all-2 ((1, 259), (1, 259)) None
-        scalar-2 ((1, 259), ()) scalar exponent
-        constant-2 ((1, 259), ()) constant folding
-        all-0.5 ((1, 259), (1, 259)) None
-        scalar-0.5 ((1, 259), ()) scalar exponent
-        constant-0.5 ((1, 259), ()) constant folding
-    """
+    """Yield cases in pairs or more: one without ``aspect``, then those that must have its bits."""
     if len(types) != 2:
         return
     base = _case(row, types, "base", _COUNT)

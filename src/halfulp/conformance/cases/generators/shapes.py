@@ -24,12 +24,6 @@ def shapes(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield a case for each of the shapes and attributes to try that the row allows.
 
     Quick mode takes three of those that have the same shapes and different attributes.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> names = [c.name for c in shapes(find("onnx.Pow-1"), ("float32", "float32"), "quick")]
-        >>> [name for name in names if name.startswith("3x3x3,3,")]
-        ['3x3x3,3,broadcast=1', '3x3x3,3,axis=0,broadcast=1', '3x3x3,3,axis=1,broadcast=1']
     """
     taken: dict[tuple[Shape, ...], int] = {}
     for attempt in attempts(row, types):

@@ -26,11 +26,6 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values.
 
     Names: ``grid`` (with ``grid-open`` beside it), ``all``, ``every-pair``.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> [(c.name, c.shapes[0]) for c in special(find("onnx.PRelu-7"), ("float32", "float32"), "quick")]
-        [('grid', (1, 80)), ('grid-open', (1, 8)), ('all', (1, 3480))]
     """
     x_name, y_name = operand_types(row, types)
     second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
@@ -47,12 +42,7 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def chosen(name: str, values: tuple[float, ...]) -> Array:
-    """Return those of some values that a type has; of integer types small ones and the ends of the range.
-
-    Example:
-        >>> chosen("uint8", (-1, 0.5, 2)), chosen("float8_e8m0fnu", (-1, 0.5, 2))
-        (array([  0,   1,   2,   3, 255], dtype=uint8), array([0.5, 2], dtype='float8_e8m0fnu'))
-    """
+    """Return those of some values that a type has; of integer types small ones and the ends of the range."""
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return from_integers(sorted({least, largest, *(v for v in _INTEGERS if v >= least)}), name)
@@ -65,12 +55,7 @@ def chosen(name: str, values: tuple[float, ...]) -> Array:
 
 @cache
 def specials(name: str) -> Array:
-    """Return zeros, infinities, NaNs, the ends of every range, small numbers, the last odd integers.
-
-    Example:
-        >>> len(specials("float32")), specials("int4").tolist()
-        (60, [-8, -7, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7])
-    """
+    """Return zeros, infinities, NaNs, the ends of every range, small numbers, the last odd integers."""
     return _floats(name) if TYPES[name].kind == "float" else _integers(name)
 
 
@@ -101,12 +86,7 @@ def _integers(name: str) -> Array:
 
 
 def every_value(name: str) -> Array:
-    """Return all values of a type of at most 8 bits.
-
-    Example:
-        >>> every_value("uint4").tolist() == list(range(16))
-        True
-    """
+    """Return all values of a type of at most 8 bits."""
     row = TYPES[name]
     if row.kind == "float":
         return from_codes(range(1 << row.bits), name)

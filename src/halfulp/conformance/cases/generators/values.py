@@ -33,13 +33,7 @@ _SCALE_BIAS = (0.75, -0.3)
 
 
 def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield ordinary operands: one set, or in full mode four.
-
-    Example:
-        >>> from halfulp.specs import find
-        >>> [c.name for c in values(find("onnx.Pow-15"), ("float32", "int8"), "full")]
-        ['0', '1', '2', '3']
-    """
+    """Yield ordinary operands: one set, or in full mode four."""
     full = mode == "full"
     for number in map(str, range(_SETS[mode])):
         yield from elementwise(row, types, "values", number, _pairs(row, types, number), with_open=full)

@@ -11,27 +11,13 @@ LIBRARIES = ("numpy", "torch", "jax", "cupy")
 
 
 def library_of(target: str) -> tuple[str, str] | None:
-    """Return the library that a target is, and the device that it computes on; None where it is none.
-
-    Example:
-        >>> library_of("torch"), library_of("torch (cuda)"), library_of("onnxruntime")
-        (('torch', 'cpu'), ('torch', 'cuda'), None)
-    """
+    """Return the library that a target is, and the device that it computes on; None where it is none."""
     library, _, device = target.removesuffix(")").partition(" (")
     return (library, device or "cpu") if library in LIBRARIES and device in ("", "cuda") else None
 
 
 def code(library: str, case: Case, device: str = "cpu") -> str:
-    """Return the code that computes ``got`` with a library, on a device.
-
-    Example:
-        >>> import numpy as np
-        >>> case = Case("", "onnx.Pow-15", "values", (np.ones(3, np.float32), np.ones((), np.int64)),
-        ...             constants=frozenset({1}))
-        >>> print(code("numpy", case))
-        y = y.item()
-        got = np.asarray(x**y).astype(x.dtype)
-    """
+    """Return the code that computes ``got`` with a library, on a device."""
     if library == "torch":
         return _torch(case, device)
     return _jax(case, device) if library == "jax" else {"numpy": _numpy, "cupy": _cupy}[library](case)

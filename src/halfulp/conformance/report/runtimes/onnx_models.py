@@ -12,28 +12,7 @@ from halfulp.types import element_type
 
 
 def model(case: Case) -> str:
-    """Return the code that builds ``model``, and ``feeds``: what it is fed, by name.
-
-    Example:
-        >>> import numpy as np
-        >>> x = np.ones(3, np.float32)
-        >>> print(model(Case("", "onnx.PRelu-7", "values", (x, x), constants=frozenset({1}))))
-        import onnx
-        from onnx import TensorProto, helper
-        <BLANKLINE>
-        node = helper.make_node('PRelu', ['X', 'slope'], ['Y'])
-        graph = helper.make_graph(
-            [node],
-            "reproducer",
-            [helper.make_tensor_value_info('X', TensorProto.FLOAT, x.shape)],
-            [helper.make_tensor_value_info('Y', TensorProto.FLOAT, None)],
-            [onnx.numpy_helper.from_array(y, 'slope')],
-        )
-        opset = helper.make_opsetid("", 7)
-        ir_version = max(4, helper.find_min_ir_version_for([opset]))
-        model = helper.make_model(graph, opset_imports=[opset], ir_version=ir_version)
-        feeds = {'X': x}
-    """
+    """Return the code that builds ``model``, and ``feeds``: what it is fed, by name."""
     row, names = case.row, input_names(case)
     named = list(zip(names, VARIABLES, case.inputs, strict=False))
     fed = [entry for index, entry in enumerate(named) if index not in case.constants]

@@ -155,16 +155,6 @@ def find(target: object) -> TargetSpec:
 
     Raises:
         HalfulpError: there is no such target, what it needs is not installed, or the command is broken.
-
-    Example:
-        >>> find("numpy").newest
-        True
-        >>> find("halfulp.backend").module
-        'module'
-        >>> find("onnxruntim")
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: no target onnxruntim; did you mean onnxruntime?
     """
     if not isinstance(target, str):
         wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"
@@ -182,12 +172,7 @@ def find(target: object) -> TargetSpec:
 
 
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are installed, but for what halfulp itself needs: NumPy, the onnx package.
-
-    Example:
-        >>> {"numpy", "onnx-reference", "halfulp"} & {spec.name for spec in installed()}
-        set()
-    """
+    """Return the runtimes that are installed, but for what halfulp itself needs: NumPy, the onnx package."""
     return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
 
 
@@ -196,14 +181,6 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 
     Raises:
         HalfulpError: it has no such device.
-
-    Example:
-        >>> on_device(BUILT_IN["torch"], "cuda").name
-        'torch (cuda)'
-        >>> on_device(BUILT_IN["numpy"], "cuda")
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: numpy computes on cpu, not on cuda
     """
     if device not in spec.devices:
         raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
@@ -217,10 +194,6 @@ def find_command(text: str) -> TargetSpec:
 
     Raises:
         HalfulpError: a placeholder is missing, or the program is.
-
-    Example:
-        >>> find_command("ours=sh run.sh {model} {inputs} {outputs}").name
-        'ours'
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text

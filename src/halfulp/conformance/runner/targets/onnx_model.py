@@ -25,12 +25,7 @@ def prepare(case: Case) -> Prepared:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of those packages that are installed.
-
-    Example:
-        >>> list(versions("numpy", "no such package"))
-        ['numpy']
-    """
+    """Return the versions of those packages that are installed."""
     found = {}
     for package in packages:
         try:

@@ -32,10 +32,6 @@ def parse(data: bytes, file: str) -> dict[str, Any]:
 
     Raises:
         ModelError: it is no JSON object, has a field twice, or a number beyond float64.
-
-    Example:
-        >>> parse(b'{"a": [1, 2.5,], /* and */ "b": "//"} // end', "m.json")
-        {'a': [1, 2.5], 'b': '//'}
     """
     try:
         text = data.decode("utf-8-sig")
@@ -102,16 +98,6 @@ class Fields:
 
     Raises:
         HalfulpError: it is no object.
-
-    Example:
-        >>> fields = Fields({"resource": "Out", "verbose": 1}, "the command")
-        >>> fields.take("resource", text)
-        'Out'
-        >>> fields.take("verbose", boolean, False)
-        Traceback (most recent call last):
-            ...
-        halfulp.errors.HalfulpError: HalfulpError: verbose must be true or false
-          got: 1
     """
 
     def __init__(self, value: object, what: str) -> None:

@@ -141,10 +141,6 @@ def read_initial(value: Any, data_type: str | None, folder: Path | None) -> tupl
         HalfulpError: it is none of the forms, its values don't fit the type, or are none; a file that
             lies elsewhere, can't be read, or is of another type.
         UnsupportedError: images, and values that only an ONNX dispatchable makes.
-
-    Example:
-        >>> read_initial({"valueCount": 2, "value": "-inf"}, "FLOAT32", None)
-        (Constant(valueCount=2, value='-inf'), 'FLOAT32')
     """
     initial: Initial
     if value == "deferred":
@@ -259,12 +255,7 @@ def _array(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON spells it: words for floats that are not finite.
-
-    Example:
-        >>> [jsonable(value) for value in (1, 0.5, float("-inf"), "nan")]
-        [1, 0.5, '-inf', 'nan']
-    """
+    """Return a value as JSON spells it: words for floats that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
