@@ -7,7 +7,8 @@ command line prints the same words as a traceback does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -28,7 +29,7 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
     if operands:
         lines.append("  " + "   ".join(operands))
     lines += [f"  {name}: {texts[name]}" for name in _OWN_LINE if name in texts]
-    return "\n".join(map(_printable, lines))
+    return "\n".join(printable(line, most=None) for line in lines)
 
 
 def check_integer(name: str, value: object, least: int | None = None) -> None:
@@ -41,8 +42,43 @@ def check_integer(name: str, value: object, least: int | None = None) -> None:
     raise HalfulpError(f"{name} must be an integer{bound}", got=value if is_integer else repr(value)[:80])
 
 
-def _printable(line: str) -> str:
-    return line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)
+def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
+    """Return a text from elsewhere as one line that does a terminal no harm.
+
+    Args:
+        text: the text.
+        most: the number of characters after which it is truncated; None for any.
+        instead: what replaces a character that can't be printed.
+    """
+    cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
+
+
+@contextmanager
+def within(file: str, node: str | None = None, kind: str = "node") -> Iterator[None]:
+    """Name the file and the node in every error of halfulp that is raised within.
+
+    A ModelError names them already and passes. An UnsupportedError stays one; every other error becomes a ModelError,
+    with the clause of a SpecError.
+
+    Args:
+        file: the model's file.
+        node: the node's name, or how to find it.
+        kind: the format's word for a node; empty where ``node`` says it.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except UnsupportedError as error:
+        where = file if node is None else f"{file}, {kind} {node}" if kind else f"{file}, {node}"
+        raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
+    except HalfulpError as error:
+        clause = error.clause if isinstance(error, SpecError) else None
+        shown: Mapping[str, Any] = error.shown
+        raise ModelError(error.message, file=file, node=node, clause=clause, **shown) from error
+    except MemoryError:
+        raise ModelError("not enough memory", file=file, node=node) from None
 
 
 def _text(value: object) -> str:

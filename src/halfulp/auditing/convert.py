@@ -11,7 +11,7 @@ from onnx import ModelProto
 from halfulp.auditing.node import Operand, Use
 from halfulp.conversion.rewrite.editor import enum_of
 from halfulp.conversion.targets import TARGETS, for_target
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 
 _MOST = 1 << 16  # elements of a constant that the trial takes along
 
@@ -59,8 +59,8 @@ def conversion(use: Use, target: str) -> Conversion | None:
         changes = for_target(_alone(use), target, name, None)
     except HalfulpError as error:
         reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
-        return Conversion(refused=_line(reason))
-    return Conversion(tuple(Step(_line(change.what), change.differs) for change in changes))
+        return Conversion(refused=printable(reason, most=None))
+    return Conversion(tuple(Step(printable(change.what, most=None), change.differs) for change in changes))
 
 
 def heeds_constants(use: Use, target: str) -> bool:
@@ -92,7 +92,3 @@ def _alone(use: Use) -> ModelProto:
 def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
     assert operand.type is not None
     return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
-
-
-def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

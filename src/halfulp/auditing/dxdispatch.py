@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from halfulp.auditing.node import Operand, Use, breach_of
-from halfulp.errors import ModelError, SpecError
+from halfulp.errors import ModelError, SpecError, printable
 from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
 from halfulp.models.directml.dxdispatch import Program, load
-from halfulp.models.graph import printable
 from halfulp.specs.registry import in_force
 
 

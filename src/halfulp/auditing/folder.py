@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from halfulp.errors import printable
+
 _PIECE = 1 << 20
 _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
 """What tells an IR file and a DxDispatch file from others of that suffix."""
@@ -84,4 +86,4 @@ def _holds(path: Path, mark: bytes) -> bool:
 
 def _name(path: Path, folder: Path) -> str:
     text = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return printable(text, most=None)

@@ -11,8 +11,8 @@ import numpy as np
 
 from halfulp.auditing.constant import describe_constant, values
 from halfulp.auditing.halves import Net
-from halfulp.errors import HalfulpError, SpecError
-from halfulp.models.graph import Array, describe, printable
+from halfulp.errors import HalfulpError, SpecError, printable
+from halfulp.models.graph import Array, describe
 from halfulp.models.openvino.operators import agree
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import Shape
@@ -131,7 +131,7 @@ def breach_of(error: HalfulpError, clause: str) -> Breach:
     """Return an error as a breach of a clause, in one line."""
     shown = ", ".join(f"{name}: {value}" for name, value in error.shown.items())
     text = f"{error.message}; {shown}" if shown else error.message
-    return Breach(clause, "".join(c if c.isprintable() else "?" for c in text))
+    return Breach(clause, printable(text, most=None))
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:

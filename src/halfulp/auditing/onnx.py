@@ -13,8 +13,7 @@ from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.auditing.rest import with_stand_ins
 from halfulp.conversion.rewrite.functions import FunctionTypes, root
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
-from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import printable
+from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.functions import identity, reached

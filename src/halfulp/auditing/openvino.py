@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breach_of
-from halfulp.errors import ModelError
-from halfulp.models.graph import Graph, Node, Value, printable
+from halfulp.errors import ModelError, printable
+from halfulp.models.graph import Graph, Node, Value
 from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import elements, read

@@ -9,7 +9,7 @@ import typer
 
 from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable, working
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 
 if TYPE_CHECKING:
     from halfulp.conversion.opset.body import How
@@ -90,7 +90,7 @@ def convert(
             progress=progress,
         )
     for change in conversion.changes:
-        typer.echo(printable_line(str(change)))
+        typer.echo(printable(str(change), most=None))
     count = len(conversion.changes)
     typer.echo(f"{count} change{'' if count == 1 else 's'}; written to {output}")
     found = conversion.verification
@@ -98,8 +98,3 @@ def convert(
         typer.echo(str(found))
         if not found.same:
             raise typer.Exit(1)
-
-
-def printable_line(text: str) -> str:
-    """Return a line as it may be printed, however long."""
-    return "".join(character if character.isprintable() else "?" for character in text)

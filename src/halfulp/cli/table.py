@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.models.graph import Array, printable, type_name
+from halfulp.errors import printable
+from halfulp.models.graph import Array, type_name
 from halfulp.models.run.report import NodeRun, Report, show
 
 _MOST_ROWS = 60

@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 from halfulp.conversion.rewrite.editor import Change
-from halfulp.models.graph import printable
+from halfulp.errors import printable
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.nodes import schema_in_force
 

@@ -22,9 +22,9 @@ from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.exact import SIGNIFICANT, exactly_as, holds, is_float
 from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 from halfulp.measured import nearest
-from halfulp.models.graph import Array, Value, printable
+from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.functions import reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.types import TYPES

@@ -11,9 +11,9 @@ import numpy as np
 
 from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
 from halfulp.conversion.verify_nodes import Nodes, Origin, difference
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.directml.dxdispatch import Dispatch, Program
-from halfulp.models.graph import Array, Graph, Model, Value, printable
+from halfulp.models.graph import Array, Graph, Model, Value
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.vacuous import is_usable, sentence, vacuous

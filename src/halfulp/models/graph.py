@@ -42,12 +42,6 @@ def type_name(dtype: np.dtype[Any]) -> str:
     return "string" if dtype.kind in "OUST" else dtype.name
 
 
-def printable(text: str, most: int = 80) -> str:
-    """Return a text from a file in one line that does a terminal no harm, of at most so many characters."""
-    cut = text if len(text) <= most else f"{text[: most - 3]}..."
-    return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)
-
-
 def listed(names: Iterable[str], most: int = 20) -> str:
     """Return names in one line, the first of them where there are many."""
     every = list(names)

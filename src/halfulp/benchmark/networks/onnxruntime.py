@@ -19,8 +19,8 @@ from halfulp.benchmark.networks.contender import (
 )
 from halfulp.benchmark.networks.subject import nodes_of
 from halfulp.benchmark.timing import Call
+from halfulp.errors import printable
 from halfulp.integrations.onnxruntime import engine
-from halfulp.models.graph import printable
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run.report import NodeRun, Report
 from halfulp.types import TYPES

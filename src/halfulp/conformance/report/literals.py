@@ -15,6 +15,7 @@ from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes
 from halfulp.conformance.verdict.judge import decimal
+from halfulp.errors import printable
 from halfulp.types import element_type
 
 VARIABLES = ("x", "y", "extra")
@@ -90,4 +91,4 @@ def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
 
 def one_line(text: str) -> str:
     """Return a text as one line of a comment: what a runtime says must not become code."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return printable(text, most=None, instead=" ")

@@ -24,6 +24,7 @@ from halfulp.conformance.report.comparison import (
 )
 from halfulp.conformance.report.verdicts import SHOWN, severity
 from halfulp.conformance.schema import CaseEntry, Document
+from halfulp.errors import printable
 
 _MOST_FINDINGS = 12
 _MOST_TYPES = 3
@@ -45,7 +46,8 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
         return
     for target in named:
         console.print(
-            Text(f"{_clean(target.label)}: {_clean(target.versions)}; {_clean(target.run)}"), style="dim"
+            Text(f"{printable(target.label)}: {printable(target.versions)}; {printable(target.run)}"),
+            style="dim",
         )
     narrow = console.width < _NARROW
     console.print(_summary(named, narrow))
@@ -66,13 +68,7 @@ def _table(title: str | None = None) -> Table:
 
 
 def _cell(text: str) -> str:
-    return escape(_clean(text))
-
-
-def _clean(text: str) -> str:
-    """Return a text that may come from a runtime, in one line that does a terminal no harm."""
-    cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-    return "".join(c if c.isprintable() else "?" for c in cut)
+    return escape(printable(text, _LONGEST))
 
 
 def _sign(name: str, text: str | None = None) -> Text:
@@ -128,9 +124,13 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
             special = any(row["histogram"]["special"] for _, row in members)
             far = ([short(farthest)] if farthest else []) + ["special"] * special
             reasons = list(dict.fromkeys(row["message"] for _, row in members if row["message"]))
-            why = f"{_clean(reasons[0])}; or the like" if len(reasons) > 1 else _clean("".join(reasons))
+            why = (
+                f"{printable(reasons[0], _LONGEST)}; or the like"
+                if len(reasons) > 1
+                else printable("".join(reasons), _LONGEST)
+            )
             table.add_row(
-                escape(_clean(label)),
+                escape(printable(label)),
                 _sign(verdict),
                 str(len(members)),
                 escape(_listed([name for name, _ in members])),
@@ -174,7 +174,7 @@ def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
             name = f"{entry['operator']} {types_text(entry['types'])}"
             differing.setdefault(entry["aspect"], []).append(name)
     for aspect, names in differing.items():
-        whose = f"{_clean(target.label)}: " if several else ""
+        whose = f"{printable(target.label)}: " if several else ""
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield Text(f"{whose}the bits depend on {aspect} in {'; '.join(names[:3])}{more}", style="magenta")
 
@@ -207,11 +207,11 @@ def _worst(named: Sequence[Target]) -> Table:
 def _verdict(target: Target, page: object, *, several: bool) -> Text:
     """Return the closing line."""
     count = target.faults
-    whose = f"{_clean(target.label)}: " if several else ""
+    whose = f"{printable(target.label)}: " if several else ""
     if not count:
         allowed = target.document["summary"]["allowed"]
         known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return Text(f"{whose}nothing wrong found{known}", style="green")
     noun = "finding" if count == 1 else "findings"
-    shown = f"{_clean(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
+    shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
     return Text(f"{whose}{count:,} {noun}; {shown}", style="bold")

@@ -23,6 +23,7 @@ import numpy as np
 from halfulp._args import is_masked
 from halfulp.conformance.runner.targets import CrashedError
 from halfulp.conformance.runner.wire import Closed, receive, send
+from halfulp.errors import printable
 from halfulp.types import TYPES, type_name
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def one_line(text: str) -> str:
     """Return the first line of a text that says something, printable and not too long."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
-    line = "".join(c if c.isprintable() else "?" for c in said)
+    line = printable(said, most=None)
     return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
 
 

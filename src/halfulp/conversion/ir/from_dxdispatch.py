@@ -7,8 +7,9 @@ from math import frexp, prod
 import numpy as np
 
 from halfulp.conversion.ir import IR
-from halfulp.conversion.ir.from_graph import blaming, integral
+from halfulp.conversion.ir.from_graph import integral
 from halfulp.conversion.rewrite.editor import NoExactForm
+from halfulp.errors import printable, within
 from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
@@ -17,7 +18,7 @@ from halfulp.models.directml import (
     DML_SCALE_BIAS,
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program
-from halfulp.models.graph import Value, printable
+from halfulp.models.graph import Value
 from halfulp.models.run.dxdispatch import refuse_foreign
 from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
@@ -52,7 +53,7 @@ class _Reader:
                 )
                 continue
             dispatchable = program.dispatchables[command.dispatchable]
-            with blaming(program.file, f"'{printable(command.dispatchable)}' (command {index})"):
+            with within(program.file, f"'{printable(command.dispatchable)}' (command {index})"):
                 self._dispatch(dispatchable, command)
         inputs = {value.name for value in ir.inputs}
         for resource in self._written:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from halfulp.conversion.ir import IR
 from halfulp.conversion.rewrite.editor import NoExactForm
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
@@ -59,26 +57,11 @@ def read(model: Model, labels: Mapping[str, str] | None = None) -> IR:
         node = replace(node, label=(labels or {}).get(node.outputs[0], node.label))
         reader = _reader(node)
         assert reader is not None
-        with blaming(model.file, node.label):
+        with within(model.file, node.label):
             reader(node, ir)
     ir.outputs = list(graph.outputs)
     _drop_unread(ir, graph)
     return ir
-
-
-@contextmanager
-def blaming(file: str, label: str) -> Iterator[None]:
-    """Turn what goes wrong with a node into an error that names the file and the node."""
-    try:
-        yield
-    except NoExactForm as error:
-        raise UnsupportedError(f"{file}, node {label}: no exact form: {error}") from None
-    except ModelError:
-        raise
-    except HalfulpError as error:
-        shown: Mapping[str, Any] = error.shown
-        clause = error.clause if isinstance(error, SpecError) else None
-        raise ModelError(error.message, file=file, node=label, clause=clause, **shown) from error
 
 
 def _drop_unread(ir: IR, graph: Graph) -> None:

@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from halfulp.conversion.ir import IR, Op
-from halfulp.conversion.ir.from_graph import blaming, integral
+from halfulp.conversion.ir.from_graph import integral
 from halfulp.conversion.rewrite.editor import NoExactForm
-from halfulp.errors import SpecError, UnsupportedError
+from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
     DML_BUFFER_TENSOR_DESC,
@@ -25,7 +25,7 @@ from halfulp.models.directml import (
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
 from halfulp.models.directml.dxdispatch.values import Constant, Values
 from halfulp.models.directml.tensor import DATA_TYPES
-from halfulp.models.graph import Array, printable
+from halfulp.models.graph import Array
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 
@@ -64,7 +64,7 @@ class _Writer:
         for name, array in ir.constants.items():
             self._resource(name, name, array)
         for number, op in enumerate(op for op in ir.ops if op.kind not in _FREE):
-            with blaming(ir.file, op.label):
+            with within(ir.file, op.label):
                 desc = self._desc(op)
                 try:
                     validate(desc)

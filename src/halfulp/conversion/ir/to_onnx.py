@@ -11,9 +11,8 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.ir import IR, Op
-from halfulp.conversion.ir.from_graph import blaming
 from halfulp.conversion.rewrite.editor import NoExactForm, enum_of, unused
-from halfulp.errors import UnsupportedError
+from halfulp.errors import UnsupportedError, within
 from halfulp.models.graph import Array, Value
 from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
@@ -49,7 +48,7 @@ class _Writer:
         for value in ir.inputs:
             graph.input.append(self._info(value))
         for op in ir.ops:
-            with blaming(ir.file, op.label):
+            with within(ir.file, op.label):
                 _WRITERS.get(op.kind, _Writer._plain)(self, op)
         for value in ir.outputs:
             graph.output.append(self._info(Value(value.name, *ir.types[value.name])))

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from halfulp.conversion.ir import IR, Op
-from halfulp.conversion.ir.from_graph import blaming
 from halfulp.conversion.rewrite.broadcast import is_one
 from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.conversion.rewrite.exact import exactly_as, holds
 from halfulp.conversion.targets import TARGETS, lost, widens_base, wider
-from halfulp.errors import UnsupportedError
-from halfulp.models.graph import Array, Graph, Model, Node, Value, printable
+from halfulp.errors import UnsupportedError, printable, within
+from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.openvino.layers import OPENVINO_TYPES
 from halfulp.types import TYPES
 
@@ -44,7 +43,7 @@ class _Writer:
             ir.note(ir.file, f"OpenVINO has no inputs with defaults: {printable(name)!r} loses its own")
         ops, ir.ops = ir.ops, []
         for op in ops:
-            with blaming(ir.file, op.label):
+            with within(ir.file, op.label):
                 _WRITERS[op.kind](self, op)
         for name, kind in ir.types.items():
             if kind.type not in OPENVINO_TYPES:

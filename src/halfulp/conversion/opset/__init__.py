@@ -18,8 +18,8 @@ from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.value_info import default_opset
 from halfulp.conversion.rewrite.walk import Walk, drop_unreached
-from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import listed, printable
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.models.graph import listed
 from halfulp.models.onnx.functions import every_node, identity
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 

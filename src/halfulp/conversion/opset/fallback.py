@@ -17,7 +17,8 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.rewrite.editor import Editor, NoExactForm, enum_of, inherit
-from halfulp.models.graph import Value, printable
+from halfulp.errors import printable
+from halfulp.models.graph import Value
 from halfulp.models.onnx.nodes import plain_domain, schema_in_force
 from halfulp.models.onnx.tensors import declared
 

@@ -12,6 +12,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.rewrite.value_info import ValueInfo, type_of_tensor
+from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Value
 from halfulp.specs.tensor import Shape
 
@@ -34,8 +35,12 @@ class Change:
         return f"{self.node}: {self.what}" + (f" ({self.differs})" if self.differs else "")
 
 
-class NoExactForm(Exception):
-    """Raised where a node can't be said in another version or format; the text says why."""
+class NoExactForm(UnsupportedError):
+    """A node can't be written in another version or format with the same results; ``why`` says it."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"no exact form: {why}")
 
 
 class Names:

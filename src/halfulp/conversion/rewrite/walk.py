@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +11,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from halfulp.conversion.rewrite.editor import Change, Editor, Names, NoExactForm
 from halfulp.conversion.rewrite.functions import FunctionTypes, root
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, graphs, infer_types, inner_path
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import UnsupportedError, within
 from halfulp.models.graph import listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.functions import identity, reached
@@ -147,15 +146,15 @@ class Walk:
             name = next((labels[output] for output in node.output if output in labels), node.op_type)
             made = len(edit.nodes)
             edit.start(node, name, silent=any(output in self._made for output in node.output))
-            with self._blaming(name, where):
+            with within(self._file, name):
                 try:
                     rewrite(node, edit)
                 except NoExactForm as error:
                     if not collect:
-                        raise
+                        raise UnsupportedError(f"no exact form in {where}: {error.why}") from None
                     del edit.nodes[made:]
                     edit.keep(node)
-                    self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, str(error))))
+                    self.refused.update(dict.fromkeys(filter(None, node.output), (name, where, error.why)))
             for new in edit.nodes[made:]:
                 self._made.update(output for output in new.output if output not in labels)
                 labels.update(dict.fromkeys(new.output, name))
@@ -165,21 +164,6 @@ class Walk:
             del owner.node[:]
             owner.node.extend(nodes)
         self.changes += edit.changes
-
-    @contextmanager
-    def _blaming(self, node: str, where: str) -> Iterator[None]:
-        """Turn what goes wrong with a node into an error that names the file and the node."""
-        try:
-            yield
-        except NoExactForm as error:
-            message = f"{self._file}, node {node}: no exact form in {where}: {error}"
-            raise UnsupportedError(message) from None
-        except ModelError:
-            raise
-        except HalfulpError as error:
-            shown: Mapping[str, object] = error.shown
-            clause = error.clause if isinstance(error, SpecError) else None
-            raise ModelError(error.message, file=self._file, node=node, clause=clause, **shown) from error
 
 
 def drop_unreached(model: ModelProto, file: str) -> list[Change]:

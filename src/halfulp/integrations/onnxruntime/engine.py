@@ -12,11 +12,11 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, helper
 
-from halfulp.errors import ModelError, UnsupportedError
+from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.integrations.onnxruntime.inline import subgraphs
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
-from halfulp.models.graph import Model, describe, printable
+from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, Report

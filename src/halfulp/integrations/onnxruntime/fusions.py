@@ -9,10 +9,9 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from halfulp.errors import UnsupportedError
+from halfulp.errors import UnsupportedError, printable
 from halfulp.integrations.onnxruntime.inline import all_nodes, resolved, subgraphs
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
-from halfulp.models.graph import printable
 from halfulp.models.onnx import parse
 from halfulp.specs import find
 

@@ -14,8 +14,7 @@ from typing import NoReturn
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
-from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import printable
+from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.checks import Checks
 from halfulp.models.onnx.functions import Identity, identity, reached
 from halfulp.models.onnx.nodes import plain_domain

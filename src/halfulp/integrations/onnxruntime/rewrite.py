@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
 
-from halfulp.errors import HalfulpError, ModelError, SpecError
+from halfulp.errors import HalfulpError, ModelError, SpecError, printable
 from halfulp.integrations.onnxruntime.inline import RESOLVED, all_nodes, resolved, subgraphs
-from halfulp.models.graph import printable
 from halfulp.models.onnx.tensors import declared
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.types import TYPES

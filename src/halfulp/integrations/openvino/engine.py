@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from halfulp.errors import ModelError
+from halfulp.errors import ModelError, printable
 from halfulp.integrations.openvino.operators import Array, array_of, tensor_of
-from halfulp.models.graph import printable
 
 
 class Compiled:

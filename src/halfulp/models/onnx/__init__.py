@@ -15,8 +15,8 @@ from pathlib import Path
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
-from halfulp.errors import HalfulpWarning, ModelError
-from halfulp.models.graph import Model, printable
+from halfulp.errors import HalfulpWarning, ModelError, printable
+from halfulp.models.graph import Model
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.order import in_order
 from halfulp.models.onnx.tensors import LARGEST_FILE

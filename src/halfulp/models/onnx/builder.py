@@ -9,7 +9,8 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.models.graph import Graph, Model, Node, Value, describe, printable, type_name
+from halfulp.errors import printable
+from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
 from halfulp.models.onnx.checks import Checks, Scope, is_known, label
 from halfulp.models.onnx.functions import Identity, identity
 from halfulp.models.onnx.nodes import (

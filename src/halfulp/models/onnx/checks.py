@@ -10,8 +10,7 @@ from typing import Any, NoReturn
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import printable
+from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.nodes import plain_domain
 
 # A function may call another twice, that one a third twice: a small file can stand for more nodes

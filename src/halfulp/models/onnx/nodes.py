@@ -10,8 +10,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
-from halfulp.errors import ModelError, SpecError
-from halfulp.models.graph import printable
+from halfulp.errors import ModelError, SpecError, printable
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.specs.registry import in_force
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value, type_name
 from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port
 from halfulp.models.openvino.operators import OPERATORS, agree, infer, read_attributes
@@ -74,7 +73,7 @@ class _Builder:
         self._name_values()
         nodes, inputs = [], []
         for layer in order:
-            with self._blaming(layer):
+            with within(self._file, layer.label, kind="layer"):
                 if layer.type == "Parameter":
                     inputs.append(self._parameter(layer))
                 elif layer.type == "Const":
@@ -282,29 +281,12 @@ class _Builder:
     def _output(self, layer: Layer) -> Value:
         source = self._sources[layer.id, layer.inputs[0].id]
         value = self._known[self._names[source]]
-        with self._blaming(layer):
+        with within(self._file, layer.label, kind="layer"):
             port = layer.inputs[0]
             self._compare(f"its input port {port.id}", port, value.type, value.shape)
         maker = self._layers[source[0]]
         names = (*layer.output_names, *self._port(source).names, layer.name, maker.name)
         return Value(value.name, value.type, value.shape, aliases=_others(value.name, names))
-
-    @contextmanager
-    def _blaming(self, layer: Layer) -> Iterator[None]:
-        """Turn what goes wrong within a layer into an error that names the file and the layer."""
-        try:
-            yield
-        except ModelError:
-            raise
-        except UnsupportedError as error:
-            raise UnsupportedError(
-                f"{self._file}, layer {layer.label}: {error.message}", **error.shown
-            ) from error
-        except HalfulpError as error:
-            clause = error.clause if isinstance(error, SpecError) else None
-            raise ModelError(
-                error.message, file=self._file, node=layer.label, clause=clause, **error.shown
-            ) from error
 
     def _fail(self, layer: Layer, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, node=layer.label, **shown)

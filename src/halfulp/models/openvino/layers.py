@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
-from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.graph import MOST_DIMS, printable
+from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.models.graph import MOST_DIMS
 from halfulp.types import TYPES
 
 VERSIONS = (10, 11)

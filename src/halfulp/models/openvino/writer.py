@@ -10,8 +10,8 @@ from typing import IO, Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Array, Graph, Node, Value, listed, printable, type_name
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.models.graph import Array, Graph, Node, Value, listed, type_name
 from halfulp.models.openvino.builder import Note, Origin
 from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, precision
 from halfulp.models.openvino.operators import OPERATORS, agree, infer

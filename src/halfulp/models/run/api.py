@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Graph, Model, Node, Value
 from halfulp.models.load import load
@@ -179,7 +178,7 @@ class _Walk:
     def _timed(self, node: Node, inputs: list[Any], scope: _Scope) -> list[Any]:
         around, self._inner = self._inner, 0.0
         start = time.perf_counter()
-        with self._blaming(node):
+        with within(self._file, node.label):
             engine, outputs = self._evaluate(node, inputs, scope)
             if len(outputs) < len(node.outputs):
                 raise HalfulpError(
@@ -248,22 +247,3 @@ class _Walk:
             ) from None
         itemsize = 1 if node.type == "Less" else arrays[-1].itemsize
         guard_memory(shape, itemsize, "its output", self._file, node.label)
-
-    @contextmanager
-    def _blaming(self, node: Node) -> Iterator[None]:
-        """Turn whatever goes wrong within a node into an error that names the file and the node."""
-        try:
-            yield
-        except ModelError:
-            raise
-        except HalfulpError as error:
-            shown: Mapping[str, Any] = error.shown
-            if isinstance(error, UnsupportedError):
-                message = f"{self._file}, node {node.label}: {error.message}"
-                raise UnsupportedError(message, **shown) from error
-            clause = error.clause if isinstance(error, SpecError) else None
-            raise ModelError(
-                error.message, file=self._file, node=node.label, clause=clause, **shown
-            ) from error
-        except MemoryError:
-            raise ModelError("not enough memory", file=self._file, node=node.label) from None

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import FEATURE_LEVELS, OPERATORS, OperatorDesc, execute, tensors
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
 from halfulp.models.directml.dxdispatch.reader import offset_of
 from halfulp.models.directml.dxdispatch.values import FromFile
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, Node, listed, printable
+from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.inputs import as_value, by_name, check
 from halfulp.models.run.report import Report
@@ -57,7 +56,7 @@ def run(
         raise HalfulpError(f"{output_folder}: there is no such folder to write to")
     machine = _Machine(program, inputs, None if output_folder is None else Path(output_folder))
     for index, command in enumerate(program.commands):
-        with machine.blaming(f"command {index}"):
+        with within(program.file, f"command {index}", kind=""):
             match command:
                 case Dispatch():
                     machine.dispatch(command, f"command {index}")
@@ -99,7 +98,7 @@ class _Machine:
                 array = np.asarray(as_value(fed[name], declared, program.file))
                 check(array.reshape(-1), declared, f"input {name!r}", program.file)
             elif name in used:
-                with self.blaming(f"resource '{printable(name)}'"):
+                with within(self._program.file, f"resource '{printable(name)}'", kind=""):
                     array = resource.make()
             else:
                 continue
@@ -215,17 +214,6 @@ class _Machine:
     def _elements(self, resource: Resource, size: int) -> Array:
         dtype = DATA_TYPES[resource.type].dtype
         return self._buffers[resource.name][: size // dtype.itemsize * dtype.itemsize].view(dtype)
-
-    @contextmanager
-    def blaming(self, part: str) -> Iterator[None]:
-        """Turn what goes wrong within a command into an error that names the file and the command."""
-        try:
-            yield
-        except HalfulpError as error:
-            clause = error.clause if isinstance(error, SpecError) else None
-            raise ModelError(
-                error.message, file=self._program.file, node=part, clause=clause, **error.shown
-            ) from error
 
 
 def _filled(resource: Resource, array: Array) -> Array:

@@ -14,8 +14,8 @@ import onnx
 from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
-from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.models.graph import Node, printable, type_name
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.models.graph import Node, type_name
 from halfulp.models.run.helpers import broadcast_legacy
 
 # The evaluator knows the versions of opset 7 and later of these, which lack axis and broadcast.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.models.graph import printable
+from halfulp.errors import printable
 
 
 def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from halfulp.errors import HalfulpError, ModelError
-from halfulp.models.graph import printable
+from halfulp.errors import HalfulpError, ModelError, printable
 
 T = TypeVar("T")
 Default = TypeVar("Default")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import (
     DML_BUFFER_TENSOR_DESC,
     DML_SCALE_BIAS,
@@ -42,7 +41,6 @@ from halfulp.models.directml.dxdispatch.program import (
 from halfulp.models.directml.dxdispatch.values import most_bytes, read_data_type, read_initial
 from halfulp.models.directml.tensor import DATA_TYPES, check_binding
 from halfulp.models.files import inside
-from halfulp.models.graph import printable
 
 _WRITTEN = (".npy", ".dat", ".bin")
 _FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"}
@@ -74,39 +72,25 @@ class _Reader:
     def program(self, data: bytes) -> Program:
         root = Fields(parse(data, self._file), "the model")
         parts: dict[str, Any] = {}
-        with self._blaming(None):
+        with within(self._file):
             for name, kind in (("resources", dict), ("dispatchables", dict), ("commands", list)):
                 parts[name] = root.take(name, anything)
                 if not isinstance(parts[name], kind):
                     noun = "an object" if kind is dict else "a list"
                     raise HalfulpError(f"{name} must be {noun}", got=shown(parts[name]))
         for name, value in parts["resources"].items():
-            with self._blaming(f"resource '{printable(name)}'"):
+            with within(self._file, f"resource '{printable(name)}'", kind=""):
                 self._resources[name] = self._resource(name, value)
         for name, value in parts["dispatchables"].items():
-            with self._blaming(f"dispatchable '{printable(name)}'"):
+            with within(self._file, f"dispatchable '{printable(name)}'", kind=""):
                 self._dispatchables[name] = self._dispatchable(name, value)
         commands = []
         for index, value in enumerate(parts["commands"]):
-            with self._blaming(f"command {index}"):
+            with within(self._file, f"command {index}", kind=""):
                 commands.append(self._command(value))
         return Program(
             self._file, self._folder, self._resources, self._dispatchables, tuple(commands), root.rest()
         )
-
-    @contextmanager
-    def _blaming(self, part: str | None) -> Iterator[None]:
-        """Turn what goes wrong within a part into an error that names the file and the part."""
-        try:
-            yield
-        except UnsupportedError as error:
-            where = self._file if part is None else f"{self._file}, {part}"
-            raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
-        except HalfulpError as error:
-            clause = error.clause if isinstance(error, SpecError) else None
-            raise ModelError(
-                error.message, file=self._file, node=part, clause=clause, **error.shown
-            ) from error
 
     # --- resources ------------------------------------------------------------------------------
 
