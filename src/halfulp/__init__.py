@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from halfulp.auditing.api import audit
     from halfulp.conformance.check import check
     from halfulp.conversion import convert
+    from halfulp.conversion.repair import repair
     from halfulp.models.run.api import run
 
     __version__: str
@@ -49,6 +50,7 @@ __all__ = [
     "ops",
     "pow",
     "prelu",
+    "repair",
     "run",
 ]
 
@@ -58,6 +60,7 @@ _LAZY = {
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
+    "repair": "halfulp.conversion.repair",
     "run": "halfulp.models.run.api",
 }
 

@@ -19,6 +19,7 @@ from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import check
 from halfulp.cli.convert import convert
+from halfulp.cli.repair import repair
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning
@@ -126,6 +127,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(apply)
+app.command()(repair)
 app.command()(convert)
 app.command()(check)
 app.command()(audit)

@@ -38,6 +38,10 @@ def convert(
             metavar="HOW", help="expand each PRelu into its function body, or fold each such body back."
         ),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
+    ] = False,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
@@ -83,6 +87,7 @@ def convert(
             opset=opset,
             target=target,
             prelu=cast("How | None", prelu),
+            repair=repair,
             verify=verify,
             seed=seed,
             dims=sizes(dims),

@@ -16,6 +16,7 @@ from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.repair import repaired
 from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
@@ -79,6 +80,7 @@ def convert(
     opset: int | None = None,
     target: str | None = None,
     prelu: How | None = None,
+    repair: bool = False,
     verify: bool = False,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
@@ -97,6 +99,8 @@ def convert(
         target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
             it accepts each Pow and PRelu.
         prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
+        repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
+            model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
             every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
             has others.
@@ -131,7 +135,7 @@ def convert(
         check_integer(f"the size of dim {name!r}", size, 0)
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    work = _Work(model)
+    work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_of(output))
     if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
         raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
@@ -162,7 +166,7 @@ def _subject(proto: ModelProto, work: _Work) -> Subject:
 class _Work:
     """A conversion under way."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, repair: bool) -> None:
         self.changes: list[Change] = []
         self.renamed: Mapping[str, str] = {}
         self.folder: Path | None = None
@@ -174,11 +178,16 @@ class _Work:
             sorted_: list[str] = []
             self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
             self.changes += [Change(self.file, line) for line in sorted_]
+            if repair:
+                self._source, changes, _ = repaired(self._source, self.file, self.folder)
+                self.changes += changes
             self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
             if has_ours(self.before):
                 self.changes += check_clauses(self.model, self.file, self.folder)
+        elif repair:
+            raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=self.format)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)

@@ -120,18 +120,25 @@ def type_of_tensor(tensor: TensorProto) -> Value:
     return Value(tensor.name, type_name(dtype_of(tensor.data_type)), tuple(tensor.dims))
 
 
-def infer_types(model: ModelProto, file: str) -> dict[str, Types]:
+def infer_types(model: ModelProto, file: str, *, declared_too: bool = True) -> dict[str, Types]:
     """Return the types of the values of each graph of a model, by the graph's path.
 
     A graph's path is empty for the model's own, otherwise that of the graph around it and of the
-    attribute that it is (:func:`inner_path`).
+    attribute that it is (:func:`inner_path`). Without ``declared_too`` what the model declares of outputs of nodes
+    does not count.
     """
-    light = _inferred(_light(model))
+    light = _light(model)
+    if not declared_too:
+        for _, graph in graphs(light.graph, ""):
+            del graph.value_info[:]
+            for info in graph.output:
+                info.ClearField("type")
+    light = _inferred(light)
     if _declare_foreign(light):
         light = _inferred(light)
     found: dict[str, Types] = {}
     for path, graph in graphs(light.graph, ""):
-        types: Types = {}
+        types: Types = {tensor.name: type_of_tensor(tensor) for tensor in graph.initializer}
         for info in (*graph.value_info, *graph.output, *graph.input):
             try:
                 value = declared(info, file)
