@@ -54,7 +54,8 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         ),
         (
             f"{IMAGE} <float[3, 1, 1] s = {{0.5, -2, 3}}, float[3, 1] t = {{0.5, -2, 3}}> {{ p = PRelu(x, s)"
-            "  r = ReduceSum<axes = [3], keepdims = 0>(p)  q = PRelu(r, t)  u = Unsqueeze<axes = [3]>(q)  y = Add(p, u) }"
+            "  r = ReduceSum<axes = [3], keepdims = 0>(p)  q = PRelu(r, t)  u = Unsqueeze<axes = [3]>(q)"
+            "  y = Add(p, u) }"
         ),
         [
             f"#0 (PRelu): the slope of shape [3] {PLACED}",
