@@ -38,6 +38,14 @@ def convert(
             metavar="HOW", help="expand each PRelu into its function body, or fold each such body back."
         ),
     ] = None,
+    pow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="expand each Pow with a constant exponent into products, roots or a reciprocal, or fold such back"
+            " where every bit stays.",
+        ),
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
@@ -87,6 +95,7 @@ def convert(
             opset=opset,
             target=target,
             prelu=cast("How | None", prelu),
+            pow=cast("How | None", pow),
             repair=repair,
             verify=verify,
             seed=seed,

@@ -16,6 +16,7 @@ from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.opset.powers import powers
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
@@ -80,6 +81,7 @@ def convert(
     opset: int | None = None,
     target: str | None = None,
     prelu: How | None = None,
+    pow: How | None = None,
     repair: bool = False,
     verify: bool = False,
     seed: int = 0,
@@ -99,6 +101,8 @@ def convert(
         target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
             it accepts each Pow and PRelu.
         prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
+        pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
+            such operators back into Pow, where every bit stays.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
@@ -137,11 +141,11 @@ def convert(
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_of(output))
-    if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
-        raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
+    if wanted != "onnx" and (opset, target, prelu, pow) != (None, None, None, None):
+        raise HalfulpError("opset, target, prelu and pow are for what becomes an ONNX model", got=wanted)
     work.become(wanted)
     if isinstance(work.model, ModelProto):
-        work.edit(work.model, opset, target, prelu)
+        work.edit(work.model, opset, target, prelu, pow)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
@@ -231,7 +235,9 @@ class _Work:
             self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
         return from_graph.read(build(proto, self.file, self.folder), labels)
 
-    def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
+    def edit(
+        self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None, pow: How | None
+    ) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""
         if opset is not None:
             self.changes += to_opset(model, opset, self.file, self.folder)
@@ -239,6 +245,8 @@ class _Work:
             self.changes += for_target(model, target, self.file, self.folder)
         if prelu is not None:
             self.changes += body(model, prelu, self.file, self.folder)
+        if pow is not None:
+            self.changes += powers(model, pow, self.file, self.folder)
         found = refusal(model)
         if found is not None and (self._source is None or refusal(self._source) is None):
             self.changes += correct_scalars(model, self.file)

@@ -14,6 +14,7 @@ import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.opset import adapters, downgrades, fallback
+from halfulp.conversion.opset.ir_version import lower
 from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.value_info import default_opset
@@ -50,7 +51,7 @@ def to_opset(
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
-    opset_of(model, file)
+    before = opset_of(model, file)
     walk = Walk(model, file, folder)
     for owner in walk.owners:
         here = opset_of(model, file)
@@ -60,7 +61,8 @@ def to_opset(
             _step(walk, owner, source, target, unchecked)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, file, opset)
-    return finish(walk, file)
+    changes = finish(walk, file)
+    return changes + lower(model, opset, file) if opset < before else changes
 
 
 def _refuse(walk: Walk, file: str, opset: int) -> None:
