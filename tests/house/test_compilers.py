@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from tests.house.builds import ROOT, WORST_CASES, build, build_here, libraries, run, run_tests, tool
@@ -36,21 +37,38 @@ def check_sanitized(compiler: str, *options: str) -> None:
     run_tests(folder, *LOOP, CORPUS, **environment, LD_PRELOAD=" ".join(map(str, needed)))
 
 
-@BOTH
-def test_every_header_compiles_alone(compiler: str) -> None:
-    """Each includes what it uses, on the baseline and in what it keeps for AVX-512."""
-    headers = sorted((ROOT / "core").rglob("*.h"))
-    command = [tool(compiler), "-fsyntax-only", "-std=c++20", "-DHALFULP_ISA=scalar", f"-I{ROOT / 'core'}"]
-    jobs = [(*command, "-xc++", header) for header in headers]
-    if platform.machine() == "x86_64":
-        wide = [header for header in headers if "AVX512" in header.read_text()]
-        assert wide
-        jobs += [(*command, "-march=x86-64-v4", "-xc++", header) for header in wide]
-    assert len(jobs) > 20
+def headers() -> list[tuple[str, list[Path]]]:
+    """The headers with flags that compile them: the baseline, and AVX-512 for those that keep something for it."""
+    every = sorted((ROOT / "core").rglob("*.h"))
+    wide = [header for header in every if "AVX512" in header.read_text()]
+    assert len(every) > 20
+    assert wide
+    return [("", every), *([("-march=x86-64-v4", wide)] if platform.machine() == "x86_64" else [])]
+
+
+def check_syntax(compiler: str, flags: str, text: str) -> str:
+    """Compile a text, and return what the compiler says of it."""
+    command = [compiler, "-fsyntax-only", "-std=c++20", "-DHALFULP_ISA=scalar", f"-I{ROOT / 'core'}"]
+    command += [*flags.split(), "-xc++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_every_header_compiles_alone() -> None:
+    """Each includes what it uses."""
+    compiler = tool("g++")
+    jobs = [(flags, header) for flags, some in headers() for header in some]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        said = list(pool.map(lambda job: subprocess.run(job, capture_output=True, text=True), jobs))
-    wrong = [done.stderr for done in said if done.returncode != 0]
+        said = pool.map(lambda job: check_syntax(compiler, job[0], f'#include "{job[1]}"'), jobs)
+        wrong = [text for text in said if text]
     assert not wrong, "\n".join(wrong)
+
+
+def test_clang_compiles_the_headers() -> None:
+    """All in one file: that each includes what it uses, GCC has shown, with the same standard library."""
+    for flags, some in headers():
+        wrong = check_syntax(tool("clang++"), flags, "".join(f'#include "{header}"\n' for header in some))
+        assert not wrong, wrong
 
 
 @pytest.mark.exhaustive
