@@ -1,4 +1,4 @@
-"""Builds of the core with various compilers and options, kept under build/check as long as nothing changes."""
+"""Builds of the core with various compilers and options, kept under build/tests as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "build" / "check"
+FOLDER = ROOT / "build" / "tests"
 WORST_CASES = sorted((ROOT / "data" / "worst_cases").glob("*.txt"))
 
 # What compiles core/'s AVX-512 sources for a processor with AVX2; -DHALFULP_AVX512_MODEL=ON builds with these.

@@ -1,8 +1,8 @@
 """GCC and Clang build the core; what they build gives the same bits, and passes under the sanitizers too.
 
-Quick: that both compile the headers, and GCC's sanitizers on one instruction set with all pairs of types and some of the
-tests of the loop. By ``make exhaustive``: core_check and all tests of the loop under the sanitizers, on every instruction
-set, Clang's bits, and the oracles.
+Quick: that both compile the headers, and GCC's sanitizers on one instruction set with all pairs of types and some
+of the tests of the loop. By ``make exhaustive``: core_check and all tests of the loop under the sanitizers, on every
+instruction set, Clang's bits, and the oracles.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SETS = {
 def probe(instruction_set: str, core: Path = CORE) -> list[str]:
     """The command that runs the probe of an instruction set, compiled with the flags of CMakeLists.txt.
 
-    The program is kept under build/check as long as its sources are the same.
+    The program is kept under build/tests as long as its sources are the same.
     """
     if instruction_set == "neon":
         compiler, emulator = tool("aarch64-linux-gnu-g++"), [tool("qemu-aarch64")]
