@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "array/loop.h"
+#include "array/view.h"
 
 namespace halfulp::ort {
 
