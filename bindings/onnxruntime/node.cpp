@@ -31,14 +31,6 @@ std::string text_of(Element type, Dims dims) {
     return text + "]";
 }
 
-// "1-dim expansion" is the attribute clause_1_dim_expansion.
-std::string clause_attribute(const char* check) {
-    std::string name = std::string("clause_") + check;
-    for (char& c : name)
-        if (c == ' ' || c == '-') c = '_';
-    return name;
-}
-
 }  // namespace
 
 Element element_of(ElementNumber number) {
@@ -67,8 +59,7 @@ Node::Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, c
         legacy_.axis = optional_int(info, "axis");
         legacy_.broadcast = optional_int(info, "broadcast").value_or(0) != 0;
     }
-    for (int i = 0; i < static_cast<int>(Check::count); ++i)
-        clauses_[i] = text_attribute(info, clause_attribute(check_names[i]).c_str());
+    for (int i = 0; i < static_cast<int>(Check::count); ++i) clauses_[i] = text_attribute(info, clause_attributes[i]);
 }
 
 void Node::check(Status* status) const {

@@ -36,7 +36,7 @@ struct Square {
 // Gathers a box whose columns are contiguous in memory and whose rows are contiguous in the packed copy. Returns false,
 // and copies nothing, if the box has another layout or sides that are not multiples of a square's.
 template <typename Word>
-bool gather_transposed(const Box& box, char* data, char* packed_words) {
+static bool gather_transposed(const Box& box, char* data, char* packed_words) {
     constexpr ptrdiff_t side = Square<Word>::side, size = sizeof(Word);
     if (box.axes() < 2) return false;
     const Box::Axis &along = box.axis(0), &across = box.axis(1);
@@ -60,7 +60,7 @@ bool gather_transposed(const Box& box, char* data, char* packed_words) {
 }
 #else
 template <typename Word>
-bool gather_transposed(const Box&, char*, char*) {
+static bool gather_transposed(const Box&, char*, char*) {
     return false;
 }
 #endif
