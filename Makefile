@@ -23,9 +23,10 @@ WERROR := ON
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
-TEST_SOURCES := $(wildcard benchmarks/instructions/*.cpp tests/avx512_model/* tests/phases/*.cpp tests/cuda/*.cpp tests/cuda/*.h) \
-  $(wildcard proofs/programs/* proofs/programs/*/*)
-FORMATTED := $(filter-out core/numerics/constants.h,$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES)))  # constants.h is generated
+TEST_SOURCES := $(wildcard $(foreach d,core phases cuda,tests/$(d)/*.cpp tests/$(d)/*.h) tests/avx512_model/*) \
+  $(wildcard benchmarks/instructions/*.cpp proofs/programs/* proofs/programs/*/*)
+GENERATED := core/numerics/constants.h bindings/onnxruntime/rules.h
+FORMATTED := $(filter-out $(GENERATED),$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SOURCES)))
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 
