@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from halfulp.auditing.convert import Conversion
@@ -13,6 +12,7 @@ from halfulp.auditing.node import shown
 from halfulp.auditing.show import lines
 from halfulp.auditing.summary import Summary, summaries
 from halfulp.auditing.target import Asked, Statement
+from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
 
@@ -45,7 +45,7 @@ class Report:
         nodes = sum(len(model.nodes) for model in self.models)
         return {
             "schema": SCHEMA,
-            "halfulp": _version(),
+            "halfulp": version_of("halfulp") or "not installed",
             "targets": [_asked(target) for target in self.targets],
             "summary": {"models": len(self.models), "nodes": nodes, "findings": len(found)},
             "findings": [
@@ -65,13 +65,6 @@ class Report:
 
     def __str__(self) -> str:
         return "\n".join(lines(self.targets, self.models))
-
-
-def _version() -> str:
-    try:
-        return version("halfulp")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _asked(target: Asked) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import gc
 import sys
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +21,7 @@ from halfulp.conversion.rewrite.editor import unused
 from halfulp.conversion.rewrite.value_info import graphs
 from halfulp.conversion.save import external_data
 from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.installed import version_of
 from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
@@ -80,10 +80,8 @@ def _name_nodes(graph: GraphProto) -> None:
 
 def _is_mapped() -> bool:
     """Return whether every runtime finds weights beside a model: ONNX Runtime does so from 1.21 on."""
-    try:
-        return tuple(map(int, version("onnxruntime").split(".")[:2])) >= (1, 21)
-    except PackageNotFoundError:
-        return True
+    version = version_of("onnxruntime")
+    return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
 
 
 def _move_weights(graph: GraphProto, path: Path) -> None:

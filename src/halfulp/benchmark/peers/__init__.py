@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from halfulp.benchmark.case import Array, Case
+from halfulp.installed import version_of
 
 # The names of their packages, and of the files here.
 PEERS = ("numpy", "torch", "onnxruntime", "openvino", "numexpr", "jax", "numba")
@@ -33,14 +33,9 @@ class Prepared(NamedTuple):
 
 def versions() -> dict[str, str]:
     """Return the versions of the libraries that are installed, by name."""
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            if name == "halfulp":
-                found[name] = "(source tree)"
-    return found
+    found = {name: version_of(name) for name in LIBRARIES}
+    found["halfulp"] = found["halfulp"] or "(source tree)"
+    return {name: version for name, version in found.items() if version is not None}
 
 
 def prepare(name: str, case: Case, threads: int) -> Prepared:
