@@ -12,9 +12,8 @@ import pytest
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.constant import holds
 from halfulp.auditing.node import Breach, Operand, Use
-from halfulp.auditing.target import Asked, asked, statement
+from halfulp.auditing.target import Asked, asked, holds, statement
 from halfulp.measured import available, nearest, reader
 from halfulp.types import TYPES
 

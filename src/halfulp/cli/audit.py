@@ -11,7 +11,7 @@ import typer
 from halfulp.cli.output import check_writable, people, write_text
 
 if TYPE_CHECKING:
-    from halfulp.auditing.report import Report
+    from halfulp.auditing.report import AuditReport
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -46,7 +46,7 @@ def audit(
     Nothing is run. Exit status 1 says that there are findings.
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.auditing.show import WIDTH, lines
+    from halfulp.auditing.report import WIDTH, lines
 
     check_writable(output)
     report = _audited(model, targets or None)
@@ -60,7 +60,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audited(model: Path, targets: list[str] | None) -> Report:
+def _audited(model: Path, targets: list[str] | None) -> AuditReport:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
