@@ -6,10 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from halfulp.benchmark.networks.comparison import Progress, compare, runtimes_of
-from halfulp.benchmark.networks.contender import Network, network_of
-from halfulp.benchmark.networks.show import document, report, sentences
-from halfulp.benchmark.networks.subject import light, nodes_of, release, watched
+from halfulp.benchmark.networks.comparison import Progress, compare, document, report, runtimes_of, sentences
+from halfulp.benchmark.networks.network import Network, light, network_of, nodes_of, release, watched
 from halfulp.cli.engine import refuse_breaches
 from halfulp.cli.inputs import fed, sizes
 from halfulp.cli.output import check_writable, is_stdout, working, write_text
