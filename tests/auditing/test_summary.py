@@ -66,7 +66,9 @@ def test_jax_judges_no_file_unless_it_is_named() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
     assert hu.audit(model).findings == ()
-    assert [finding.target for finding in hu.audit(model, "jax").findings] == ["jax"]
+    report = hu.audit(model, "jax")
+    assert [finding.target for finding in report.findings] == ["jax"]
+    assert [summary.text for summary in report.summaries] == ["its one node wrong (the exponent 2)"]
 
 
 @pytest.mark.parametrize(

@@ -265,5 +265,5 @@ def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
 def _constant(node: NodeReport) -> str:
     if ".PR" in node.operator:
         return "the constant slopes"
-    exponent = node.inputs[-1].constant if len(node.inputs) == 2 else node.attributes.get("Exponent")
+    exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
     return "the constant exponent" if exponent is None else f"the exponent {exponent}"

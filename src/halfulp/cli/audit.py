@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.cli.output import check_writable, people, write_text
+from halfulp.cli.output import check_writable, people, say, write_text
 
 if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
@@ -54,8 +54,7 @@ def audit(
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    for line in lines(report.targets, report.models, width=width, left_open=left_open):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, *lines(report.targets, report.models, width=width, left_open=left_open))
     if report.findings:
         raise typer.Exit(1)
 
