@@ -45,7 +45,7 @@ from halfulp.conformance.runner.targets import find
 from halfulp.conformance.runner.targets.onnx_model import Prepared
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.verdict.judge import VERDICTS
-from halfulp.measured.reader import SCHEMA, Group, kind_of_slope
+from halfulp.measured import SCHEMA, Group, kind_of_slope
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
@@ -23,6 +22,7 @@ from halfulp.cli.repair import repair
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning
+from halfulp.installed import version_of
 
 
 @contextmanager
@@ -136,13 +136,9 @@ app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"halfulp {version('halfulp')}")
-    except PackageNotFoundError:
-        typer.echo("halfulp (not installed)")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"halfulp {version_of('halfulp') or '(not installed)'}")
+        raise typer.Exit
 
 
 @app.callback()

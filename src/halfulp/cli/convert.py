@@ -85,8 +85,7 @@ def convert(
     check_writable(output, binary=True)
     if (dims or inputs) and not verify:
         raise HalfulpError("--dim and --input are for --verify, which is not given")
-    if dims and inputs:
-        raise HalfulpError("--dim is for inputs that are made up; these are not")
+    dim_sizes = sizes(dims, made_up=not inputs)
     fed_inputs = fed(load(model), inputs) if inputs else None
     with working() as progress:
         conversion = convert_model(
@@ -99,7 +98,7 @@ def convert(
             repair=repair,
             verify=verify,
             seed=seed,
-            dims=sizes(dims),
+            dims=dim_sizes,
             inputs=fed_inputs,
             progress=progress,
         )

@@ -6,7 +6,6 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from typing import Any
 
@@ -26,6 +25,7 @@ from halfulp.conformance.schema import (
 )
 from halfulp.conformance.verdict.allow import Allowed
 from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
+from halfulp.installed import version_of
 from halfulp.operators import instruction_set
 from halfulp.specs.registry import ids
 from halfulp.types import TYPES
@@ -77,7 +77,7 @@ def document(
 def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
     """Return how it was checked: on what, when, for how long."""
     return {
-        "halfulp": _version(),
+        "halfulp": version_of("halfulp") or "(source tree)",
         "date": datetime.now(UTC).date().isoformat(),
         "mode": mode,
         "selection": selection,
@@ -86,13 +86,6 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
         "ulp_limit": ulp_limit,
         "seconds": round(seconds, 1),
     }
-
-
-def _version() -> str:
-    try:
-        return version("halfulp")
-    except PackageNotFoundError:
-        return "(source tree)"
 
 
 def _order(result: Result) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 import onnx
@@ -10,6 +9,7 @@ import onnx
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.onnx_model import model, model_inputs
+from halfulp.installed import version_of
 
 
 class Prepared(NamedTuple):
@@ -26,10 +26,5 @@ def prepare(case: Case) -> Prepared:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of those packages that are installed."""
-    found = {}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {package: version_of(package) for package in packages}
+    return {package: version for package, version in found.items() if version is not None}

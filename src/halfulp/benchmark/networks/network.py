@@ -1,27 +1,31 @@
-"""The network to be measured: a light copy of its file, and its Pow and PRelu nodes on the operands that they get."""
+"""A network to be measured: a light copy of its file, its Pow and PRelu nodes, and a runtime's results."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import statistics
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from halfulp.benchmark.exactness import Exactness, exactness
+from halfulp.benchmark.comparison import Exactness, exactness
+from halfulp.benchmark.timing import Call
 from halfulp.conversion.network import link
 from halfulp.conversion.opset import inline
 from halfulp.conversion.rewrite.editor import unused
 from halfulp.conversion.rewrite.value_info import graphs
 from halfulp.conversion.save import external_data
 from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.errors import UnsupportedError
+from halfulp.installed import version_of
 from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
@@ -29,6 +33,7 @@ from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.operators import op
 from halfulp.types import TYPES
 
+PROFILED_RUNS = 10
 _WEIGHTS = "weights.halfulp"
 _LEAST = 1024  # bytes of a tensor that goes to that file
 _ALIGNED = 64
@@ -80,10 +85,8 @@ def _name_nodes(graph: GraphProto) -> None:
 
 def _is_mapped() -> bool:
     """Return whether every runtime finds weights beside a model: ONNX Runtime does so from 1.21 on."""
-    try:
-        return tuple(map(int, version("onnxruntime").split(".")[:2])) >= (1, 21)
-    except PackageNotFoundError:
-        return True
+    version = version_of("onnxruntime")
+    return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
 
 
 def _move_weights(graph: GraphProto, path: Path) -> None:
@@ -203,3 +206,122 @@ def watched(path: Path, model: Model) -> Run:
 
 def _is_tensor(value: Any) -> bool:
     return hasattr(value, "dtype") and value.dtype.name in TYPES
+
+
+class Network(NamedTuple):
+    """What runs, and on what.
+
+    Attributes:
+        path: the file.
+        model: the same, as it was read and checked.
+        inputs: arrays by name.
+        threads: how many a runtime uses.
+        samples: its Pow and PRelu nodes with their operands.
+    """
+
+    path: Path
+    model: Model
+    inputs: Mapping[str, Array]
+    threads: int
+    samples: Samples
+
+    @property
+    def outputs_of_nodes(self) -> set[str]:
+        """The names of the tensors that its Pow and PRelu nodes give, those in subgraphs included."""
+        return {node.outputs[0] for node in nodes_of(self.model.graph)}
+
+
+def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], threads: int) -> Network:
+    """Return a network with the operands of its nodes.
+
+    Args:
+        path, model, inputs, threads: as :class:`Network` has them.
+        run: of :func:`watched`.
+
+    Raises:
+        ModelError: the network does not run on these inputs.
+    """
+    try:
+        seen = run(inputs)
+    except UnsupportedError:  # an operator that a runtime may have all the same
+        seen = {}
+    return Network(path, model, inputs, threads, Samples(model, {**inputs, **seen}))
+
+
+class NodeTimes(NamedTuple):
+    """What the runtime's own profile says of the Pow and PRelu nodes.
+
+    Attributes:
+        executed: how many of them ran as such; the others are merged into other layers, or folded.
+        seconds: their time in a run.
+        share: that of the time of all nodes, 0 to 1.
+    """
+
+    executed: int
+    seconds: float
+    share: float
+
+    @classmethod
+    def of(cls, executed: int, runs: Sequence[tuple[float, float]]) -> NodeTimes:
+        """Return the medians over several runs.
+
+        Args:
+            executed: as above.
+            runs: the seconds of these nodes, and of all nodes.
+        """
+        seconds = statistics.median(part for part, _ in runs)
+        return cls(
+            executed, seconds, statistics.median(part / whole if whole else 0.0 for part, whole in runs)
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What a network gives in a runtime.
+
+    Attributes:
+        outputs: what came out, by name: tensors only.
+        nodes: the time of its Pow and PRelu nodes.
+        results: how exact the results of these nodes are, of those that no subgraph holds, together: the runtime
+            computed these nodes alone, on the operands that they get in the network.
+        compared: how many nodes that is.
+        left: a sentence for each node that stays the runtime's own where halfulp's were to take their place.
+    """
+
+    outputs: Mapping[str, Array]
+    nodes: NodeTimes
+    results: Exactness
+    compared: int
+    left: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        outputs: Mapping[str, Any],
+        nodes: NodeTimes,
+        results: Sequence[Exactness],
+        left: Iterable[str] = (),
+    ) -> Contender:
+        """Return it of all outputs and of the results of single nodes."""
+        tensors = {name: value for name, value in outputs.items() if _is_tensor(value)}
+        return cls(tensors, nodes, together(results), len(results), tuple(left))
+
+
+Prepare = Callable[[bool], tuple[Contender, Call]]
+"""Returns what a network gives in a runtime, with halfulp's kernels or without, and what runs it there; it raises
+HalfulpError where the runtime refuses that."""
+
+
+def together(found: Iterable[Exactness]) -> Exactness:
+    """Return what several comparisons found as one."""
+    misrounded = total = farthest = 0
+    for one in found:
+        misrounded, total = misrounded + one.misrounded, total + one.total
+        farthest = max(farthest, one.farthest)
+    return Exactness(misrounded, total, farthest)
+
+
+def difference(found: Mapping[str, Any], other: Mapping[str, Any]) -> Exactness:
+    """Return how far the outputs of two runs are apart: those that both have, of the same type and shape."""
+    pairs = [(found[name], other[name]) for name in found if name in other]
+    return together(exactness(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halfulp.cli.stream import expanded, regions, window
+from halfulp.cli.apply import expanded, regions, window
 from halfulp.models.files import open_npy
 
 

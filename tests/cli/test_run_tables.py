@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from halfulp.cli.table import values
+from halfulp.cli.run import table_of
 
 SMALL = np.dtype(ml_dtypes.float8_e5m2)
 
@@ -19,5 +19,5 @@ SMALL = np.dtype(ml_dtypes.float8_e5m2)
 )
 def test_every_kind_of_dtype_has_its_range(dtype: np.dtype) -> None:
     x = np.array([0.5, -2, np.nan, np.inf]).astype(dtype)
-    cells = [next(iter(column.cells)) for column in values("outputs", {"x": x}).columns]
+    cells = [next(iter(column.cells)) for column in table_of("outputs", {"x": x}).columns]
     assert cells[-4:] == ["-2", "inf", "1", "1"]
