@@ -75,7 +75,7 @@ def run(
     from halfulp.models.graph import Model
     from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
-    from halfulp.models.run.vacuous import sentence, vacuous
+    from halfulp.models.run.report import sentence, vacuous
 
     check_writable(output, binary=True)
     loaded = load(model, keep_unknown=True)  # ONNX Runtime may know them

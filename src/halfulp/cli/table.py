@@ -13,7 +13,7 @@ from rich.table import Table
 
 from halfulp.errors import printable
 from halfulp.models.graph import Array, type_name
-from halfulp.models.run.report import NodeRun, Report, show
+from halfulp.models.run.report import NodeRun, RunReport, show
 
 _MOST_ROWS = 60
 _PIPED_WIDTH = 160
@@ -30,7 +30,7 @@ class _Console(Console):
         raise BrokenPipeError  # handled with all other errors, instead of exiting with status 1
 
 
-def nodes(report: Report) -> Table:
+def nodes(report: RunReport) -> Table:
     """Return the table of a run's nodes; in a long run the foreign ones are summed up by operator."""
     table = Table("node", "operator", "inputs", "outputs", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("ms", justify="right")
@@ -62,7 +62,7 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
     return kept
 
 
-def summary(report: Report) -> str:
+def summary(report: RunReport) -> str:
     """Return one line: how much of the run was ours."""
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")

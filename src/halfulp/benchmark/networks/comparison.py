@@ -14,7 +14,7 @@ from halfulp.benchmark.networks.contender import Contender, Network, Prepare, di
 from halfulp.benchmark.networks.subject import release
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import vacuous
 from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]

@@ -11,7 +11,7 @@ from halfulp.benchmark.networks.comparison import InRuntime, Timed
 from halfulp.benchmark.networks.contender import Contender
 from halfulp.benchmark.show import error, table, time_of
 from halfulp.benchmark.timing import Summary
-from halfulp.models.run.vacuous import sentence
+from halfulp.models.run.report import sentence
 
 _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
 

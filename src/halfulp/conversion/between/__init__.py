@@ -7,19 +7,18 @@ and shapes are attributes. What a format lacks is its writer's business.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from halfulp.conversion.rewrite.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshape, type_name, unsqueezed
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
 from halfulp.specs.registry import find
-from halfulp.specs.tensor import Dim, Shape, TensorType
+from halfulp.specs.tensor import TensorType
 
 OPENVINO = {
     "Power": "Pow",
@@ -120,9 +119,12 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
             case "PRelu":
                 return TensorType(x.type, UNIDIRECTIONAL.infer(x.shape, operands[1].shape, {}))
             case "Unsqueeze":
-                return TensorType(x.type, _unsqueezed(x.shape, attributes["axes"]))
+                axes = attributes["axes"]
+                if x.shape is None and len(set(axes)) == len(axes):
+                    return TensorType(x.type, None)
+                return TensorType(x.type, unsqueezed(x.shape or (), axes, from_end=False))
             case "Reshape":
-                return TensorType(x.type, _reshaped(x.shape, attributes["shape"]))
+                return TensorType(x.type, reshape(x.shape, attributes["shape"], copies=True))
             case "Identity" | "Floor":
                 return x
         shape = operands[-1].shape
@@ -133,31 +135,6 @@ def _infer(kind: str, operands: Sequence[TensorType], attributes: Mapping[str, A
     if kind in ("Less", "Equal", "And"):
         return TensorType("bool", shape)
     return TensorType(operands[1].type if kind == "Where" else x.type, shape)
-
-
-def _unsqueezed(shape: Shape, axes: Sequence[int]) -> Shape:
-    """Return a shape with 1-dims inserted; the axes are those of the result, none negative."""
-    rank = len(axes) + len(shape or ())
-    if len(set(axes)) < len(axes) or (shape is not None and not all(0 <= axis < rank for axis in axes)):
-        raise HalfulpError("the axes must be distinct dims of the output", got=list(axes)[:64])
-    if shape is None:
-        return None
-    rest = iter(shape)
-    return tuple(1 if axis in axes else next(rest) for axis in range(rank))
-
-
-def _reshaped(shape: Shape, asked: Sequence[int]) -> Shape:
-    """Return the shape of a Reshape in which 0 copies a dim and -1 is what remains."""
-    dims: list[Dim] = []
-    for axis, dim in enumerate(asked):
-        copied = shape[axis] if dim == 0 and shape is not None and axis < len(shape) else None
-        dims.append(copied if dim < 1 else dim)
-    known = [dim for dim in dims if isinstance(dim, int)]
-    given = [dim for dim in shape or () if isinstance(dim, int)]
-    if -1 in asked and shape is not None and len(given) == len(shape) and len(known) == len(dims) - 1:
-        others = prod(known)
-        dims[list(asked).index(-1)] = prod(given) // others if others else None
-    return tuple(dims)
 
 
 # --- graphs of ONNX and of OpenVINO -----------------------------------------------------------------

@@ -25,12 +25,10 @@ from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
-from halfulp.models.run.fallback import Fallback
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
+from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, needed
-from halfulp.models.run.report import Engine, Report
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import Engine, RunReport, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
 
@@ -100,7 +98,7 @@ def run_with_report(
     inputs: Mapping[str, Any] | None = None,
     *,
     output_folder: str | os.PathLike[str] | None = None,
-) -> tuple[dict[str, Any], Report]:
+) -> tuple[dict[str, Any], RunReport]:
     """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
     loaded = model if isinstance(model, Model | Program) else load(model)
     if inputs is None:
@@ -151,7 +149,7 @@ class _Walk:
     """One evaluation of one model."""
 
     def __init__(self, model: Model) -> None:
-        self.report = Report()
+        self.report = RunReport()
         self._file = model.file
         self._fallback = Fallback()
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node

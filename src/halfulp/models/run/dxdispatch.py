@@ -21,7 +21,7 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.inputs import as_value, by_name, check
-from halfulp.models.run.report import Report
+from halfulp.models.run.report import RunReport
 from halfulp.specs.registry import in_force
 
 _LINE = 10_000  # elements that are printed at a time
@@ -29,7 +29,7 @@ _LINE = 10_000  # elements that are printed at a time
 
 def run(
     program: Program, inputs: Mapping[str, Any], output_folder: str | os.PathLike[str] | None = None
-) -> tuple[dict[str, Array], Report]:
+) -> tuple[dict[str, Array], RunReport]:
     """Carry out a program.
 
     What print commands print goes to standard output, as DxDispatch spells it, a float with as many
@@ -82,7 +82,7 @@ class _Machine:
     """The memory of one run."""
 
     def __init__(self, program: Program, inputs: Mapping[str, Any], folder: Path | None) -> None:
-        self.report = Report()
+        self.report = RunReport()
         self._program = program
         self._folder = program.folder if folder is None else folder
         self._written: dict[str, tuple[OperatorDesc, int]] = {}

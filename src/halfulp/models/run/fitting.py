@@ -31,7 +31,7 @@ from halfulp.models.run.inputs import (
     make_inputs,
     needed,
 )
-from halfulp.models.run.vacuous import finite, is_usable, vacuous
+from halfulp.models.run.report import finite, is_usable, vacuous
 
 SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
 """What a dim is tried with, in this order: images' sides, tokens, windows of sound."""
@@ -112,7 +112,7 @@ def fit(
 ) -> Fit:
     """Find sizes and values of inputs on which a model runs, and on which its outputs say something.
 
-    Where an output is empty or has no finite number (:mod:`halfulp.models.run.vacuous`), a few other inputs are tried.
+    Where an output is empty or has no finite number (:mod:`halfulp.models.run.report`), a few other inputs are tried.
 
     Args:
         model: its inputs without an initializer are made up, by :func:`make_inputs`.

@@ -12,7 +12,7 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model, Node, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.openvino.builder import Origin
-from halfulp.models.openvino.operators import OPERATORS, infer
+from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.openvino.weights import allows
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
@@ -26,8 +26,7 @@ def refuse_foreign(model: Model) -> None:
     Raises:
         UnsupportedError: it names the layers.
     """
-    nodes = (node for node in model.graph.nodes if node.standard == "openvino")
-    unsupported = [node.label for node in nodes if node.domain or node.type not in OPERATORS]
+    unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
             f"{model.file}: has layers that are not ours",
