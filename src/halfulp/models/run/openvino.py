@@ -12,8 +12,8 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model, Node, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.openvino.builder import Origin
+from halfulp.models.openvino.layers import allows
 from halfulp.models.openvino.operators import OPERATORS, foreign, infer
-from halfulp.models.openvino.weights import allows
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.operators import op
