@@ -24,7 +24,7 @@ from halfulp.models.directml import (
     validate,
 )
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, Program, Resource
-from halfulp.models.directml.dxdispatch.values import Constant, Values
+from halfulp.models.directml.dxdispatch.program import Constant, Values
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.run.cast import cast

@@ -256,31 +256,31 @@ def parse_shape(text: str) -> tuple[int | None, ...] | None:
     Raises:
         HalfulpError: a dim that is negative, too large, or no dim at all.
     """
-    if text.strip() == "...":
+    ranges = _ranges(text)
+    if ranges is None:
         return None
-    parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    dims = tuple(map(_dim, parts))
-    if len(dims) > MOST_DIMS:
-        raise HalfulpError("its shape has more dims than NumPy does", expected=MOST_DIMS, got=len(dims))
-    return dims
+    if len(ranges) > MOST_DIMS:
+        raise HalfulpError("its shape has more dims than NumPy does", expected=MOST_DIMS, got=len(ranges))
+    return tuple(low if low == high else None for low, high in ranges)
 
 
 def allows(text: str, shape: tuple[int, ...]) -> bool:
     """Return whether a shape has the rank and lies within the ranges that a Parameter declares."""
-    if text.strip() == "...":
+    ranges = _ranges(text)
+    if ranges is None:
         return True
-    parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    ranges = map(_range, parts)
-    return len(parts) == len(shape) and all(a <= dim <= b for dim, (a, b) in zip(shape, ranges, strict=True))
+    sizes = zip(shape, ranges, strict=False)
+    return len(ranges) == len(shape) and all(low <= dim <= high for dim, (low, high) in sizes)
 
 
-def _dim(text: str) -> int | None:
-    low, high = _range(text)
-    return low if low == high else None
+def _ranges(text: str) -> list[tuple[int, int]] | None:
+    """Return the least and the greatest size of each dim; None where the rank is dynamic."""
+    if text.strip() == "...":
+        return None
+    return [_range(part.strip()) for part in text.split(",")] if text.strip() else []
 
 
 def _range(text: str) -> tuple[int, int]:
-    """Return the least and the greatest size that a dim may have."""
     if text in ("?", "-1"):
         return 0, LARGEST
     low, dots, high = (part.strip() for part in text.partition(".."))

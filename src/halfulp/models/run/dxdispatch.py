@@ -14,8 +14,7 @@ import numpy as np
 from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import FEATURE_LEVELS, OPERATORS, OperatorDesc, execute, tensors
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
-from halfulp.models.directml.dxdispatch.reader import offset_of
-from halfulp.models.directml.dxdispatch.values import FromFile
+from halfulp.models.directml.dxdispatch.program import FromFile
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
@@ -135,7 +134,7 @@ class _Machine:
         self._record(label, command.dispatchable, desc, elapsed)
 
     def _offset(self, binding: Binding) -> int:
-        return offset_of(binding, self._program.resources[binding.name])
+        return binding.offset_in(self._program.resources[binding.name])
 
     def _record(self, label: str, name: str, desc: OperatorDesc, elapsed: float) -> None:
         row = in_force("directml", desc.type, FEATURE_LEVELS[-1])
