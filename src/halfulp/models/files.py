@@ -31,6 +31,10 @@ from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
 _PIECE = 1 << 20
+_NO_NPZ = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error),
+    *(NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
+)
 
 
 @dataclass(frozen=True)
@@ -115,19 +119,10 @@ def read_npz(path: Path) -> dict[str, Array]:
                         raise HalfulpError(f"{path}, entry {name!r}: compressed as NumPy does not do")
                     with archive.open(entry) as member:
                         arrays[name] = _read_member(member, f"{path}, entry {name!r}")
-        except (
-            zipfile.BadZipFile,
-            zipfile.LargeZipFile,
-            NotImplementedError,
-            RuntimeError,
-            EOFError,
-            zlib.error,
-        ) as error:
-            raise HalfulpError(f"{path}: no .npz file: {error}") from None
-        except (OSError, ValueError) as error:
-            if isinstance(error, HalfulpError):
-                raise
-            raise HalfulpError(f"{path}: no .npz file: {error}") from None
+        except HalfulpError:
+            raise
+        except _NO_NPZ as error:
+            raise HalfulpError(f"{path}: not a .npz file: {error}") from None
     return arrays
 
 
@@ -198,12 +193,11 @@ def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _unread("not a plain file", path, file)
         stream = path.open("rb")
-    except OSError as error:
-        raise _unread(f"can't be read: {error.strerror}", path, file) from None
-    except ValueError as error:
-        if isinstance(error, HalfulpError):
-            raise
-        raise _unread(f"can't be read: {error}", path, file) from None
+    except HalfulpError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise _unread(f"can't be read: {reason}", path, file) from None
     with stream:
         yield stream
 

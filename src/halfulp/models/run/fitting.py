@@ -30,6 +30,7 @@ from halfulp.models.run.inputs import (
     is_integral,
     make_inputs,
     needed,
+    sized,
 )
 from halfulp.models.run.report import finite, is_usable, vacuous
 
@@ -45,20 +46,7 @@ _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.I
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 # What has the channels of its first operand.
 _KEEPS_CHANNELS = frozenset(
-    {
-        "Cast",
-        "Identity",
-        "Pad",
-        "Pow",
-        "PRelu",
-        "Relu",
-        "Clip",
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "BatchNormalization",
-    }
+    "Cast Identity Pad Pow PRelu Relu Clip Add Sub Mul Div BatchNormalization".split()  # noqa: SIM905
 )
 MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
@@ -389,10 +377,4 @@ def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, M
 
 
 def _elements(model: Model, sizes: Mapping[str, int]) -> int:
-    total = 0
-    for value in needed(model):
-        shape = zip(value.shape or (), dim_names(value), strict=True)
-        total += int(
-            np.prod([dim if isinstance(dim, int) else sizes[str(name)] for dim, name in shape], dtype=object)
-        )
-    return total
+    return sum(math.prod(sized(value, sizes)) for value in needed(model))

@@ -181,7 +181,7 @@ class Fallback:
     """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types and ranks."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[Node, tuple[str, ...]], ReferenceEvaluator] = {}
+        self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
 
     def __call__(self, node: Node, inputs: list[Any]) -> list[Any]:
         """Return the node's outputs.
@@ -217,7 +217,8 @@ class Fallback:
         return [next(present) if name else None for name in node.outputs]
 
     def _evaluator(self, node: Node, inputs: list[Any]) -> ReferenceEvaluator:
-        key = node, tuple(_kind(value) for value in inputs)
+        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs)
+        key = node, tuple(kinds)
         if key not in self._prepared:
             self._prepared[key] = ReferenceEvaluator(_model_of(node, inputs))
         return self._prepared[key]
@@ -251,12 +252,6 @@ def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
         # The body of an operator that is a function may need ONNX's own operators.
         imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
     return onnx.helper.make_model(graph, opset_imports=imports)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.name} of rank {value.ndim}"
-    return type(value).__name__
 
 
 def _line(error: BaseException) -> str:

@@ -209,6 +209,14 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
     )
 
 
+def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a value's shape with sizes for its open dims, by the names of :func:`dim_names`."""
+    return tuple(
+        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
+        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
+    )
+
+
 def make_inputs(
     model: Model,
     *,
@@ -250,10 +258,7 @@ def make_inputs(
                 file=model.file,
                 got=str(value),
             )
-        shape = tuple(
-            dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
-            for dim, name in zip(value.shape, dim_names(value), strict=True)
-        )
+        shape = sized(value, sizes)
         # float64 on the way: what is made up is narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}", model.file)
         made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
@@ -279,9 +284,8 @@ def _random(
     assert value.type is not None
     dtype = dtype_named(value.type)
     if value.type == "string":
-        return np.array([f"s{number}" for number in rng.integers(0, 9, math.prod(shape))], object).reshape(
-            shape
-        )
+        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
+        return np.array(words, object).reshape(shape)
     if dtype.kind == "b":
         low, high = between or (0, 1)
         return rng.integers(low, high + 1, shape).astype(bool)
