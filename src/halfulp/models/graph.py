@@ -162,7 +162,7 @@ class Node:
 
     Attributes:
         label: how messages name the node: its name, or its place in the file.
-        standard: ``onnx``, ``openvino`` or ``directml``; ``neutral`` between formats (halfulp.conversion.between).
+        standard: ``onnx``, ``openvino`` or ``directml``; ``neutral`` between formats.
         domain: the operator's domain, empty for the standard's own operators.
         type: the operator's name as the file spells it.
         version: the version in force: since-version, opset or feature level, as the rows spell it.

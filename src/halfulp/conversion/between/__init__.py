@@ -1,7 +1,7 @@
 """Between the formats: graphs of operators that belong to no format.
 
-Such a graph has ONNX's operators by name. Broadcasting is NumPy's, each operand has a type of its own, and types, axes
-and shapes are attributes. What a format lacks is its writer's business.
+Such a graph has ONNX's operators by name. Broadcasting is NumPy's, each operand has a type of its own, and types,
+axes and shapes are attributes. What a format lacks is its writer's business.
 """
 
 from __future__ import annotations
@@ -90,11 +90,7 @@ class Draft:
     def add(
         self, kind: str, inputs: Sequence[str], label: str, output: str | None = None, **attributes: Any
     ) -> str:
-        """Add an operator and return its output's name.
-
-        Raises:
-            HalfulpError: the shapes don't fit together.
-        """
+        """Add an operator and return its output; raises HalfulpError where the shapes don't fit."""
         name = output or self.free(f"{inputs[0]}_{kind.lower()}")
         self.types[name] = _infer(kind, [self.types[i] for i in inputs], attributes)
         self.nodes.append(Node(label, "neutral", "", kind, "1", 1, tuple(inputs), (name,), attributes))

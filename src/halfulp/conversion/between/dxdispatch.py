@@ -186,13 +186,7 @@ class _Reader:
 
 
 def write(model: Model, changes: list[Change]) -> Program:
-    """Return the program of a graph of no format.
-
-    Raises:
-        UnsupportedError: an operator that is not ours, dims that are not known, a type that DirectML
-            lacks, each by the node's or the value's name.
-        ModelError: a description that DirectML's debug layer would refuse.
-    """
+    """Return the program of a neutral graph; raises UnsupportedError where it has no exact form."""
     return _Writer(model, changes).program()
 
 

@@ -60,14 +60,9 @@ class _Writer:
     def _add(
         self, kind: str, inputs: tuple[str, ...], like: Node, output: str | None = None, **attributes: Any
     ) -> str:
-        """Add an operator as OpenVINO spells it, and return its output's name.
+        """Add an operator as OpenVINO spells it, and return its output's name: a new one where none is given.
 
-        Args:
-            kind: as neutral graphs spell it.
-            inputs: its operands.
-            like: the node that it is made for, after which new constants are named if it has its output.
-            output: a new value where not given.
-            attributes: as neutral graphs have them.
+        Its kind and attributes are as neutral graphs have them, ``like`` is the node that it is made for.
         """
         if kind not in _NAMES:
             raise NoExactForm(f"{kind.lower()} is none of OpenVINO's layers that are written here")

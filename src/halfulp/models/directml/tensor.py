@@ -237,17 +237,7 @@ def error(clause: str, message: str, **shown: object) -> SpecError:
 
 
 def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: int) -> None:
-    """Check the range of a buffer that a tensor is bound to.
-
-    Args:
-        name: the tensor's field.
-        tensor: its description.
-        offset: where the range starts in the buffer, in bytes.
-        size: of the whole buffer, in bytes.
-
-    Raises:
-        SpecError: C9 of DML_BUFFER_TENSOR_DESC.
-    """
+    """Check the range of a buffer, from an offset on, that a tensor is bound to; raises SpecError C9."""
     alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
     if offset % alignment:
         raise error(

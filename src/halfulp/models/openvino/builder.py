@@ -41,11 +41,7 @@ class Origin:
 
 
 def build(net: Net, weights: Weights, file: str, *, is_body: bool = False) -> Model:
-    """Return the graph of a parsed file, or of a layer's body, which may be without a Result.
-
-    Raises:
-        ModelError, UnsupportedError: as :func:`halfulp.models.openvino.load`.
-    """
+    """Return the graph of a parsed file, or of a layer's body, which may be without a Result."""
     if not is_body and not any(layer.type == "Result" for layer in net.layers):
         raise ModelError("has no layer of the type Result: nothing would come out of it", file=file)
     return _Builder(net, weights, file).model()

@@ -1,7 +1,7 @@
-"""The two files of an OpenVINO IR: layers, ports and edges of the .xml, constants of the .bin; nothing is believed.
+"""The two files of an OpenVINO IR: layers, ports and edges of the .xml, constants of the .bin; none is believed.
 
-What an element means is :mod:`halfulp.models.openvino.builder`'s business. Here it is only known to be well-formed: ids
-that are unique, dims that can be, precisions that exist. Constants are mapped, by offset and size.
+What an element means is :mod:`halfulp.models.openvino.builder`'s business. Here it is only known to be well-formed:
+ids that are unique, dims that can be, precisions that exist. Constants are mapped, by offset and size.
 """
 
 from __future__ import annotations
@@ -98,11 +98,7 @@ class Net:
 
 
 def parse(data: bytes, file: str) -> Net:
-    """Return the layers and edges of a file.
-
-    Args:
-        data: the file. A document type declaration is refused, and so no entity is ever expanded.
-        file: the model's name in messages.
+    """Return the layers and edges of a file. Document types are refused: no entity is ever expanded.
 
     Raises:
         ModelError: it is not XML, no IR, or an element of it is not well-formed.
@@ -247,14 +243,9 @@ def natural(text: str) -> int | None:
 
 
 def parse_shape(text: str) -> tuple[int | None, ...] | None:
-    """Return the shape that a Parameter or Const declares; None where the rank is dynamic.
+    """Return the shape that a Parameter or Const declares; None for a dynamic rank, ``...``.
 
-    Args:
-        text: dims separated by commas. ``?`` and ``-1`` are dynamic, and so is a range; ``...``
-            alone is a dynamic rank, nothing a scalar.
-
-    Raises:
-        HalfulpError: a dim that is negative, too large, or no dim at all.
+    Commas separate the dims. ``?``, ``-1`` and ranges are dynamic dims; an empty text is a scalar's shape.
     """
     ranges = _ranges(text)
     if ranges is None:
@@ -293,11 +284,7 @@ def _range(text: str) -> tuple[int, int]:
 
 
 class Weights:
-    """The weights of one model.
-
-    Args:
-        source: the .bin file, which need not exist where no constant has data; or its bytes.
-    """
+    """The weights of a model: bytes, or a .bin file, which need not exist where no constant has data."""
 
     def __init__(self, source: Path | bytes | None) -> None:
         self._source = source

@@ -61,9 +61,6 @@ def infer(node: Node, operands: Sequence[TensorType], constants: Sequence[Array 
         node: of an operator in :data:`OPERATORS`.
         operands: what is known of its inputs.
         constants: for each input its array, where that is a constant.
-
-    Raises:
-        HalfulpError: the operator does not take these inputs; a SpecError for Power and PReLU.
     """
     expected = OPERATORS[node.type].inputs
     if len(operands) != expected:
@@ -104,16 +101,7 @@ def agree(a: Shape, b: Shape) -> bool:
 
 
 def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
-    """Return the attributes of a layer as values, with defaults filled in.
-
-    Args:
-        kind: an operator in :data:`OPERATORS`.
-        data: as the file spells them.
-
-    Raises:
-        UnsupportedError: auto_broadcast is pdpd.
-        HalfulpError: an attribute is missing, unknown or of a value that can't be.
-    """
+    """Return the attributes of a layer of an operator of ours as values, with defaults filled in."""
     known = OPERATORS[kind].attributes
     for name in data:
         if name not in known:

@@ -33,11 +33,9 @@ class _Layer:
 
 
 def write(graph: Graph, weights: IO[bytes]) -> bytes:
-    """Return a graph as XML, and write its constants to ``weights``.
+    """Return a graph as XML, and write its constants to ``weights``, where equal ones share their bytes.
 
-    Args:
-        graph: of OpenVINO's operators. A graph that was read from a file gives that file again.
-        weights: takes the .bin file; equal constants share their bytes.
+    A graph that was read from a file gives that file again.
 
     Raises:
         UnsupportedError: nodes that are not ours, and types that OpenVINO lacks, by name.

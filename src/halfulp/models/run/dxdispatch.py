@@ -43,12 +43,6 @@ def run(
         The resources that a dispatch wrote, in the order of the first time, and what ran in how long.
         A resource that the last tensor written to it covers has that tensor's shape; any other is a
         list of its elements.
-
-    Raises:
-        UnsupportedError: dispatchables that are not ours, by name.
-        ModelError: an input that is no resource or does not fit it, tensors that overlap, files that
-            can't be written.
-        HalfulpError: there is no ``output_folder``.
     """
     refuse_foreign(program)
     if output_folder is not None and not Path(output_folder).is_dir():

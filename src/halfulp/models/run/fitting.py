@@ -100,7 +100,7 @@ def fit(
 ) -> Fit:
     """Find sizes and values of inputs on which a model runs, and on which its outputs say something.
 
-    Where an output is empty or has no finite number (:mod:`halfulp.models.run.report`), a few other inputs are tried.
+    Where an output is empty or has no finite number, a few other inputs are tried.
 
     Args:
         model: its inputs without an initializer are made up, by :func:`make_inputs`.
@@ -244,12 +244,7 @@ def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _by_product(sizes: Sequence[int], names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield every combination of sizes, by their product: the least that do are the quickest to run.
-
-    Args:
-        sizes: in ascending order.
-        names: of the dims.
-    """
+    """Yield every combination of ascending sizes, by their product: the least is the quickest to run."""
     queue: list[tuple[int, tuple[int, ...]]] = [(sizes[0] ** len(names), (0,) * len(names))] if names else []
     while queue:
         _, places = heappop(queue)

@@ -3,8 +3,8 @@
 Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze are evaluated here, in every
 version that ONNX has had. The types that a version allows are those of the onnx package's schema.
 
-All others go through the onnx package's ReferenceEvaluator, a node at a time: it passes neither replaced
-operators into a model's functions nor the names of the nodes into its errors, and keeps every intermediate alive.
+All others go through the onnx package's ReferenceEvaluator, a node at a time: it passes neither replaced operators
+into a model's functions nor the names of the nodes into its errors, and keeps every intermediate alive.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ class NotOurs(Exception):
 
 
 def check_types(node: Node, inputs: Sequence[Any]) -> None:
-    """Compare the inputs' types with the schema in force.
-
-    Raises:
-        HalfulpError: an input is missing, not a tensor, of a type that the operator version does
-            not allow, or of another type than an input that shares its type variable.
-    """
+    """Compare the inputs' types with the schema in force; raises HalfulpError where they differ."""
     schema = schema_in_force(node.domain, node.type, node.opset)
     assert schema is not None  # the front end has looked
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
@@ -71,9 +66,6 @@ def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array
     """Return y in the shape that fits it to x by the rules of ``axis`` and ``broadcast``.
 
     Before opset 7 Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Less and Greater had them.
-
-    Raises:
-        HalfulpError: the shapes don't fit.
     """
     # "1-dim expansion doesn't work yet", says the document; exporters of that time relied on it all
     # the same. A dim that the rule doesn't know matches anything.
@@ -184,16 +176,7 @@ class Fallback:
         self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
 
     def __call__(self, node: Node, inputs: list[Any]) -> list[Any]:
-        """Return the node's outputs.
-
-        Args:
-            node: without subgraphs.
-            inputs: arrays, lists for sequences, None for an optional input that is absent.
-
-        Raises:
-            UnsupportedError: the onnx package has no implementation.
-            HalfulpError: its implementation refuses the inputs.
-        """
+        """Return the outputs of a node without subgraphs; absent optional inputs are None."""
         inputs = list(inputs)
         if node.opset < 7 and node.domain == "" and node.type in _LEGACY_BROADCAST:
             inputs[1] = broadcast_legacy(inputs[0], inputs[1], node.attributes)

@@ -21,11 +21,7 @@ from halfulp.specs.tensor import tensor_type
 
 
 def refuse_foreign(model: Model) -> None:
-    """Refuse a model of OpenVINO's that has layers that are not ours.
-
-    Raises:
-        UnsupportedError: it names the layers.
-    """
+    """Raise UnsupportedError where a model of OpenVINO's has layers that are not ours; it names them."""
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
@@ -36,11 +32,7 @@ def refuse_foreign(model: Model) -> None:
 
 
 def check_ranges(model: Model, values: Mapping[str, Any]) -> None:
-    """Compare what is fed with the ranges that a file declares for dims.
-
-    Raises:
-        ModelError: a dim lies outside.
-    """
+    """Raise ModelError where a dim is outside the range that a file declares for it."""
     if not isinstance(model.graph.source, Origin):
         return
     for name, value in values.items():
@@ -55,16 +47,7 @@ def check_ranges(model: Model, values: Mapping[str, Any]) -> None:
 
 
 def evaluate(node: Node, inputs: list[Array], file: str) -> Array:
-    """Return the output of a node.
-
-    Args:
-        node: of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`.
-        inputs: its operands.
-        file: the model's name in messages.
-
-    Raises:
-        HalfulpError: the operator does not take these operands, or memory can't hold the result.
-    """
+    """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # With the operands in hand nothing is unknown.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
     assert shape is not None

@@ -1,7 +1,7 @@
 """What a run did and what came of it.
 
-The report says which engine evaluated which node, on what, in how long. Outputs can be vacuous: they say nothing about
-the computation. Equal ones show nothing, and different runs agree on them.
+The report says which engine evaluated which node, on what, in how long. Vacuous outputs say nothing about the
+computation: equal ones show nothing, and different runs agree on them.
 """
 
 from __future__ import annotations

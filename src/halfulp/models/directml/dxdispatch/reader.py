@@ -58,12 +58,7 @@ _FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "
 
 
 def read(data: bytes, file: str, folder: Path | None) -> Program:
-    """Return the program of a file.
-
-    Args:
-        data: the file.
-        file: the model's name in messages.
-        folder: where the files that it names may lie; None for a model that came without one.
+    """Return the program of a file; the files that it names lie in ``folder``, if there is one.
 
     Raises:
         ModelError, UnsupportedError: as :func:`halfulp.models.directml.dxdispatch.load`.
@@ -241,11 +236,6 @@ def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[In
         value: the field initialValues.
         data_type: the field initialValuesDataType; None for UNKNOWN and where it is missing.
         folder: where files may lie; None for a model that came without one.
-
-    Raises:
-        HalfulpError: it is none of the forms, its values don't fit the type, or are none; a file that
-            lies elsewhere, can't be read, or is of another type.
-        UnsupportedError: images, and values that only an ONNX dispatchable makes.
     """
     initial: Initial
     if value == "deferred":
