@@ -12,8 +12,7 @@ import numpy as np
 from halfulp.auditing.constant import describe_constant, values
 from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError, printable
-from halfulp.models.graph import Array, describe
-from halfulp.models.openvino.operators import agree
+from halfulp.models.graph import Array, agree, describe
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import Shape
 

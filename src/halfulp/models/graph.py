@@ -100,6 +100,14 @@ def _elements(shape: Shape | list[Dim]) -> int | None:
     return None if shape is None or len(dims) < len(shape) else math.prod(dims)
 
 
+def agree(a: Shape, b: Shape) -> bool:
+    """Return whether two shapes may be those of one tensor."""
+    if a is None or b is None:
+        return True
+    known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
+    return len(a) == len(b) and all(x == y for x, y in known)
+
+
 def type_name(dtype: np.dtype[Any]) -> str:
     """Return the element type's name as graphs spell it: the dtype's, and ``string`` for text."""
     return "string" if dtype.kind in "OUST" else dtype.name
@@ -134,14 +142,7 @@ class Value:
 
     def fits(self, array: Array) -> bool:
         """Tell whether an array has this type, rank, and the dims that are numbers."""
-        if self.type is not None and type_name(array.dtype) != self.type:
-            return False
-        return self.shape is None or (
-            array.ndim == len(self.shape)
-            and all(
-                size == dim for size, dim in zip(array.shape, self.shape, strict=True) if isinstance(dim, int)
-            )
-        )
+        return self.type in (None, type_name(array.dtype)) and agree(self.shape, array.shape)
 
     def __str__(self) -> str:
         if self.kind != "tensor":

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, type_name
+from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, type_name
 from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port, Weights, parse_shape
-from halfulp.models.openvino.operators import OPERATORS, agree, infer, read_attributes
+from halfulp.models.openvino.operators import OPERATORS, infer, read_attributes
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 
 Source = tuple[int, int]  # a layer's id and one of its output ports

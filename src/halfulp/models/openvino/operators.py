@@ -6,7 +6,7 @@ models, all of opset1 and unchanged since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,14 +92,6 @@ def infer(node: Node, operands: Sequence[TensorType], constants: Sequence[Array 
     return TensorType("bool" if node.type == "Less" else x.type, _broadcast(operands, attributes))
 
 
-def agree(a: Shape, b: Shape) -> bool:
-    """Return whether two shapes may be those of one tensor."""
-    if a is None or b is None:
-        return True
-    known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
-    return len(a) == len(b) and all(x == y for x, y in known)
-
-
 def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
     """Return the attributes of a layer of an operator of ours as values, with defaults filled in."""
     known = OPERATORS[kind].attributes
@@ -111,7 +103,7 @@ def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
     values = {}
     for name, default in known.items():
         if name in data:
-            values[name] = _READERS[name](data[name])
+            values[name] = _value(name, data[name])
         elif default is _REQUIRED:
             raise HalfulpError(f"{kind} needs the attribute {name}")
         else:
@@ -119,34 +111,26 @@ def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _auto_broadcast(text: str) -> str:
-    if text == "pdpd":
-        raise UnsupportedError(
-            "auto_broadcast is pdpd, PaddlePaddle's rule, which is not done here", expected="numpy or none"
-        )
-    if text not in ("numpy", "none", "explicit"):
-        raise HalfulpError(
-            "auto_broadcast has an unknown value", expected="numpy or none", got=repr(text[:40])
-        )
-    return text
+def _value(name: str, text: str) -> Any:
+    match name:
+        case "auto_broadcast" if text == "pdpd":
+            raise UnsupportedError(
+                "auto_broadcast is pdpd, PaddlePaddle's rule, which is not done here",
+                expected="numpy or none",
+            )
+        case "auto_broadcast" if text in ("numpy", "none", "explicit"):
+            return text
+        case "special_zero" if text.lower() in ("true", "false", "1", "0"):
+            return text.lower() in ("true", "1")
+        case "destination_type" if text in ELEMENT_TYPES:
+            return ELEMENT_TYPES[text]
+    raise HalfulpError(f"{name} has an unknown value", expected=_EXPECTED[name], got=repr(text[:40]))
 
 
-def _bool(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise HalfulpError("special_zero must be true or false", got=repr(text[:40]))
-    return text.lower() in ("true", "1")
-
-
-def _element_type(text: str) -> str:
-    if text not in ELEMENT_TYPES:
-        raise HalfulpError("destination_type is not one of ours", got=repr(text[:40]))
-    return ELEMENT_TYPES[text]
-
-
-_READERS: Mapping[str, Callable[[str], Any]] = {
-    "auto_broadcast": _auto_broadcast,
-    "special_zero": _bool,
-    "destination_type": _element_type,
+_EXPECTED = {
+    "auto_broadcast": "numpy or none",
+    "special_zero": "true or false",
+    "destination_type": ", ".join(ELEMENT_TYPES),
 }
 
 

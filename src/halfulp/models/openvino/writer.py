@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
-from halfulp.models.graph import Array, Graph, Node, Value, listed, type_name
+from halfulp.models.graph import Array, Graph, Node, Value, agree, listed, type_name
 from halfulp.models.openvino.builder import Note, Origin
 from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, parse_shape, precision, stored
-from halfulp.models.openvino.operators import OPERATORS, agree, foreign, infer
+from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.specs.tensor import TensorType
 
 _NEW = 1 << 62  # the position of what was not in a file before: after everything that was

@@ -106,14 +106,10 @@ def to_json(program: Program) -> dict[str, Any]:
     """
     resources = {
         resource.name: {
-            **({"initialValuesDataType": kind} if (kind := resource.initialValuesDataType) else {}),
+            **_said(initialValuesDataType=resource.initialValuesDataType),
             "initialValues": resource.initialValues.json(),
-            **({"sizeInBytes": size} if (size := resource.sizeInBytes) is not None else {}),
-            **(
-                {"initialValuesOffsetInBytes": start}
-                if (start := resource.initialValuesOffsetInBytes)
-                else {}
-            ),
+            **_said(sizeInBytes=resource.sizeInBytes),
+            **_said(initialValuesOffsetInBytes=resource.initialValuesOffsetInBytes),
             **resource.other,
         }
         for resource in program.resources.values()
@@ -130,7 +126,7 @@ def _dispatchable(dispatchable: Dispatchable) -> dict[str, Any]:
     return {
         "type": f"DML_OPERATOR_{dispatchable.type}",
         "desc": _desc(dispatchable.desc),
-        **({"bindings": bindings} if bindings else {}),
+        **_said(bindings=bindings),
         **dispatchable.other,
     }
 
@@ -157,7 +153,7 @@ def _desc(desc: Any) -> dict[str, Any]:
 
 def _binding(binding: Binding) -> Any:
     found = {item.name: getattr(binding, item.name) for item in fields(binding) if item.name != "other"}
-    given = {name: value for name, value in found.items() if value} | dict(binding.other)
+    given = _said(**found) | dict(binding.other)
     return binding.name if list(given) == ["name"] else given
 
 
@@ -166,12 +162,15 @@ def _command(command: Command) -> dict[str, Any]:
     match command:
         case Dispatch():
             bindings = {name: _binding(binding) for name, binding in command.bindings.items()}
-            found = {"type": "dispatch", "dispatchable": command.dispatchable}
-            found |= {"bindings": bindings} if bindings else {}
+            found = {"type": "dispatch", "dispatchable": command.dispatchable, **_said(bindings=bindings)}
         case Print():
-            found = {"type": "print", "resource": command.resource}
-            found |= {"verbose": True} if command.verbose else {}
+            found = {"type": "print", "resource": command.resource, **_said(verbose=command.verbose)}
         case WriteFile():
             found = {"type": "writeFile", "resource": command.resource, "targetPath": command.targetPath}
-            found |= {"dimensions": list(command.dimensions)} if command.dimensions else {}
+            found |= _said(dimensions=list(command.dimensions))
     return found | dict(command.other)
+
+
+def _said(**fields: Any) -> dict[str, Any]:
+    """Return the fields that say more than their absence does."""
+    return {name: value for name, value in fields.items() if value}
