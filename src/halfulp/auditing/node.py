@@ -11,8 +11,7 @@ import numpy as np
 
 from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError, printable
-from halfulp.models.graph import Array, describe
-from halfulp.models.openvino.operators import agree
+from halfulp.models.graph import Array, agree, describe
 from halfulp.specs import OpVersion, TensorType, Unspecified, find
 from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number

@@ -18,7 +18,7 @@ from halfulp.cli.output import check_writable, console, say, working
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, type_name
-from halfulp.models.run.report import NodeRun, Report, show
+from halfulp.models.run.report import NodeRun, RunReport, show
 
 _MOST_ROWS = 60
 
@@ -79,7 +79,7 @@ def run(
     from halfulp.models.graph import Model
     from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
-    from halfulp.models.run.vacuous import sentence, vacuous
+    from halfulp.models.run.report import sentence, vacuous
 
     check_writable(output, binary=True)
     loaded = load(model, keep_unknown=True)  # ONNX Runtime may know them
@@ -126,7 +126,7 @@ def _flat(outputs: dict[str, object]) -> dict[str, Array]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _nodes(report: Report) -> Table:
+def _nodes(report: RunReport) -> Table:
     """Return the table of a run's nodes; in a long run the foreign ones are summed up by operator."""
     table = Table("node", "operator", "inputs", "outputs", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("ms", justify="right")
@@ -158,7 +158,7 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
     return kept
 
 
-def _summary(report: Report) -> str:
+def _summary(report: RunReport) -> str:
     """Return one line: how much of the run was ours."""
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")

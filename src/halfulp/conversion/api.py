@@ -10,9 +10,10 @@ from typing import Any, NoReturn, get_args
 
 from onnx import ModelProto
 
+from halfulp.conversion.between import dxdispatch as between_dxdispatch
+from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
-from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
@@ -206,26 +207,27 @@ class _Work:
             self.changes += dropped_metadata(self.model, self.file) + changes
             self.model, self.folder = network, None
             return
-        ir = self._ir()
+        said: list[Change] = []
+        between = self._neutral(said)
         self.changes += dropped_metadata(
             self.before.model if self._source is None else self._source, self.file
         )
         match wanted:
             case "onnx":
-                self.model = to_onnx.write(ir)
+                self.model = to_onnx.write(between, said)
             case "openvino":
-                self.model = to_openvino.write(ir)
+                self.model = to_openvino.write(between, said)
             case "directml":
-                self.model = to_dxdispatch.write(ir)
-        self.changes += ir.changes
-        self.renamed = ir.renamed
+                self.model = between_dxdispatch.write(between, said)
+        self.changes += said
         self.folder = None
 
-    def _ir(self) -> IR:
+    def _neutral(self, said: list[Change]) -> Model:
         if isinstance(self.model, Program):
-            return from_dxdispatch.read(self.model)
+            model, self.renamed = between_dxdispatch.read(self.model, said)
+            return model
         if isinstance(self.model, Model):
-            return from_graph.read(self.model)
+            return neutral(self.model, said)
         assert isinstance(self.model, ModelProto)
         proto = self.model
         self.changes += inline(proto, self.file, self.folder)
@@ -233,7 +235,7 @@ class _Work:
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
             self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
-        return from_graph.read(build(proto, self.file, self.folder), labels)
+        return neutral(build(proto, self.file, self.folder), said, labels)
 
     def edit(
         self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None, pow: How | None

@@ -30,14 +30,13 @@ from halfulp.conversion.verify_network import compare_network
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import replacing
-from halfulp.models.graph import Model, describe
+from halfulp.models.graph import Model, agree, describe
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.functions import every_node
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.models.onnx.tensors import declared as value_of
-from halfulp.models.openvino.operators import agree
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
 
 Slopes = str | int | Mapping[str, str | int]

@@ -207,7 +207,7 @@ def test_a_command_that_writes_rubbish() -> None:
     with Process(spec) as process:
         outcome = process.run(POW)
     assert isinstance(outcome, Outcome)
-    assert outcome == Outcome("refused", "its outputs: no .npz file: File is not a zip file")
+    assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:

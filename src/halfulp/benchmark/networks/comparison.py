@@ -16,7 +16,7 @@ from halfulp.benchmark.show import error, table, time_of
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
-from halfulp.models.run.vacuous import sentence, vacuous
+from halfulp.models.run.report import sentence, vacuous
 from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]

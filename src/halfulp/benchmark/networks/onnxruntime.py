@@ -18,7 +18,7 @@ from halfulp.benchmark.timing import Call
 from halfulp.errors import printable
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.models.run.report import NodeRun, Report
+from halfulp.models.run.report import NodeRun, RunReport
 
 
 def preparer(network: Network) -> Prepare:
@@ -36,7 +36,7 @@ def _prepare(network: Network, *, ours: bool) -> tuple[Contender, Call]:
     return found, partial(engine.run_in, session, network.model, network.inputs)
 
 
-def _times(reports: Sequence[Report], labels: set[str], *, ours: bool) -> NodeTimes:
+def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> NodeTimes:
     """Return the times of nodes with these labels: ONNX Runtime makes a Pow of some other operators, too."""
 
     def is_wanted(row: NodeRun) -> bool:

@@ -13,9 +13,8 @@ from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import SpecError
-from halfulp.models.graph import describe
+from halfulp.models.graph import agree, describe
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.models.openvino.operators import agree
 from halfulp.specs.registry import in_force
 from halfulp.specs.tensor import Shape, TensorType
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import vacuous
 
 INF = np.inf
 NAN_ONLY = (
