@@ -18,7 +18,7 @@ from halfulp.auditing.folder import Found, models
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.installed import LOADERS
 from halfulp.auditing.node import Breach, Operand, Use, breaches
-from halfulp.auditing.report import Report
+from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import Asked, Statement, asked, default, neighbours, statement
 from halfulp.auditing.unspecified import Open, touched
 from halfulp.errors import HalfulpError
@@ -32,7 +32,7 @@ _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
 def audit(
     model: Source, targets: Iterable[str] | None = None, *, progress: Callable[[str], None] | None = None
-) -> Report:
+) -> AuditReport:
     """Say of each Pow and PRelu node of a model what is wrong or open about it, and what runtimes make of it.
 
     Nothing is run. Types and shapes come from the file and from inference, what runtimes do from measurements that
@@ -73,7 +73,7 @@ def audit(
     else:
         models = (_audited(model, _name(model), known),)
     judged = {id(target): target for each in models for target in known[each.format]}
-    return Report(tuple(judged.values()), models)
+    return AuditReport(tuple(judged.values()), models)
 
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:

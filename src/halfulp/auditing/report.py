@@ -18,7 +18,7 @@ SCHEMA = "halfulp.audit/1"
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """What an audit found. ``print`` shows it as lines.
 
     Attributes:

@@ -11,7 +11,7 @@ import typer
 from halfulp.cli.output import check_writable, people, write_text
 
 if TYPE_CHECKING:
-    from halfulp.auditing.report import Report
+    from halfulp.auditing.report import AuditReport
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -60,7 +60,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audited(model: Path, targets: list[str] | None) -> Report:
+def _audited(model: Path, targets: list[str] | None) -> AuditReport:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
