@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from halfulp._args import as_array, exponent_array, is_number
+from halfulp._args import as_array
 from halfulp._interop import Array, is_on_cuda
 from halfulp.cuda.launch import Memory, launch, share_memory
 from halfulp.cuda.libraries import Library, library_of
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import TensorType
-from halfulp.types import element_type
+from halfulp.specs.tensor import TensorType, tensor_type
 
 
 def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
@@ -37,20 +37,21 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     if not arrays:
         raise HalfulpError("out is on a CUDA device, and no operand is")
     library = library_of(arrays if out is None else [*arrays, out])
-    operands = _operands(operator, [library.memory(a) if is_on_cuda(a) else a for a in (x, y)])
+    placed = (library.memory(a) if is_on_cuda(a) else a for a in (x, y))
+    operands = operator.as_arrays(*placed, as_array=_memory_or_number)
     devices = sorted({a.device for a in operands if isinstance(a, Memory)})
     if len(devices) > 1:
         raise HalfulpError(f"operands on several devices: {devices}")
-    output = operator.infer(*(_type_of(a) for a in operands))
+    output = operator.infer(*operands)
     if out is None:
         result = _new(library, output, arrays, operands)
     else:
         into = library.memory(out)
         if not library.is_writeable(out):
             raise operator.error("output", "out must be writeable", expected=output, got="a read-only array")
-        if _type_of(into) != output or into.device != devices[0]:
+        if tensor_type(into) != output or into.device != devices[0]:
             raise operator.error(
-                "output", "out must have the output's type and shape", expected=output, got=_type_of(into)
+                "output", "out must have the output's type and shape", expected=output, got=tensor_type(into)
             )
         overlaps = any(share_memory(into, a) for a in operands if isinstance(a, Memory))
         result = _new(library, output, arrays, operands) if overlaps else out
@@ -68,36 +69,15 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     return library.given(result) if out is None else out
 
 
-def _new(library: Library, output: TensorType, arrays: list[Any], operands: list[Memory | Array]) -> Any:
+def _new(library: Library, output: TensorType, arrays: list[Any], operands: Sequence[Memory | Array]) -> Any:
     memories = (operand for operand in operands if isinstance(operand, Memory))
     like = next((a for a, memory in zip(arrays, memories, strict=True) if memory.shape == output.shape), None)
     return library.new(cast("tuple[int, ...]", output.shape), output.type, like)
 
 
-def _type_of(operand: Memory | Array) -> TensorType:
-    if isinstance(operand, Memory):
-        return TensorType(operand.type, operand.shape)
-    return TensorType(operand.dtype.name, ())
-
-
-def _operands(operator: Any, operands: list[Any]) -> list[Memory | Array]:
-    """Return numbers as 0-d arrays of the types that they count as."""
-    x, y = operands
-    base, second = operator.inputs
-    if is_number(x):
-        x = operator.number(base.name, x, _dtype(y))
-    if is_number(y):
-        y = operator.number(second.name, y, _dtype(x)) if operator.kernel == "prelu" else exponent_array(y)
-    return [operand if isinstance(operand, Memory) else _number(operand) for operand in (x, y)]
-
-
-def _dtype(operand: Any) -> np.dtype[Any]:
-    return element_type(operand.type).dtype if isinstance(operand, Memory) else as_array(operand).dtype
-
-
-def _number(operand: Any) -> Array:
-    array = as_array(operand)
-    if array.ndim > 0:
+def _memory_or_number(operand: Any) -> Memory | Array:
+    array = operand if isinstance(operand, Memory) else as_array(operand)
+    if isinstance(array, np.ndarray) and array.ndim > 0:
         raise HalfulpError(
             "one operand is on a CUDA device and the other in the processor's memory: move one of them"
         )

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from halfulp._interop import Array
 from halfulp.errors import HalfulpError
 from halfulp.types import element_type
@@ -41,6 +43,11 @@ class Memory(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     device: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's name for the type."""
+        return element_type(self.type).dtype
 
 
 @cache
@@ -107,7 +114,7 @@ def _bounds(memory: Memory) -> tuple[int, int]:
     low = memory.address + sum(reach for reach in reaches if reach < 0)
     high = memory.address + sum(reach for reach in reaches if reach > 0)
     empty = 0 in memory.shape
-    return low, low if empty else high + element_type(memory.type).dtype.itemsize
+    return low, low if empty else high + memory.dtype.itemsize
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:

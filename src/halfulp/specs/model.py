@@ -102,11 +102,7 @@ class OpVersion:
         Raises:
             SpecError: the document does not allow them.
         """
-        values = self.check_attributes(attributes or {})
-        operands = (x,) if y is None else (x, y)
-        output = self._check(operands, values)
-        y_shape = () if y is None else self.broadcasting.arrange(_static(x), _static(y), values)
-        return Plan(output, y_shape)
+        return self.plan_of((x,) if y is None else (x, y), self.check_attributes(attributes or {}))
 
     def function_body(self) -> FunctionProto:
         """Return the body of an operator that is a function; needs the onnx package.
@@ -121,6 +117,14 @@ class OpVersion:
         return onnx.parser.parse_function(self.body)
 
     # --- for the layers above -------------------------------------------------------------------
+
+    def plan_of(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
+        """Return what ``plan`` does, from operands and attributes that ``check_attributes`` has returned."""
+        output = self._check(operands, values)
+        if len(operands) == 1:
+            return Plan(output, ())
+        x, y = map(_static, operands)
+        return Plan(output, self.broadcasting.arrange(x, y, values))
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults filled in and values in their one form.
