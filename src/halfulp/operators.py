@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -28,7 +28,6 @@ from halfulp._args import (
     without_mask,
 )
 from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
-from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -80,45 +79,36 @@ class Operator(OpVersion):
             return _compute(self, plan, arrays[0], y.reshape(plan.y_shape), out, values.get("ScaleBias"))
 
     def as_arrays(self, x: Any, y: Any, as_array: Callable[[Any], Any] = as_array) -> tuple[Any, Any]:
-        """Return two operands as arrays. Of two Python numbers the first one becomes what NumPy makes of it.
+        """Return two operands as arrays.
+
+        A Python number takes the other operand's type; the first of two numbers takes the one that NumPy gives it.
+        An exponent that may have another type than the base counts exactly.
 
         Args:
             x, y: the operands.
-            as_array: returns an array, which has a dtype, for an operand that is not a Python number.
-        """
-        if is_number(x) and not is_number(y):
-            y = as_array(y)
-            return self.beside(y, x, 0), y
-        x = as_array(x)
-        return x, self.beside(x, y, 1) if is_number(y) else as_array(y)
-
-    def beside(self, array: Any, operand: Any, index: int) -> Any:
-        """Return the operand beside an array: a number or a NumPy scalar as an array, anything else unchanged.
-
-        A Python number takes the array's type. An exponent counts exactly if its type may differ from the base's.
-
-        Args:
-            array: the other operand.
-            operand: the operand.
-            index: its place among the inputs: 0 or 1.
+            as_array: returns an array, or anything else with a dtype, for an operand that is not a Python number.
 
         Raises:
             SpecError: the number does not fit the type.
         """
-        if type(operand) is not int and type(operand) is not float:
-            return np.asarray(operand) if isinstance(operand, np.generic) and array.ndim > 0 else operand
-        if index and self._exponent_has_own_type:
-            return exponent_array(operand)
-        try:
-            return number_array(operand, array.dtype, exactly=index == 1 and self.kernel != "prelu")
-        except HalfulpError:
-            port = self.inputs[index]
-            message = f"{port.name} does not fit the type {array.dtype.name}"
-            raise self.error(f"type {port.type}", message, got=operand) from None
+        if is_number(x) and not is_number(y):
+            y = as_array(y)
+            return self._number(0, x, y.dtype), y
+        x = as_array(x)
+        if not is_number(y):
+            return x, as_array(y)
+        if self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type:
+            return x, exponent_array(y)
+        return x, self._number(1, y, x.dtype, exactly=self.kernel != "prelu")
 
-    @cached_property
-    def _exponent_has_own_type(self) -> bool:
-        return self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type
+    def _number(self, index: int, number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
+        array = number_array(number, dtype, exactly=exactly)
+        if array is None:
+            port = self.inputs[index]
+            raise self.error(
+                f"type {port.type}", f"{port.name} does not fit the type {dtype.name}", got=number
+            )
+        return array
 
     def __str__(self) -> str:
         from halfulp import pages  # lazily: whoever computes needs none
@@ -134,20 +124,13 @@ class Operator(OpVersion):
         return op, (self.id,)
 
 
-def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
+def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
     """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
 
-    It is kept for the next call.
-
-    Raises:
-        HalfulpError: the number does not fit, see ``halfulp._args.number_as``.
+    It is kept for the next call. None where the number does not fit, see ``halfulp._args.number_as``.
     """
     # -0.0 equals 0.0, and so has to be told apart.
-    sign = isinstance(number, float) and math.copysign(1, number)
-    array = _kept_number(number, sign, dtype, exactly)
-    if array is None:
-        raise HalfulpError(f"the number does not fit the type {dtype.name}", got=number)
-    return array
+    return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -271,6 +254,11 @@ def _explain(operator: Operator, *operands: Any) -> None:
         operator.infer(*((a.dtype, None) for a in operands))
 
 
+def _plain(operand: Any, other: Array) -> Any:
+    """Return a NumPy scalar beside an array as an array, which the core takes at once; all else as it is."""
+    return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
+
+
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -311,12 +299,12 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
         array([4052555153018976267, 9223372036854775807])
     """
-    base, exponent = x, y
+    base, exponent = x, y  # as POW.as_arrays returns them, where one is an array: without a further call
     if type(x) is ndarray:
         if type(y) is not ndarray:
-            exponent = POW.beside(x, y, 1)
+            exponent = exponent_array(y) if is_number(y) else _plain(y, x)
     elif type(y) is ndarray:
-        base = POW.beside(y, x, 0)
+        base = number_array(x, y.dtype) if is_number(x) else _plain(x, y)
     result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result
@@ -354,7 +342,7 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """
     factor = slope
     if type(x) is ndarray and type(slope) is not ndarray:
-        factor = PRELU.beside(x, slope, 1)
+        factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
     result = _core.apply(_core.PRELU, x, factor, out, None)
     if result is not None:
         return result

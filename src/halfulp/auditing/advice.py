@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from halfulp.auditing.target import Statement
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 
 _EXACT = {
     "onnxruntime": "halfulp.integrations.onnxruntime.session(model) computes it exactly within ONNX Runtime",

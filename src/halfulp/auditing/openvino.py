@@ -15,7 +15,7 @@ from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import elements, read
 from halfulp.models.openvino.weights import Weights
 from halfulp.models.source import read_source
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 _DEEPEST = 16
 _BODIES = ("body", "then_body", "else_body")

@@ -13,7 +13,7 @@ from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 

@@ -47,7 +47,7 @@ def pow(x: Any, y: Any, /) -> jax.Array:
     if _is_number(y):
         return _pow_number(_array(x), y)
     y = _array(y)
-    return _pow(_array(number_array(x, y.dtype) if _is_number(x) else x), y)
+    return _pow(_number(x, y.dtype) if _is_number(x) else _array(x), y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:
@@ -69,7 +69,7 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
         Array([-0.5,  3. ], dtype=float32)
     """
     x = _array(x)
-    return _prelu(x, _array(number_array(slope, x.dtype) if _is_number(slope) else slope))
+    return _prelu(x, _number(slope, x.dtype) if _is_number(slope) else _array(slope))
 
 
 def _array(operand: Any) -> jax.Array:
@@ -89,6 +89,13 @@ def _array(operand: Any) -> jax.Array:
 
 def _is_number(operand: object) -> bool:
     return isinstance(operand, int | float) and not isinstance(operand, bool)
+
+
+def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
+    array = number_array(number, dtype)
+    if array is None:
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
+    return jnp.asarray(array)
 
 
 def _on_host(function: Any, shape: Any, batching: str, x: jax.Array, *others: jax.Array) -> jax.Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 
 from halfulp.pages.page import Table
+from halfulp.specs import find, ids
 from halfulp.specs.model import OpVersion
-from halfulp.specs.registry import find, ids
 from halfulp.types import TYPES
 
 LEGEND = (

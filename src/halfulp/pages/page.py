@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Example
+from halfulp.specs.model import Example, OpVersion
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType
 

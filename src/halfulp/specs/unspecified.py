@@ -3,7 +3,7 @@
 The ids N1 to N7 are those of the numeric contract, which every row follows.
 """
 
-from halfulp.specs.parts import Unspecified
+from halfulp.specs.model import Unspecified
 
 ROUNDING = Unspecified(
     "rounding",

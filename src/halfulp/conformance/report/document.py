@@ -27,7 +27,7 @@ from halfulp.conformance.schema import (
 from halfulp.conformance.verdict.allow import Allowed
 from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
 from halfulp.operators import instruction_set
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 from halfulp.types import TYPES
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")

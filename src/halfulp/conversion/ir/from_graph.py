@@ -13,7 +13,7 @@ from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
-from halfulp.specs.registry import find
+from halfulp.specs import find
 
 Reader = Callable[[Node, IR], None]
 

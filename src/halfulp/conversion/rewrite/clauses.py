@@ -16,7 +16,7 @@ from halfulp.errors import SpecError
 from halfulp.models.graph import describe
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.openvino.operators import agree
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 from halfulp.specs.tensor import Shape, TensorType
 
 

@@ -139,9 +139,9 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 @torch.compiler.assume_constant_result
 def _fitting(number: Number, dtype: torch.dtype) -> Number:
-    if dtype not in DTYPES:
-        raise HalfulpError(f"no element type {dtype}")
-    array = number_array(number, DTYPES[dtype])
+    array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
+    if array is None:
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
 
 
