@@ -85,6 +85,7 @@ runtime.
 ## The exact oracles
 
 ::: halfulp.reference
+    options: { members: [pow, prelu] }
 """
 
 

@@ -16,8 +16,8 @@ from onnx.backend.test.loader import load_model_tests
 
 import halfulp.backend
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.reference.pow import pow as exact_pow
-from halfulp.reference.prelu import prelu as exact_prelu
+from halfulp.reference import pow as exact_pow
+from halfulp.reference import prelu as exact_prelu
 
 NAMES = r"^test_(pow|prelu|PReLU_|operator_pow)"
 
