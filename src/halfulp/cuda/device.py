@@ -1,4 +1,4 @@
-"""The door to halfulp._cuda: operands as addresses, and errors as ours."""
+"""The door to halfulp._cuda: operands as addresses, and the driver's errors as HalfulpError."""
 
 from __future__ import annotations
 
@@ -87,9 +87,13 @@ def launch(
     Raises:
         HalfulpError: no driver, no kernels, no memory, or what else the driver says.
     """
-    operands = (_operand(a) for a in (x, y, out))
+    ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
+
+
+def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function of ``halfulp._cuda``; an error of the driver becomes a HalfulpError."""
     try:
-        core().apply(prelu, *operands, out.device, stream, allocate)
+        return function(*arguments)
     except RuntimeError as error:
         raise HalfulpError(str(error)) from None
 
@@ -139,10 +143,7 @@ def device_count() -> int:
     Raises:
         HalfulpError: there is no driver, or there are no kernels.
     """
-    try:
-        return int(core().device_count())
-    except RuntimeError as error:
-        raise HalfulpError(str(error)) from None
+    return int(ask(core().device_count))
 
 
 def undecided(device: int) -> int:
@@ -151,7 +152,4 @@ def undecided(device: int) -> int:
     Raises:
         HalfulpError: there is no such device.
     """
-    try:
-        return int(core().undecided(device))
-    except RuntimeError as error:
-        raise HalfulpError(str(error)) from None
+    return int(ask(core().undecided, device))
