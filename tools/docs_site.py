@@ -44,14 +44,23 @@ runtime.
 ::: halfulp.operators.ops
 
 ::: halfulp.operators.Operator
+    options: { members: [__call__, infer, plan, function_body], inherited_members: true }
+
+::: halfulp.specs.tensor.TensorType
 
 ::: halfulp.models.run.api.run
 
 ::: halfulp.conversion.api.convert
 
+::: halfulp.conversion.api.Conversion
+
 ::: halfulp.auditing.api.audit
 
+::: halfulp.auditing.report.AuditReport
+
 ::: halfulp.conformance.check.check
+
+::: halfulp.conformance.check.CheckReport
 
 ## Errors
 
@@ -76,6 +85,7 @@ runtime.
 ## The exact oracles
 
 ::: halfulp.reference
+    options: { members: [pow, prelu] }
 """
 
 

@@ -23,7 +23,7 @@ LARGEST = 6_000_000  # bytes
 FIRST_EXAMPLE = """
 import numpy as np, halfulp as hu
 print(hu.pow(np.array([3, -2, 0], np.int64), np.array([39, 63, -1], np.int64)))
-from halfulp.cuda.launch import KERNELS
+from halfulp.cuda.device import KERNELS
 assert KERNELS is not None, "the wheel has no kernels for CUDA"
 import json
 from importlib.metadata import files

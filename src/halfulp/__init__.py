@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 try:
     from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
     from halfulp.operators import Operator, op, ops, pow, prelu
+    from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
     # The command line can't catch these: they come before its own first line. Python is `python -m` until then.
     if basename("".join(sys.argv[:1])).partition(".")[0] not in ("halfulp", "-m"):
@@ -29,18 +30,23 @@ except (KeyboardInterrupt, ImportError) as error:
 
 if TYPE_CHECKING:
     from halfulp.auditing.api import audit
-    from halfulp.conformance.check import check
-    from halfulp.conversion import convert
+    from halfulp.auditing.report import AuditReport
+    from halfulp.conformance.check import CheckReport, check
+    from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import repair
     from halfulp.models.run.api import run
 
     __version__: str
 
 __all__ = [
+    "AuditReport",
+    "CheckReport",
+    "Conversion",
     "HalfulpError",
     "ModelError",
     "Operator",
     "SpecError",
+    "TensorType",
     "UnsupportedError",
     "__version__",
     "audit",
@@ -55,8 +61,11 @@ __all__ = [
 ]
 
 
-# What reads models needs the onnx package, which is not imported before it is asked for.
+# The verbs that read models need the onnx package, which is not imported before one of them is asked for.
 _LAZY = {
+    "AuditReport": "halfulp.auditing.report",
+    "CheckReport": "halfulp.conformance.check",
+    "Conversion": "halfulp.conversion",
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
@@ -69,12 +78,15 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(_LAZY[name]), name)
-    if name == "__version__":
+        value = getattr(import_module(_LAZY[name]), name)
+    elif name == "__version__":
         from importlib.metadata import version
 
-        return version("halfulp")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = version("halfulp")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value  # Python looks there first
+    return value
 
 
 def __dir__() -> list[str]:

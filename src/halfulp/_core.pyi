@@ -1,4 +1,4 @@
-"""The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.apply calls it."""
+"""The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.operators imports it."""
 
 from typing import Any
 

@@ -1,19 +1,20 @@
 """From a row and operands to a result: the sole door to the core.
 
 A call checks its operands against the row (once for given types, shapes and attributes: plans are
-kept), views them as the plan says, and hands them to the core.
+kept), views them as the plan says, and passes them to the core.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy import ndarray  # looked up in the module, it would take a tenth of a small call
+from numpy.typing import NDArray
 
 from halfulp import _core
 from halfulp._args import (
@@ -67,41 +68,46 @@ class Operator(OpVersion):
             SpecError: the document does not allow it.
         """
         with _core.DefaultEnvironment():  # for what NumPy does with numbers
-            return self._call(inputs, out, attributes)
+            if len(inputs) == len(self.inputs) == 2:
+                arrays: tuple[Array, ...] = self.as_arrays(*inputs)
+            else:
+                arrays = tuple(map(as_array, inputs))
+            values = self.check_attributes(attributes)
+            plan = _plan(self, tuple(map(tensor_type, arrays)), tuple(values.items()))
+            # From the values, not from the plan, which is kept for values that compare equal, as 0.0 and -0.0 do.
+            y = arrays[1] if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
+            return _compute(self, plan, arrays[0], y.reshape(plan.y_shape), out, values.get("ScaleBias"))
 
-    def _call(self, inputs: tuple[Any, ...], out: Array | None, attributes: Mapping[str, Any]) -> Array:
-        arrays = self._arrays(inputs)
-        values = self.check_attributes(attributes)
-        types = tuple(map(tensor_type, arrays))
-        plan = _plan(self, types, values)
-        x = arrays[0]
-        # From the values, not from the plan, which is kept for values that compare equal, as 0.0 and -0.0 do.
-        y = arrays[1].reshape(plan.y_shape) if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
-        return _compute(self, plan.output, x, y, out, values.get("ScaleBias"))
+    def as_arrays(self, x: Any, y: Any, as_array: Callable[[Any], Any] = as_array) -> tuple[Any, Any]:
+        """Return two operands as arrays.
 
-    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Array, ...]:
-        if len(inputs) != 2 or len(self.inputs) != 2 or not any(map(is_number, inputs)):
-            return tuple(map(as_array, inputs))
-        x, y = inputs
-        if is_number(x):
-            x = as_array(x) if is_number(y) else self.number(self.inputs[0].name, x, as_array(y).dtype)
+        A Python number takes the other operand's type; the first of two numbers takes the one that NumPy gives it.
+        An exponent that may have another type than the base counts exactly.
+
+        Args:
+            x, y: the operands.
+            as_array: returns an array, or anything else with a dtype, for an operand that is not a Python number.
+
+        Raises:
+            SpecError: the number does not fit the type.
+        """
+        if is_number(x) and not is_number(y):
+            y = as_array(y)
+            return self._number(0, x, y.dtype), y
         x = as_array(x)
         if not is_number(y):
             return x, as_array(y)
         if self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type:
             return x, exponent_array(y)
-        return x, self.number(self.inputs[1].name, y, x.dtype, exactly=self.kernel != "prelu")
+        return x, self._number(1, y, x.dtype, exactly=self.kernel != "prelu")
 
-    def number(self, port: str, number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
-        """Return a Python number in an input's place as an array of a type: see ``number_array``.
-
-        Raises:
-            SpecError: it does not fit.
-        """
+    def _number(self, index: int, number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array:
         array = number_array(number, dtype, exactly=exactly)
         if array is None:
-            check = next(f"type {p.type}" for p in self.inputs if p.name == port)
-            raise self.error(check, f"{port} does not fit the type {dtype.name}", got=number)
+            port = self.inputs[index]
+            raise self.error(
+                f"type {port.type}", f"{port.name} does not fit the type {dtype.name}", got=number
+            )
         return array
 
     def __str__(self) -> str:
@@ -136,56 +142,33 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
     return array
 
 
-def instruction_set() -> str:
-    """Return what the kernels were picked for at load: ``"scalar"``, ``"avx2"`` or ``"avx512"``."""
-    return _core.instruction_set()
-
-
-def thread_count() -> int:
-    """Return how many threads a long call takes: as many as the process may use processors, or HALFULP_NUM_THREADS."""
-    return _core.thread_count()
-
-
-def share_threads_of(parallel: int, max_threads: int) -> None:
-    """Compute on the threads of an OpenMP runtime from now on: of a library whose own calls stand between ours.
-
-    Args:
-        parallel, max_threads: the addresses of its functions GOMP_parallel and omp_get_max_threads.
-    """
-    _core.share_threads_of(parallel, max_threads)
+# For the layers above, which do not import the core themselves.
+instruction_set = _core.instruction_set
+thread_count = _core.thread_count
+share_threads_of = _core.share_threads_of
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
     return Operator(**{field.name: getattr(row, field.name) for field in fields(row)} | changes)
 
 
-@cache
-def _kept_operator(row: OpVersion) -> Operator:
-    return _operator(row)
+_kept_operator = cache(_operator)
 
 
 @lru_cache(maxsize=4096)
-def _kept_plan(
-    row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]
-) -> Plan:
-    return row.plan(types[0], types[1] if len(types) == 2 else None, dict(values))
-
-
-def _plan(row: OpVersion, types: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
-    if len(types) != len(row.inputs):
-        row.infer(*types, **values)  # says how many are wanted
-    return _kept_plan(row, types, tuple(values.items()))
+def _plan(row: OpVersion, types: tuple[TensorType, ...], values: tuple[tuple[str, Hashable], ...]) -> Plan:
+    return row.plan_of(types, dict(values))
 
 
 def _compute(
     row: OpVersion,
-    output: TensorType,
+    plan: Plan,
     x: Array,
     y: Array,
     out: Array | None,
     scale_bias: tuple[float, float] | None,
 ) -> Array:
-    kernel = _KERNELS[row.kernel]
+    output, kernel = plan.output, _KERNELS[row.kernel]
     if out is None:
         result = _core.apply(kernel, x, y, None, scale_bias)
         assert result is not None, f"{row.id} accepts what the core does not: {x.dtype}, {y.dtype}"
@@ -205,7 +188,7 @@ def _compute(
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
         _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
     else:
-        np.copyto(target, _compute(row, output, x, y, None, scale_bias))
+        np.copyto(target, _compute(row, plan, x, y, None, scale_bias))
     return out
 
 
@@ -276,6 +259,21 @@ def _plain(operand: Any, other: Array) -> Any:
     return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
 
 
+_T = TypeVar("_T", bound=np.generic)
+
+
+@overload
+def pow(x: NDArray[_T], y: NDArray[Any] | np.generic | Number, /, *, out: None = None) -> NDArray[_T]: ...
+@overload
+def pow(x: _T, y: NDArray[Any], /, *, out: None = None) -> NDArray[_T]: ...
+@overload
+def pow(x: _T, y: np.generic | Number, /, *, out: None = None) -> _T: ...
+@overload
+def pow(x: Number, y: NDArray[_T], /, *, out: None = None) -> NDArray[_T]: ...
+@overload
+def pow(x: Number, y: _T, /, *, out: None = None) -> _T: ...
+@overload
+def pow(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
@@ -301,7 +299,7 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
         array([4052555153018976267, 9223372036854775807])
     """
-    base, exponent = x, y
+    base, exponent = x, y  # as POW.as_arrays returns them, where one is an array: without a further call
     if type(x) is ndarray:
         if type(y) is not ndarray:
             exponent = exponent_array(y) if is_number(y) else _plain(y, x)
@@ -313,6 +311,14 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     return _call(POW, POW_UFUNC, x, y, out)
 
 
+@overload
+def prelu(x: NDArray[_T], slope: NDArray[_T] | _T | Number, /, *, out: None = None) -> NDArray[_T]: ...
+@overload
+def prelu(x: _T, slope: _T | Number, /, *, out: None = None) -> _T: ...
+@overload
+def prelu(x: Number, slope: _T, /, *, out: None = None) -> _T: ...
+@overload
+def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any: ...
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 

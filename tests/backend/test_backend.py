@@ -15,8 +15,8 @@ from tests.backend.package import backend_test, few_node_cases
 
 import halfulp.backend
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.reference.pow import pow as exact_pow
-from halfulp.reference.prelu import prelu as exact_prelu
+from halfulp.reference import pow as exact_pow
+from halfulp.reference import prelu as exact_prelu
 
 NAMES = r"^test_(pow|prelu|PReLU_|operator_pow)"
 

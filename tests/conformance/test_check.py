@@ -13,7 +13,7 @@ import pytest
 import halfulp as hu
 from halfulp.conformance import schema
 from halfulp.conformance.case import Case
-from halfulp.conformance.check import Progress, Report, check, check_target, selection
+from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
 from halfulp.conformance.runner.examine import Examiner, Options
 from halfulp.conformance.runner.executor import _ADDRESS, processors
 from halfulp.conformance.runner.targets import find
@@ -26,7 +26,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def small(target: str = "onnx-reference", **arguments: object) -> Report:
+def small(target: str = "onnx-reference", **arguments: object) -> CheckReport:
     """Check a target on little."""
     return check(
         target, **({"operators": ["onnx.PRelu-7"], "types": ["float32"], "processes": 1} | arguments)
@@ -45,7 +45,7 @@ def test_the_face() -> None:
         "types": ["float32"],
     }
     assert schema.loads(report.json()) == [document]
-    assert repr(report).startswith("<Report of onnx-reference: ")
+    assert repr(report).startswith("<CheckReport of onnx-reference: ")
     assert len(repr(report)) < 200
     assert "onnx-reference" in str(report)
     assert "PRelu-7" in str(report)

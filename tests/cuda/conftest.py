@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from tests.cuda.build import Driver, ptx_file
 
-from halfulp import operators
-from halfulp.cuda import arrays, launch
+from halfulp import cuda, operators
+from halfulp.cuda import device
 
 _driver: list[Driver] = []
 STREAM = 42
@@ -25,17 +25,17 @@ def driver() -> Driver:
 @pytest.fixture
 def kernels(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in an installation that was built with the kernels."""
-    monkeypatch.setattr(launch, "KERNELS", ptx_file())
-    launch.core.cache_clear()
+    monkeypatch.setattr(device, "KERNELS", ptx_file())
+    device.core.cache_clear()
     yield
-    launch.core.cache_clear()
+    device.core.cache_clear()
 
 
 @pytest.fixture
 def torch_on_device(kernels: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """torch's tensors are taken for a device's, and its current stream is STREAM."""
     torch = pytest.importorskip("torch")
-    for module in (operators, arrays):
+    for module in (operators, cuda):
         asks = module.is_on_cuda
         monkeypatch.setattr(module, "is_on_cuda", lambda a, asks=asks: isinstance(a, torch.Tensor) or asks(a))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: SimpleNamespace(cuda_stream=STREAM))

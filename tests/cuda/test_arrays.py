@@ -12,7 +12,7 @@ from tests.cuda.build import Driver
 
 import halfulp as hu
 from halfulp import cuda
-from halfulp.cuda import launch, libraries
+from halfulp.cuda import device, libraries
 from halfulp.types import TYPES
 
 X = np.random.default_rng(3).uniform(-3, 9, (30, 40)).astype(np.float32)
@@ -196,7 +196,7 @@ def test_a_device_without_kernels_is_an_error() -> None:
 
 
 def test_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "KERNELS", None)
+    monkeypatch.setattr(device, "KERNELS", None)
     assert not cuda.is_available()
     with pytest.raises(hu.HalfulpError, match="has no kernels for CUDA"):
         hu.pow(WithDLPack(X), 2)

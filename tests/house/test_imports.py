@@ -26,7 +26,6 @@ MAY_IMPORT = {
     "operators": BASE | {"specs", "pages", "_interop", "_args", "cuda", "_core"},
     "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
     "models": BASE | {"specs", "_args", "operators"},
-    "frontends": {"models"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},

@@ -19,6 +19,15 @@ def test_a_shell_completes_what_is_public() -> None:
     assert all(hasattr(hu, name) for name in dir(hu))
 
 
+def test_what_was_asked_for_once_is_kept() -> None:
+    code = (
+        "import halfulp as hu; assert 'convert' not in vars(hu);"
+        "convert = hu.convert; version = hu.__version__;"
+        "assert vars(hu)['convert'] is convert and vars(hu)['__version__'] is version"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_public_modules_say_what_is_public() -> None:
     """Those that the page on support names have an ``__all__``, and their names exist."""
     page = (Path(__file__).parents[2] / "docs" / "support.md").read_text()
@@ -45,23 +54,4 @@ def test_no_module_hides_a_function(name: str) -> None:
         " if m.name not in ('__main__', '_onnxruntime')];"
         f"assert callable(halfulp.{name}), halfulp.{name}"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize(
-    ("former", "now"),
-    [
-        ("frontends.directml", "models.directml"),
-        ("frontends.dxdispatch", "models.directml.dxdispatch"),
-        ("frontends.graph", "models.graph"),
-        ("frontends.onnx", "models.onnx"),
-        ("frontends.openvino", "models.openvino"),
-    ],
-)
-def test_former_names_still_import(former: str, now: str) -> None:
-    assert import_module(f"halfulp.{former}") is import_module(f"halfulp.{now}")
-
-
-def test_a_former_name_imports_first() -> None:
-    code = "from halfulp.frontends.graph import Graph; from halfulp.frontends import openvino; openvino.save"
     subprocess.run([sys.executable, "-c", code], check=True)

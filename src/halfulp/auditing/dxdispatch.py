@@ -8,7 +8,7 @@ from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError, SpecError, printable
 from halfulp.models.directml import FEATURE_LEVELS, OperatorDesc, attributes, tensors, validate
 from halfulp.models.directml.dxdispatch import Program, load
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 
 def uses(source: Path | bytes, file: str) -> list[Use]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.functions import identity, reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at
 

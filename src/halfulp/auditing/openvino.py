@@ -14,7 +14,7 @@ from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.builder import build
 from halfulp.models.openvino.layers import Weights, elements, read
 from halfulp.models.source import read_source
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 _DEEPEST = 16
 _BODIES = ("body", "then_body", "else_body")

@@ -17,7 +17,7 @@ from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.models.graph import Array
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from halfulp.conformance.case import Mode
-    from halfulp.conformance.check import Report
+    from halfulp.conformance.check import CheckReport
     from halfulp.conformance.runner.examine import Options
     from halfulp.conformance.runner.targets import TargetSpec
     from halfulp.conformance.schema import Selection
@@ -158,7 +158,7 @@ def _check_all(
     processes: int | None,
     dask: str | None,
     allowed: Allowed | None,
-) -> list[Report]:
+) -> list[CheckReport]:
     """Check one target after the other, and show how far that is."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

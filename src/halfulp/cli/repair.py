@@ -84,7 +84,7 @@ def repair(
             slopes=_slopes(slopes or []),
             verify=verify,
             seed=seed,
-            dims=sizes(dims),
+            dims=sizes(dims, made_up=not inputs),
             inputs=fed_inputs,
             progress=progress,
         )

@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class CheckReport:
     """What a check found. ``print`` shows it as a table.
 
     Attributes:
@@ -61,7 +61,7 @@ class Report:
     def __repr__(self) -> str:
         counts = {name: count for name, count in self.document["summary"].items() if count}
         shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-        return f"<Report of {self.document['target']['name']}: {shown}>"
+        return f"<CheckReport of {self.document['target']['name']}: {shown}>"
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -86,7 +86,7 @@ def check(
     dask: str | None = None,
     allow: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> Report:
+) -> CheckReport:
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
     Args:
@@ -151,7 +151,7 @@ def check_target(
     dask: str | None = None,
     allowed: Allowed | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> Report:
+) -> CheckReport:
     """Do what :func:`check` does, of what it made of its arguments."""
     rows = list(_rows(spec, selection))
     if not rows:
@@ -179,7 +179,7 @@ def check_target(
         allowed,
     )
     stale = [] if allowed is None else allowed.stale(spec.name, (result.id for result in examined.results))
-    return Report(found, tuple(stale))
+    return CheckReport(found, tuple(stale))
 
 
 def faults(document: Document) -> int:

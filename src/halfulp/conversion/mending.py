@@ -27,9 +27,8 @@ from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Value
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
-from halfulp.specs import OpVersion
+from halfulp.specs import OpVersion, in_force
 from halfulp.specs.broadcast import NUMPY, Mismatch
-from halfulp.specs.registry import in_force
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from halfulp._interop import plain_tensor, torch_of
-from halfulp.cuda.launch import Allocate, Memory, core, dense_strides
+from halfulp.cuda.device import Allocate, Memory, ask, core, dense_strides
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES, element_type
 
 
-class Library(Protocol):
-    """A library's arrays on one device."""
+class Library:
+    """A library's arrays on one device. The base class has what torch and CuPy share.
 
-    @property
-    def stream(self) -> int:
-        """The stream on which the library's own work for the device goes."""
+    Attributes:
+        stream: the stream on which the library's own work for the device goes.
+        allocate: as ``launch`` takes it; None for the driver's own.
+    """
 
-    @property
-    def allocate(self) -> Allocate | None:
-        """As ``launch`` takes it."""
+    stream: int
+    allocate: Allocate | None = None
+
+    def __init__(self) -> None:
+        self._between: list[Any] = []  # memory that is needed until the launches are in the stream
 
     def memory(self, array: Any) -> Memory:
         """Return where an array lies. Its elements are there for what comes in the stream."""
+        raise NotImplementedError
 
     def is_writeable(self, array: Any) -> bool:
         """Whether an array may be written to, and what is written to its memory are its elements."""
+        return True
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
         """Return a new array of a type, laid out as `like` if that is an array of the shape."""
+        raise NotImplementedError
 
     def copy(self, array: Any, to: Any) -> None:
         """Put the elements of a new array into one of the library's."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """All launches are in the stream."""
+        self._between.clear()
 
     def given(self, array: Any) -> Any:
         """Return a new array as the library's users get it."""
+        return array
 
 
 def library_of(arrays: Sequence[Any]) -> Library:
@@ -59,20 +69,7 @@ def _name_of(array: Any) -> str:
     return type(array).__module__.partition(".")[0]
 
 
-class _OnCurrentStream:
-    """What torch and CuPy share: work in their current stream, with memory of theirs for what is needed between."""
-
-    def __init__(self) -> None:
-        self._between: list[Any] = []  # which may go when the launches are in the stream
-
-    def finish(self) -> None:
-        self._between.clear()
-
-    def given(self, array: Any) -> Any:
-        return array
-
-
-class Torch(_OnCurrentStream):
+class Torch(Library):
     """torch's tensors on a device."""
 
     def __init__(self, like: Any) -> None:
@@ -114,7 +111,7 @@ def _is_writeable_tensor(tensor: Any) -> bool:
     return not (tensor.is_neg() or tensor._is_zerotensor())
 
 
-class CuPy(_OnCurrentStream):
+class CuPy(Library):
     """CuPy's arrays on a device."""
 
     def __init__(self, like: Any) -> None:
@@ -130,9 +127,6 @@ class CuPy(_OnCurrentStream):
             memory = self._cupy.empty(size, "uint8")
         self._between.append(memory)
         return int(memory.data.ptr)
-
-    def is_writeable(self, array: Any) -> bool:
-        return True
 
     def memory(self, array: Any) -> Memory:
         shape, strides = tuple(array.shape), tuple(array.strides)
@@ -155,7 +149,7 @@ _JAX = ("jax", "jaxlib")  # whose arrays never change
 _DEFAULT_STREAM = 1
 
 
-class Other:
+class Other(Library):
     """Arrays with ``__cuda_array_interface__`` or DLPack, JAX's among them.
 
     The work is on the device's default stream, which the operands' producers are told by DLPack, or which is waited for
@@ -163,13 +157,12 @@ class Other:
     """
 
     stream = _DEFAULT_STREAM
-    allocate = None
 
     def __init__(self, like: Any) -> None:
+        super().__init__()
         self._like = like
         self._core = core()
         self._device = 0
-        self._exported: list[Any] = []
 
     def memory(self, array: Any) -> Memory:
         memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
@@ -193,7 +186,7 @@ class Other:
             except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 raise HalfulpError(f"not an array: {error}") from None
             address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
-            self._exported.append((array, capsule))
+            self._between.append((array, capsule))
             return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
         interface = array.__cuda_array_interface__
         if interface.get("mask") is not None:
@@ -215,7 +208,7 @@ class Other:
 
     def finish(self) -> None:
         self._core.synchronize(self._device, self.stream)
-        self._exported.clear()
+        super().finish()
 
     def given(self, array: Any) -> Any:
         name = _name_of(self._like)
@@ -234,15 +227,10 @@ class DeviceArray:
     def __init__(self, shape: tuple[int, ...], type: str, device: int) -> None:
         dtype = element_type(type).dtype
         self._core = core()
-        size = dtype.itemsize
-        for dim in shape:
-            size *= dim
+        size = dtype.itemsize * math.prod(shape)
         self.dtype = dtype
         self.shape = shape
-        try:
-            address = self._core.allocate(device, size) if size else 0
-        except RuntimeError as error:
-            raise HalfulpError(str(error)) from None
+        address = ask(self._core.allocate, device, size) if size else 0
         self.memory = Memory(address, type, shape, dense_strides(shape, dtype.itemsize), device)
 
     def __del__(self) -> None:

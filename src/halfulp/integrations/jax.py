@@ -94,7 +94,7 @@ def _is_number(operand: object) -> bool:
 def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
     array = number_array(number, dtype)
     if array is None:
-        raise HalfulpError(f"{number} does not fit the type {dtype}")
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return jnp.asarray(array)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from halfulp.pages.page import Bullets, Page, Section, limits_text, rule_text
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Attribute, Clause
+from halfulp.specs.model import Attribute, Clause, OpVersion
 
 
 @dataclass

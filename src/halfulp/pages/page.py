@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Example
-from halfulp.specs.registry import find, ids
+from halfulp.specs import find, ids
+from halfulp.specs.model import Example, OpVersion
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES, ElementType
 

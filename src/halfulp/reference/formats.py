@@ -191,8 +191,10 @@ def format_of(dtype: np.dtype[Any]) -> Format:
     return IntFormat(row.name, row.bits, signed=row.kind == "int")
 
 
-def exact(number: int | float) -> mpfr:
-    """Any Python number as an mpfr of enough digits to hold it exactly."""
+def exact(number: int | float | mpfr) -> mpfr:
+    """Any number as an mpfr of enough digits to hold it exactly."""
+    if isinstance(number, mpfr):
+        return number
     if isinstance(number, float):
         return mpfr(number, 53)
     return mpfr(number, max(2, number.bit_length()))
@@ -200,18 +202,16 @@ def exact(number: int | float) -> mpfr:
 
 def decode(values: Array) -> list[mpfr]:
     """The elements of a 1-d array of any type of the tables, exactly."""
+    return [exact(number) for number in decode_operands(values)]
+
+
+def decode_operands(values: Array) -> list[Any]:
+    """The same, but an int for each element of an integer type."""
     row = format_of(values.dtype)
     if isinstance(row, FloatFormat):
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return [exact(number) for number in values.astype(np.float64).tolist()]
-    return [exact(number) for number in decode_integers(values)]
-
-
-def decode_integers(values: Array) -> list[int]:
-    """The elements of a 1-d array of an integer type."""
-    row = format_of(values.dtype)
-    wide = np.int64 if isinstance(row, IntFormat) and row.signed else np.uint64
-    return [int(number) for number in values.astype(wide)]
+    return [int(number) for number in values.astype(np.int64 if row.signed else np.uint64)]
 
 
 def native(array: Any) -> Array:
@@ -220,12 +220,9 @@ def native(array: Any) -> Array:
     return given.astype(given.dtype.newbyteorder("="), copy=False)
 
 
-def from_codes(codes: list[int], row: FloatFormat) -> Array:
-    """A 1-d array of a floating type from its codes."""
-    return np.array(codes, dtype=row.storage).view(element_type(row.name).dtype)
-
-
-def from_integers(values: list[int], row: IntFormat) -> Array:
-    """A 1-d array of an integer type from integers within its range."""
-    wide = np.int64 if row.signed else np.uint64
-    return np.array(values, dtype=wide).astype(element_type(row.name).dtype)
+def from_codes(codes: list[int], row: Format) -> Array:
+    """A 1-d array of a type from its codes; that of an integer is the integer."""
+    dtype = element_type(row.name).dtype
+    if isinstance(row, FloatFormat):
+        return np.array(codes, dtype=row.storage).view(dtype)
+    return np.array(codes, dtype=np.int64 if row.signed else np.uint64).astype(dtype)

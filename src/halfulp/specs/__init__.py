@@ -1,9 +1,29 @@
-"""Operator versions as rows, and what can be told from a row without computing anything."""
+"""Operator versions as rows, and the look-up: from an id, or an operator and a version asked for, to the row in force.
 
-from halfulp.specs.attributes import ScaleBias
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Attribute, Clause, Example, Limits, Plan, Port, Unspecified
-from halfulp.specs.registry import find, ids, in_force
+Nothing here computes. The rows are in ``onnx.py``, ``openvino.py`` and ``directml.py``.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import difflib
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from halfulp.errors import UnsupportedError
+from halfulp.specs import directml, onnx, openvino
+from halfulp.specs.model import (
+    Attribute,
+    Clause,
+    Example,
+    Limits,
+    OpVersion,
+    Plan,
+    Port,
+    ScaleBias,
+    Unspecified,
+)
 from halfulp.specs.tensor import TensorType
 
 __all__ = [
@@ -21,3 +41,83 @@ __all__ = [
     "ids",
     "in_force",
 ]
+
+_ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
+
+_ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>[0-9]+(?:_[0-9]+)?)")
+
+
+def ids() -> tuple[str, ...]:
+    """Return the id of every operator version, in the order of the rows."""
+    return tuple(_ROWS)
+
+
+def find(id: str) -> OpVersion:
+    """Return the row of an id; a version between two rows gives the one in force then.
+
+    Raises:
+        UnsupportedError: there is no such operator, or no version of it as early as that.
+    """
+    if not isinstance(id, str):
+        raise UnsupportedError(
+            "an operator version is named by a string, such as 'onnx.Pow-13'", got=repr(id)[:80]
+        )
+    if id in _ROWS:
+        return _ROWS[id]
+    if versions := [row.id for row in _ROWS.values() if id in (row.name, f"{row.standard}.{row.name}")]:
+        raise UnsupportedError(f"{id} is no version of an operator", expected=", ".join(versions))
+    match = _ID.fullmatch(id)
+    if match is None or not _versions(match["standard"], match["name"]):
+        close = difflib.get_close_matches(id, _ROWS, n=1)
+        expected = f"{close[0]}, or another id" if close else "an id"
+        raise UnsupportedError(
+            f"no operator version {id[:80]}", expected=f"{expected} that halfulp.ops() lists"
+        )
+    return in_force(match["standard"], match["name"], match["version"])
+
+
+@lru_cache(maxsize=1024)
+def in_force(standard: str, name: str, version: int | str) -> OpVersion:
+    """Return the newest row of an operator that is not newer than the version asked for.
+
+    Args:
+        standard: ``"onnx"``, ``"openvino"`` or ``"directml"``.
+        name: the operator's name in the document.
+        version: an ONNX opset, an OpenVINO opset, or a DirectML feature level such as ``"2_0"``.
+
+    Raises:
+        UnsupportedError: there is no such operator, or no version of it as early as that.
+    """
+    rows = _versions(standard, name)
+    if not rows:
+        raise UnsupportedError(f"no operator {standard}.{name}")
+    asked = _order(str(version))
+    in_time = [row for row in rows if _order(row.version) <= asked]
+    if not in_time:
+        raise UnsupportedError(
+            f"{standard}.{name} has no version {version}", expected=f"{rows[0].version} or later"
+        )
+    return in_time[-1]
+
+
+@lru_cache(maxsize=256)
+def _versions(standard: str, name: str) -> tuple[OpVersion, ...]:
+    rows = [row for row in _ROWS.values() if (row.standard, row.name) == (standard, name)]
+    return tuple(sorted(rows, key=lambda row: _order(row.version)))
+
+
+@lru_cache(maxsize=256)
+def _order(version: str) -> tuple[int, ...]:
+    """The parts of a version as numbers, so that 10 comes after 9 and 5_1 after 5_0."""
+    try:
+        return tuple(map(int, version.split("_")))
+    except ValueError:
+        raise UnsupportedError(f"no version {version!r}", expected="such as 13 or 3_0") from None
+
+
+def _by_id(row: OpVersion) -> tuple[Callable[[str], OpVersion], tuple[str]]:
+    return find, (row.id,)
+
+
+# A row is pickled and copied as its id, and so there is one object of each.
+copyreg.pickle(OpVersion, _by_id)

@@ -1,4 +1,4 @@
-"""What a row is, OpVersion, and the checks that every row answers to.
+"""What a row is made of, OpVersion, and the checks that every row answers to.
 
 A row says everything in data: ports, types, attributes, the broadcasting rule, limits, clauses.
 The checks here are the same for all rows. Each check has a name, and the clause that lists the name
@@ -7,22 +7,103 @@ under ``enforces`` is the one that a failed check cites.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import prod
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from halfulp.errors import SpecError, UnsupportedError
-from halfulp.specs.attributes import CHECKERS, BadValue
 from halfulp.specs.broadcast import Mismatch, Rule
-from halfulp.specs.parts import Attribute, Clause, Example, Limits, Plan, Port, Unspecified
 from halfulp.specs.tensor import Shape, TensorType, tensor_type
+from halfulp.types import TYPES, type_name
 
 if TYPE_CHECKING:
     from onnx import FunctionProto
 
 Kernel = Literal["pow", "pow_directml", "prelu"]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output: its name, its type variable, and what the document says of it."""
+
+    name: str
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute: its name and type in the document, default, allowed values and text.
+
+    A default of None with ``required`` false means "not set".
+    """
+
+    name: str
+    type: str
+    text: str
+    default: Any = None
+    required: bool = False
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A numbered rule of the document, and the checks that enforce it (none: the arithmetic does)."""
+
+    id: str
+    text: str
+    enforces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unspecified:
+    """What the document leaves open, our choice, and the rule of the numeric contract it follows.
+
+    The key names the question for programs; it is the same in every row that has the question. The rest is for people.
+    """
+
+    key: str
+    question: str
+    choice: str
+    rule: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on tensors: the least and the greatest rank, and the most elements; sizes are >= 1."""
+
+    ranks: tuple[int, int]
+    elements: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example of the document: types and shapes, and values where it gives them."""
+
+    name: str
+    inputs: tuple[TensorType, ...]
+    output: TensorType
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: tuple[Any, ...] = ()
+    result: Any = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call needs to know: made once for given types, shapes and attributes.
+
+    Attributes:
+        output: the output's type and shape.
+        y_shape: the shape to view Y in, so that NumPy's broadcasting of X and Y gives the output.
+    """
+
+    output: TensorType
+    y_shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,11 +183,7 @@ class OpVersion:
         Raises:
             SpecError: the document does not allow them.
         """
-        values = self.check_attributes(attributes or {})
-        operands = (x,) if y is None else (x, y)
-        output = self._check(operands, values)
-        y_shape = () if y is None else self.broadcasting.arrange(_static(x), _static(y), values)
-        return Plan(output, y_shape)
+        return self.plan_of((x,) if y is None else (x, y), self.check_attributes(attributes or {}))
 
     def function_body(self) -> FunctionProto:
         """Return the body of an operator that is a function; needs the onnx package.
@@ -121,6 +198,14 @@ class OpVersion:
         return onnx.parser.parse_function(self.body)
 
     # --- for the layers above -------------------------------------------------------------------
+
+    def plan_of(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
+        """Return what ``plan`` does, from operands and attributes that ``check_attributes`` has returned."""
+        output = self._check(operands, values)
+        if len(operands) == 1:
+            return Plan(output, ())
+        x, y = map(_static, operands)
+        return Plan(output, self.broadcasting.arrange(x, y, values))
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults filled in and values in their one form.
@@ -211,13 +296,13 @@ class OpVersion:
                     f"no size of {port.name} may be 0",
                     **self._shown(operands),
                 )
-            if prod(sizes) > limits.elements:
+            if math.prod(sizes) > limits.elements:
                 raise self.error(
                     "size",
                     f"{port.name} has too many elements",
                     **self._shown(operands),
                     expected=f"at most {limits.elements}",
-                    got=prod(sizes),
+                    got=math.prod(sizes),
                 )
 
     def _infer_shape(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Shape:
@@ -276,3 +361,100 @@ def _static(operand: TensorType) -> tuple[int, ...]:
     if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
         raise ValueError(f"a plan needs known dims, got {operand}")
     return operand.shape  # type: ignore[return-value]
+
+
+# --- the types that attributes have in the documents ---------------------------------------------
+#
+# A checker takes a value as a caller gives it and returns it in the one form that the rest of the code
+# sees. It raises BadValue where the document's type does not admit the value.
+
+
+class BadValue(Exception):
+    """A value that is not of an attribute's type; the message says what was expected."""
+
+
+class ScaleBias(NamedTuple):
+    """DirectML's DML_SCALE_BIAS: two FLOATs."""
+
+    Scale: float
+    Bias: float
+
+
+def _int(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise BadValue("an INT") from None
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise BadValue("INTS: a sequence of integers")
+    try:
+        return tuple(map(_int, value))
+    except BadValue:
+        raise BadValue("INTS: a sequence of integers") from None
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadValue("a string")
+    return value
+
+
+def _float(value: Any) -> float:
+    """Return a number rounded once to float32, as a Python float."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number or (isinstance(value, np.generic) and type_name(value.dtype) in TYPES)):
+        raise BadValue("a FLOAT: one number")
+    if isinstance(value, int | np.integer):
+        value = _shortened(int(value))
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(value))
+    if math.isinf(rounded) and not math.isinf(value):
+        raise BadValue("a FLOAT: a number within the range of float32")
+    return rounded
+
+
+def _shortened(value: int) -> float:
+    """Return a float64 that rounds to the same float32 as the integer does.
+
+    A long integer rounded to float64 and then to float32 would be rounded twice. Its leading 40
+    bits, the last of them set if anything was cut off, round as the whole does.
+    """
+    magnitude = abs(value)
+    cut = max(magnitude.bit_length() - 40, 0)
+    sticky = bool(magnitude & ((1 << cut) - 1))
+    try:
+        shortened = math.ldexp(float((magnitude >> cut) | sticky), cut)
+    except OverflowError:
+        raise BadValue("a FLOAT: a number within the range of float32") from None
+    return math.copysign(shortened, value)
+
+
+def _scale_bias(value: Any) -> ScaleBias:
+    expected = "a pair (Scale, Bias) of FLOATs, a mapping with the keys Scale and Bias, or None"
+    if isinstance(value, Mapping):
+        if set(value) != {"Scale", "Bias"}:
+            raise BadValue(expected)
+        value = (value["Scale"], value["Bias"])
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise BadValue(expected)
+    parts = tuple(value)
+    if len(parts) != 2:
+        raise BadValue(expected)
+    try:
+        return ScaleBias(*map(_float, parts))
+    except BadValue:
+        raise BadValue(expected) from None
+
+
+CHECKERS: dict[str, Callable[[Any], Any]] = {
+    "INT": _int,
+    "INTS": _ints,
+    "string": _string,
+    "FLOAT": _float,
+    "DML_SCALE_BIAS": _scale_bias,
+}

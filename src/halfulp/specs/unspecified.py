@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.specs.parts import Unspecified
+from halfulp.specs.model import Unspecified
 from halfulp.specs.tensor import Dim, Shape
 from halfulp.types import TYPES
 

@@ -11,7 +11,7 @@ import zlib
 from collections import Counter
 from typing import Any
 
-from halfulp.specs.registry import find, ids
+from halfulp.specs import find, ids
 
 Document = dict[str, Any]
 Value = dict[str, str]

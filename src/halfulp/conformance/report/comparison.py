@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from halfulp.conformance.report.verdicts import SHOWN, urgency
 from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry
-from halfulp.specs import registry
+from halfulp.specs import ids
 from halfulp.types import TYPES
 
 
@@ -108,7 +108,7 @@ def lines(documents: Sequence[Document]) -> list[Line]:
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
     """Return what sorts operator versions and types as halfulp's own tables have them; strangers come last."""
-    known = registry.ids()
+    known = ids()
     place = known.index(operator) if operator in known else len(known)
     return place, operator, [type_order(name) for name in types]
 

@@ -27,7 +27,7 @@ from halfulp.conformance.verdict.allow import Allowed
 from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
 from halfulp.installed import version_of
 from halfulp.operators import instruction_set
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 from halfulp.types import TYPES
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")

@@ -16,8 +16,8 @@ from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshape, type_name, unsqueezed
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.helpers import HELPERS
+from halfulp.specs import find
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch
-from halfulp.specs.registry import find
 from halfulp.specs.tensor import TensorType
 
 OPENVINO = {

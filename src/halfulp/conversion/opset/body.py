@@ -17,8 +17,8 @@ from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
 from halfulp.models.onnx.nodes import plain_domain
+from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
-from halfulp.specs.registry import in_force
 
 How = Literal["expand", "fold"]
 

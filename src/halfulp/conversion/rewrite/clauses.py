@@ -15,7 +15,7 @@ from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import SpecError
 from halfulp.models.graph import agree, describe
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 from halfulp.specs.tensor import Shape, TensorType
 
 

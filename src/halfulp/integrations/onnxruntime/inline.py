@@ -18,7 +18,7 @@ from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.checks import Checks
 from halfulp.models.onnx.functions import Identity, identity, reached
 from halfulp.models.onnx.nodes import plain_domain
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 RESOLVED = "halfulp.resolved"
 """The domain of Pow and PRelu nodes whose op_type is the id of their version."""

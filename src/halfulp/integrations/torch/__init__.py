@@ -141,7 +141,7 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
 def _fitting(number: Number, dtype: torch.dtype) -> Number:
     array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
     if array is None:
-        raise HalfulpError(f"{number} does not fit the type {dtype}")
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
     return array.astype(np.float64).item() if dtype.is_floating_point else array.item()
 
 

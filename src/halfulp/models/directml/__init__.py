@@ -25,7 +25,7 @@ from halfulp.models.directml.tensor import (
 )
 from halfulp.models.graph import Array
 from halfulp.operators import Operator, op
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 from halfulp.specs.tensor import TensorType, format_shape
 
 __all__ = [

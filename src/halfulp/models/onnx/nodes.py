@@ -12,7 +12,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, SpecError, printable
 from halfulp.models.onnx.tensors import TensorReader
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 

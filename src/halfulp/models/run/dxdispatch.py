@@ -21,7 +21,7 @@ from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.inputs import as_value, by_name, check
 from halfulp.models.run.report import RunReport
-from halfulp.specs.registry import in_force
+from halfulp.specs import in_force
 
 _LINE = 10_000  # elements that are printed at a time
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from halfulp.conformance.cases.generators.build import Types
 from halfulp.errors import SpecError
 from halfulp.specs import OpVersion
-from halfulp.specs.parts import Attribute
+from halfulp.specs.model import Attribute
 
 Shape = tuple[int, ...]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from halfulp.conformance.case import parse
 from halfulp.errors import HalfulpError
-from halfulp.specs.registry import ids
+from halfulp.specs import ids
 from halfulp.types import TYPES
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
+from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified
 from halfulp.specs.tensor import TensorType
 from halfulp.types import FLOATS, TYPES
 

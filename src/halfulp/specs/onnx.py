@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Attribute, Clause, Example, Port, Unspecified
+from halfulp.specs.model import Attribute, Clause, Example, OpVersion, Port, Unspecified
 from halfulp.specs.tensor import TensorType
 
 _URLS = {

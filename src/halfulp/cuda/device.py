@@ -1,4 +1,4 @@
-"""The door to halfulp._cuda: operands as addresses, and errors as ours."""
+"""The door to halfulp._cuda: operands as addresses, and the driver's errors as HalfulpError."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from halfulp._interop import Array
 from halfulp.errors import HalfulpError
@@ -41,6 +43,11 @@ class Memory(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     device: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's name for the type."""
+        return element_type(self.type).dtype
 
 
 @cache
@@ -80,9 +87,13 @@ def launch(
     Raises:
         HalfulpError: no driver, no kernels, no memory, or what else the driver says.
     """
-    operands = (_operand(a) for a in (x, y, out))
+    ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
+
+
+def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function of ``halfulp._cuda``; an error of the driver becomes a HalfulpError."""
     try:
-        core().apply(prelu, *operands, out.device, stream, allocate)
+        return function(*arguments)
     except RuntimeError as error:
         raise HalfulpError(str(error)) from None
 
@@ -107,7 +118,7 @@ def _bounds(memory: Memory) -> tuple[int, int]:
     low = memory.address + sum(reach for reach in reaches if reach < 0)
     high = memory.address + sum(reach for reach in reaches if reach > 0)
     empty = 0 in memory.shape
-    return low, low if empty else high + element_type(memory.type).dtype.itemsize
+    return low, low if empty else high + memory.dtype.itemsize
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
@@ -132,10 +143,7 @@ def device_count() -> int:
     Raises:
         HalfulpError: there is no driver, or there are no kernels.
     """
-    try:
-        return int(core().device_count())
-    except RuntimeError as error:
-        raise HalfulpError(str(error)) from None
+    return int(ask(core().device_count))
 
 
 def undecided(device: int) -> int:
@@ -144,7 +152,4 @@ def undecided(device: int) -> int:
     Raises:
         HalfulpError: there is no such device.
     """
-    try:
-        return int(core().undecided(device))
-    except RuntimeError as error:
-        raise HalfulpError(str(error)) from None
+    return int(ask(core().undecided, device))

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import OpVersion
-from halfulp.specs.parts import Attribute, Clause, Limits, Port, Unspecified
+from halfulp.specs.model import Attribute, Clause, Limits, OpVersion, Port, Unspecified
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
 _MOST_ELEMENTS = 2**32 - 1

@@ -1,1 +1,0 @@
-"""The rows: a file for each standard."""
