@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from halfulp.conformance.case import Mode
-    from halfulp.conformance.check import Report
+    from halfulp.conformance.check import CheckReport
     from halfulp.conformance.runner.examine import Options
     from halfulp.conformance.runner.targets import TargetSpec
     from halfulp.conformance.schema import Selection
@@ -108,8 +108,7 @@ def check(
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.conformance.check import selection
     from halfulp.conformance.report import terminal
-    from halfulp.conformance.runner.examine import Options
-    from halfulp.conformance.runner.executor import processors
+    from halfulp.conformance.runner.examine import Options, processors
     from halfulp.conformance.runner.targets import find, find_command, on_device
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.verdict.allow import load as load_allowed
@@ -158,7 +157,7 @@ def _check_all(
     processes: int | None,
     dask: str | None,
     allowed: Allowed | None,
-) -> list[Report]:
+) -> list[CheckReport]:
     """Check one target after the other, and show how far that is."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
-from halfulp.conformance.verdict.judge import HISTOGRAM, Verdict
+from halfulp.conformance.verdict.judge import FAULTS, HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 
@@ -170,6 +170,12 @@ class Document(TypedDict):
     specials: list[SpecialEntry]
     reproducibility: list[ReproducibilityEntry]
     cases: list[CaseEntry]
+
+
+def faults(document: Document) -> int:
+    """Return how many findings are the runtime's fault, and not allowed."""
+    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
+    return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
 
 
 def dumps(documents: list[Document]) -> str:

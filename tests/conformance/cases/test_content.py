@@ -14,13 +14,11 @@ from tests.oracle.grids import worst_cases
 
 from halfulp import _core
 from halfulp.conformance import cases as module
+from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
-from halfulp.conformance.cases.generators import hard
-from halfulp.conformance.cases.generators.exact import exact_pairs
-from halfulp.conformance.cases.generators.random import Random, cast, log2
-from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.cases.operands import Random, cast, exact_pairs, log2
+from halfulp.conformance.cases.values import FOLDER, specials
 from halfulp.conformance.floats import codes, float_type
-from halfulp.conformance.verdict.expected import expected
 from halfulp.types import FLOATS, INTEGERS, TYPES
 
 FULL_FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -160,21 +158,21 @@ def test_the_hard_cases_are_those_of_the_files(x_name, y_name) -> None:
 
 def test_there_is_a_file_of_hard_cases_for_every_type() -> None:
     """In the source tree; the build copies them into the package."""
-    assert {path.stem for path in hard.FOLDER.glob("*.txt")} == set(TYPES)
-    rules = (hard.FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(TYPES)
+    rules = (FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
     assert "install(DIRECTORY data/worst_cases DESTINATION halfulp" in rules
 
 
 def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> None:
     package = tmp_path / "halfulp"
-    source = Path(hard.__file__).parents[3]
+    source = Path(module.__file__).parents[2]
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(hard.FOLDER, package / "worst_cases", dirs_exist_ok=True)
+    shutil.copytree(FOLDER, package / "worst_cases", dirs_exist_ok=True)
     for extension in Path(_core.__file__).parent.glob("_core*"):
         shutil.copy(extension, package)
     code = (
-        "from halfulp.conformance.cases.generators import hard;"
-        "print(hard.FOLDER, len(hard.hard_pairs('float32', 'float32').x))"
+        "from halfulp.conformance.cases.values import FOLDER, hard_pairs;"
+        "print(FOLDER, len(hard_pairs('float32', 'float32').x))"
     )
     # Without site, so that no editable installation comes before the copy.
     environment = os.environ | {

@@ -18,8 +18,8 @@ from tests.conformance.report.documents import PROFILES, document, documents
 
 from halfulp.conformance import schema
 from halfulp.conformance.report import page
-from halfulp.conformance.report.document import FAULTS
-from halfulp.conformance.report.verdicts import SHOWN
+from halfulp.conformance.report.comparison import SHOWN
+from halfulp.conformance.verdict.judge import FAULTS
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}

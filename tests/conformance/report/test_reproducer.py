@@ -17,16 +17,15 @@ pytest.importorskip("gmpy2")
 
 from tests.conformance.report.documents import Document, document
 
-from halfulp.conformance.case import Case, operands_at, parse
+from halfulp.conformance.case import Case, expected, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
 from halfulp.conformance.report.comparison import targets
-from halfulp.conformance.report.literals import literal
+from halfulp.conformance.report.programs import literal
 from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
 from halfulp.conformance.runner.examine import Options
 from halfulp.conformance.runner.targets import BUILT_IN
 from halfulp.conformance.schema import CaseEntry
-from halfulp.conformance.verdict.expected import expected
 from halfulp.conformance.verdict.judge import shown
 from halfulp.specs import find
 

@@ -8,14 +8,12 @@ from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes, from_codes, ranks
 from halfulp.conformance.verdict.judge import (
     HISTOGRAM,
-    VERDICTS,
     Outcome,
     decimal,
     distances,
     judge,
     shown,
     verdicts,
-    worst,
 )
 from halfulp.errors import SpecError
 from halfulp.types import FLOATS, TYPES
@@ -269,11 +267,6 @@ def test_the_example_shows_the_operands_that_met() -> None:
     case = Case("", "directml.ELEMENT_WISE_CONSTANT_POW-3_0", "values", (x,), {"Exponent": 2.0})
     example = judge(case, x**2, moved(x**2, 1, 9)).example
     assert [one["value"] for one in example["inputs"]] == ["2"]
-
-
-def test_worst() -> None:
-    assert worst(*VERDICTS) == "hung"
-    assert worst(*VERDICTS[:5]) == "wrong"
 
 
 @pytest.mark.parametrize("name", [name for name in FLOATS if TYPES[name].bits <= 16])

@@ -1,20 +1,25 @@
-"""The HTML page: one file that holds all it needs, and that reads without JavaScript."""
+"""The HTML page: one file that loads nothing, and is readable without JavaScript."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import groupby, islice
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
 from halfulp.conformance.report.comparison import (
+    SHOWN,
+    Line,
     Target,
     describe,
     distance,
@@ -22,18 +27,16 @@ from halfulp.conformance.report.comparison import (
     lines,
     order,
     repetition_gist,
+    severity,
     targets,
     type_order,
     types_text,
+    urgency,
     version,
     worst_first,
 )
-from halfulp.conformance.report.heatmap import heatmaps
-from halfulp.conformance.report.histogram import histogram
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
-from halfulp.conformance.report.specials import deviations, pack
-from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
-from halfulp.conformance.schema import CaseEntry, Document, RowEntry
+from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
 from halfulp.conformance.verdict.judge import HISTOGRAM
 
 # In the order in which they are joined: each uses what those before it define.
@@ -42,8 +45,9 @@ SCRIPTS = (
     *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
     *("grids.js", "distances.js", "findings.js", "main.js"),
 )
-# How many findings the page shows to who has no JavaScript.
+# How many findings the page shows without JavaScript.
 _STATIC = 100
+_CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "within") | {
     "0": "exact",
     "5-16": "wrong",
@@ -139,7 +143,7 @@ def _data(
     pieces: dict[str, int] = {}
     packed = []
     for (target, case), made in zip(cases, programs, strict=True):
-        # What the script can do without is left out.
+        # The script needs neither empty fields nor what the id says.
         entry: dict[str, Any] = {
             name: value for name, value in case.items() if value and name not in _KNOWN_FROM_ID
         }
@@ -200,56 +204,234 @@ def _verdicts(named: Sequence[Target]) -> list[str]:
     return [name for name in SHOWN if name in common or any(target.counts[name] for target in named)]
 
 
-class _Part(NamedTuple):
-    verdict: str
-    x: float
-    width: float
-
-
-class _Share(NamedTuple):
-    label: str
-    parts: list[_Part]
-
-
-def _share(target: Target) -> _Share:
+def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
-    counts = [(name, target.counts[name]) for name in SHOWN]
-    counts = [(name, count) for name, count in counts if count]
-    total = sum(count for _, count in counts)
+    counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
+    total = sum(counts.values())
     parts, x = [], 0.0
-    for name, count in counts:
-        parts.append(_Part(name, round(x, 2), round(100 * count / total, 2)))
+    for name, count in counts.items():
+        parts.append({"verdict": name, "x": round(x, 2), "width": round(100 * count / total, 2)})
         x += 100 * count / total
-    return _Share(", ".join(f"{count} {name}" for name, count in counts), parts)
+    return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 
-class _Difference(NamedTuple):
-    where: str
-    gist: str
-    program: str
-
-
-class _Aspect(NamedTuple):
-    target: Target
-    tested: int
-    differs: list[_Difference]
-
-
-def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]:
-    table: list[tuple[str, list[_Aspect]]] = []
+def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return for each aspect a cell of each target: how much was tested, and the differences."""
+    table: list[tuple[str, list[dict[str, Any]]]] = []
     for aspect in ASPECTS:
         cells = []
         for target in named:
             entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
             differs = [
-                _Difference(
-                    f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
-                    repetition_gist(e["example"]) if e["example"] else "",
-                    "".join(repetition(target, e)),
-                )
+                {
+                    "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                    "gist": repetition_gist(e["example"]) if e["example"] else "",
+                    "program": "".join(repetition(target, e)),
+                }
                 for e in entries
                 if e["verdict"] == "differs"
             ]
-            cells.append(_Aspect(target, sum(e["verdict"] != "not tested" for e in entries), differs))
+            tested = sum(e["verdict"] != "not tested" for e in entries)
+            cells.append({"target": target, "tested": tested, "differs": differs})
         table.append((aspect, cells))
     return table
+
+
+# --- heatmaps ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Square:
+    """One square: a target's verdict on one operator version and types."""
+
+    key: str
+    verdict: str
+    text: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A version, and the first input's type where the second one's has the columns."""
+
+    version: str
+    base: str
+    first: bool
+    span: int
+    cells: tuple[Square | None, ...]
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """The table of one operator and target.
+
+    Attributes:
+        operator: without its version.
+        target: whose verdicts these are.
+        paired: whether a row is a version and a first input's type, and a column the second input's type; otherwise
+            a row is a version, and a column a type that all inputs share.
+        columns: the types.
+        rows: in the order of versions and types.
+    """
+
+    operator: str
+    target: Target
+    paired: bool
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[Heatmap]]]:
+    """Yield each operator with the tables of all targets."""
+    for operator, found in groupby(lines, key=lambda line: family(line.operator)):
+        group = list(found)
+        tables = [
+            _table(operator, target, group)
+            for target in targets
+            if any(target.number in line.rows for line in group)
+        ]
+        yield operator, tables
+
+
+def _table(operator: str, target: Target, lines: Sequence[Line]) -> Heatmap:
+    paired = any(len(set(line.types)) > 1 for line in lines)
+    # An array library has only the newest version, and so only that one's rows.
+    lines = [line for line in lines if target.number in line.rows]
+    columns = sorted({line.types[-1] for line in lines}, key=type_order)
+    cells = {
+        (version(line.operator), line.types[0] if paired else "", line.types[-1]): _square(line, target)
+        for line in lines
+    }
+    rows = []
+    # One row for each version and base, in the order in which the lines have them.
+    heads = dict.fromkeys((number, base) for number, base, _ in cells)
+    for number, group in groupby(heads, key=lambda head: head[0]):
+        bases = [base for _, base in group]
+        for place, base in enumerate(bases):
+            row = tuple(cells.get((number, base, name)) for name in columns)
+            rows.append(Row(number, base, place == 0, len(bases), row))
+    return Heatmap(operator, target, paired, tuple(columns), tuple(rows))
+
+
+def _square(line: Line, target: Target) -> Square | None:
+    row = line.rows.get(target.number)
+    if row is None:
+        return None
+    shown = SHOWN[row["verdict"]]
+    text = shown.sign + (distance(row) if shown.name == "within" else "")
+    label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
+    return Square(line.key, shown.name, text, label)
+
+
+# --- histograms ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The elements whose distance lies in one bucket.
+
+    Attributes:
+        bucket: the distance in ulps, or ``special``.
+        count: how many elements.
+        share: the part of all elements, as text.
+        width: the bar's length from 0 to 100, on a logarithmic scale, so that one element in a million is seen.
+    """
+
+    bucket: str
+    count: int
+    share: str
+    width: float
+
+
+def histogram(rows: Sequence[RowEntry]) -> list[Bar]:
+    """Return the bars of some rows of a document together."""
+    counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
+    total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
+    return [_bar(bucket, counts.get(bucket, 0), total) for bucket in HISTOGRAM]
+
+
+def _bar(bucket: str, count: int, total: int) -> Bar:
+    if not count:
+        return Bar(bucket, 0, "0", 0.0)
+    width = 100 * math.log10(count + 1) / math.log10(total + 1)
+    return Bar(bucket, count, percent(count, total), round(width, 1))
+
+
+def percent(count: int, total: int) -> str:
+    """Format a percentage. Shows 0 % or 100 % only if exact."""
+    if count in (0, total):
+        return "100 %" if count else "0 %"
+    # Enough digits to tell it from 0 % and from 100 %.
+    far = min(count, total - count) / total * 100
+    digits = max(1, -math.floor(math.log10(far)))
+    text = f"{100 * count / total:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+# --- special values ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A special value that a target gets wrong, with all operator versions and types for which it does."""
+
+    target: str
+    x: str
+    y: str
+    expected: str
+    got: str
+    where: tuple[str, ...]
+
+
+def pack(targets: Sequence[Target]) -> dict[str, Any]:
+    """Return the grids of all targets for the page's script; many types and targets have one in common.
+
+    Returns:
+        ``grids``: the distinct ones, each with its ``x``, its ``y`` and, row by row, the ``expected`` results (None
+        where the grid has no such pair). ``cells``: by ``"onnx.Pow-15/float32,int64"`` and the target's number the
+        grid's place, the verdicts (a digit each, the place in the list of verdicts; empty if all are exact), and the
+        results that are not the expected ones.
+    """
+    grids: list[dict[str, Any]] = []
+    numbers: dict[Any, int] = {}
+    cells: dict[str, dict[int, list[Any]]] = {}
+    entries = sorted(
+        ((entry, target.number) for target in targets for entry in target.document["specials"]),
+        key=lambda pair: (order(pair[0]["operator"], pair[0]["types"]), pair[1]),
+    )
+    for entry, number in entries:
+        grid, codes, got = _packed(entry["grid"])
+        place = numbers.setdefault(repr(grid), len(grids))
+        if place == len(grids):
+            grids.append(grid)
+        key = f"{entry['operator']}/{','.join(entry['types'])}"
+        cells.setdefault(key, {})[number] = [place, codes, got]
+    return {"grids": grids, "cells": cells}
+
+
+def _packed(grid: Sequence[Cell]) -> tuple[dict[str, Any], str, dict[int, str]]:
+    xs = list(dict.fromkeys(str(cell["x"]) for cell in grid))
+    ys = list(dict.fromkeys(str(cell["y"]) for cell in grid))
+    found = {(str(cell["x"]), str(cell["y"])): cell for cell in grid}
+    inside = [found.get((x, y)) for x in xs for y in ys]
+    expected = [None if cell is None else cell["expected"] for cell in inside]
+    codes = "".join(" " if cell is None else _CODES[cell["verdict"]] for cell in inside)
+    got = {
+        place: cell["got"]
+        for place, cell in enumerate(inside)
+        if cell is not None and cell["got"] != cell["expected"]
+    }
+    return {"x": xs, "y": ys, "expected": expected}, "" if set(codes) <= {_CODES["exact"]} else codes, got
+
+
+def deviations(targets: Sequence[Target]) -> Iterator[Deviation]:
+    """Yield the special values that are wrong, each once for a target, with all places."""
+    for target in targets:
+        where: dict[tuple[str, ...], list[str]] = {}
+        for entry in target.document["specials"]:
+            for cell in entry["grid"]:
+                if cell["verdict"] == "wrong":
+                    key = tuple(str(cell[name]) for name in ("x", "y", "expected", "got"))
+                    where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
+        for (x, y, expected, got), places in where.items():
+            yield Deviation(target.label, x, y, expected, got, tuple(places))

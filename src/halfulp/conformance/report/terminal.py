@@ -1,4 +1,4 @@
-"""What ``halfulp check`` found, as tables in a terminal."""
+"""The findings of ``halfulp check`` as tables in a terminal."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.report.comparison import (
+    SHOWN,
     Line,
     Target,
+    family,
     gist,
     lines,
+    severity,
     short,
     targets,
     types_text,
     worst_first,
 )
-from halfulp.conformance.report.verdicts import SHOWN, severity
 from halfulp.conformance.schema import CaseEntry, Document
 from halfulp.errors import printable
 
@@ -33,7 +35,7 @@ _LONGEST = 160
 
 
 def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
-    """Print what was found of some targets: how often which verdict, where, and the worst of it.
+    """Print the findings about some targets: how often each verdict occurs, where, and the worst cases.
 
     Args:
         results: a document of ``halfulp check`` for each target.
@@ -78,7 +80,7 @@ def _sign(name: str, text: str | None = None) -> Text:
 
 
 def _summary(named: Sequence[Target], narrow: bool) -> Table:
-    """Return the table of counts; what nobody has has no column. In a narrow terminal a target has one, not a row."""
+    """Return the table of the counts that are not all 0. In a narrow terminal a target is a column, not a row."""
     counts = [target.counts for target in named]
     table = _table()
     table.add_column("target", no_wrap=True)
@@ -190,9 +192,7 @@ def _worst(named: Sequence[Target]) -> Table:
     # Of each operator, target and verdict the worst, so that one fault does not hide the others.
     first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
     for target, case in cases:
-        first.setdefault(
-            (target.number, case["operator"].rpartition("-")[0], case["verdict"]), (target, case)
-        )
+        first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")

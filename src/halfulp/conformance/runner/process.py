@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pickle
 import signal
@@ -16,16 +15,13 @@ import threading
 from importlib.util import find_spec
 from typing import IO, Any
 
-import numpy as np
-
 from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.runner.wire import Closed, Late, receive, send
+from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.types import TYPES
 
 MEMORY = 4 << 30
 """The bytes that a target may take beyond what it has once it is loaded."""
@@ -34,10 +30,7 @@ TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
 
 LONGEST = 86400.0
-"""The most that a time limit may be: clocks of sockets don't take any number."""
-
-NONSENSE = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
-"""What comes of reading an answer that is none."""
+"""The longest time limit in seconds: clocks of sockets don't take any number."""
 
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
@@ -112,7 +105,9 @@ class Process:
         versions = answer.get("versions")
         if answer.get("kind") != "ready" or not isinstance(versions, dict):
             running.end()
-            raise HalfulpError(f"the target {self.spec.name} can't be loaded: {_text(answer.get('message'))}")
+            raise HalfulpError(
+                f"the target {self.spec.name} can't be loaded: {one_line(str(answer.get('message')))}"
+            )
         self._running = running
         self.versions = {str(name): str(version) for name, version in versions.items()}
 
@@ -145,7 +140,7 @@ class Process:
             return self._outcome(case, answer, data)
         except HalfulpError:
             raise
-        except NONSENSE:
+        except MALFORMED:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
 
@@ -161,7 +156,7 @@ class Process:
         kind = answer["kind"]
         if kind == "returned":
             return unpacked(answer["outputs"], data)
-        message = _text(answer["message"])
+        message = one_line(str(answer["message"]))
         if kind == "refused":
             return Outcome("refused", message)
         if kind == "crashed":
@@ -178,9 +173,14 @@ class _Running:
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
         path = json.dumps([entry or os.getcwd() for entry in sys.path])
-        # What it leaves behind when it is killed goes with this folder.
+        # The files that it leaves when it is killed are deleted with this folder.
         self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-        variables = os.environ | _environment(threads) | {"TMPDIR": self._folder.name}
+        variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
+        variables |= {
+            "OPENBLAS_NUM_THREADS": str(threads),
+            "JAX_PLATFORMS": "cpu",
+            "TMPDIR": self._folder.name,
+        }
         with theirs:
             try:
                 self._process = subprocess.Popen(
@@ -190,7 +190,7 @@ class _Running:
                     stderr=subprocess.STDOUT,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a group of its own, to be killed with all that it starts
-                    env=variables,
+                    env=os.environ | variables,
                 )
             except BaseException:
                 self.channel.close()
@@ -201,7 +201,7 @@ class _Running:
         self._reader.start()
 
     def end(self, patience: float = 0) -> str:
-        """Kill it with all that it started, and return how it died by itself, if it did within so many seconds."""
+        """Kill it with all that it started. Return how it died, if it did by itself within ``patience`` seconds."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
@@ -215,7 +215,7 @@ class _Running:
         return _death(code)
 
     def _read(self, stream: IO[bytes]) -> None:
-        # What it prints is noise; but it must not wait for somebody to read it.
+        # Its output is noise, but it must not wait for a reader.
         with stream:
             while stream.read(1 << 16):
                 pass
@@ -230,30 +230,3 @@ def _death(code: int | None) -> str:
         return f"died of {signal.Signals(-code).name}"
     except ValueError:
         return f"died of signal {-code}"
-
-
-def _environment(threads: int) -> dict[str, str]:
-    variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
-    return variables | {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
-
-
-def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
-    """Return the outputs that a message holds; raises one of :data:`NONSENSE` where it contradicts itself."""
-    outputs: list[Array | str] = []
-    start = 0
-    for output in described:
-        if "other" in output:
-            outputs.append(str(output["other"]))
-            continue
-        name = output["type"]
-        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
-        size = math.prod(output["shape"]) * dtype.itemsize
-        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
-        start += size
-    if start != len(data):
-        raise ValueError("bytes are left over")
-    return outputs
-
-
-def _text(message: object) -> str:
-    return str(message)[:400]

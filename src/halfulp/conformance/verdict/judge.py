@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -19,22 +19,15 @@ from halfulp.types import type_name
 Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
 ]
-VERDICTS: tuple[Verdict, ...] = (
-    "rejected",
-    "unspecified",
-    "exact",
-    "within",
-    "wrong",
-    "refused",
-    "accepted",
-    "crashed",
-    "hung",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """From best to worst: the worst one of a row's cases is the row's.
 
 An invalid case's: ``rejected`` (right) and ``accepted``. ``unspecified``: the document leaves it all open.
 ``exact``; ``within``: all differences are small; ``wrong``; ``refused``, ``crashed``, ``hung``: no result.
 """
+
+FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
+"""The verdicts that are a runtime's fault."""
 
 HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
 
@@ -70,11 +63,6 @@ class Judgement:
     example: Mapping[str, Any] | None = None
     unspecified: int = 0
     message: str | None = None
-
-
-def worst(*verdicts: Verdict) -> Verdict:
-    """Return the worst of some verdicts."""
-    return max(verdicts, key=VERDICTS.index)
 
 
 def judge(

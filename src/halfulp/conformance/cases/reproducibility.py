@@ -13,11 +13,9 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
-from halfulp.conformance.cases.generators.attempts import refusal
-from halfulp.conformance.cases.generators.build import Types, case_id, line, operand_types
-from halfulp.conformance.cases.generators.hard import hard_pairs
-from halfulp.conformance.cases.generators.pairs import Pairs, pow_values, prelu_values
-from halfulp.conformance.cases.generators.random import Random, cast
+from halfulp.conformance.cases.operands import Pairs, Random, cast
+from halfulp.conformance.cases.shapes import refusal
+from halfulp.conformance.cases.values import Types, case_id, hard_pairs, line, ordinary
 from halfulp.conformance.floats import is_float
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.specs import OpVersion
@@ -63,11 +61,10 @@ def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
 
 def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
     """Ordinary elements, every other one a hard case, where the least difference of two ways to compute it shows."""
-    x_name, y_name = operand_types(row, types)
+    pairs = ordinary(row, types, random, count)
     if row.kernel == "prelu":
-        return prelu_values(x_name, random, count)
-    pairs = pow_values(x_name, y_name, random, count)
-    hard = hard_pairs(x_name, y_name)
+        return pairs
+    hard = hard_pairs(*types)
     if len(hard.x):
         chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
