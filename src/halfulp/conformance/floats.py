@@ -18,7 +18,6 @@ class FloatType:
     """A floating type's facts. A code is a value's bits as an unsigned integer.
 
     Attributes:
-        name: as in the type table.
         bits: how many a value has.
         digits: significand digits, the hidden one included.
         least_exponent: the binary exponent of the least positive value.
@@ -30,7 +29,6 @@ class FloatType:
         has_minus_zero: whether zeros have a sign.
     """
 
-    name: str
     bits: int
     digits: int
     least_exponent: int
@@ -63,7 +61,6 @@ def float_type(name: str) -> FloatType:
         infinite = np.array(np.inf).astype(dtype).astype(np.float64)
         zero, minus_zero = np.array([0.0, -0.0]).astype(dtype).astype(np.float64)
     return FloatType(
-        name=name,
         bits=info.bits,
         digits=info.nmant + 1,
         least_exponent=int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1,

@@ -253,7 +253,11 @@ def _problem(value: Any, kind: Any, where: str) -> str | None:
             return f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
         return _first(_problem(value[name], fields[name], f"{where}.{name}".lstrip(".")) for name in fields)
     if origin is Literal:
-        return None if isinstance(value, str) and value in arguments else f"{where} must be {_or(arguments)}"
+        return (
+            None
+            if isinstance(value, str) and value in arguments
+            else f"{where} must be {' or '.join(arguments)}"
+        )
     if origin is types.UnionType:
         found = [_problem(value, argument, where) for argument in arguments]
         return None if None in found else found[0]
@@ -293,7 +297,3 @@ def _is_number(value: Any, kinds: Any) -> bool:
 
 def _first(problems: Any) -> str | None:
     return next((problem for problem in problems if problem is not None), None)
-
-
-def _or(choices: tuple[str, ...]) -> str:
-    return ", ".join(choices[:-1]) + " or " + choices[-1]

@@ -52,9 +52,12 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
-    """Elements without those that the document leaves open."""
+    """Return a case of elements that the document does not leave open."""
     id = case_id(row, types, "reproducibility", name)
-    pairs = _closed(row, _pairs(row, types, Random(id), min(count, 4 * _COUNT)))
+    pairs = _pairs(row, types, Random(id), min(count, 4 * _COUNT))
+    found = unspecified(Case(id, row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
+    if found is not None and not found.whole and not found.elements.all():
+        pairs = Pairs(*(array[~found.elements.ravel()] for array in pairs))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
 
@@ -69,13 +72,6 @@ def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
         chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
     return pairs
-
-
-def _closed(row: OpVersion, pairs: Pairs) -> Pairs:
-    found = unspecified(Case("", row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
-    if found is None or found.whole or found.elements.all():
-        return pairs
-    return Pairs(*(array[~found.elements.ravel()] for array in pairs))
 
 
 def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:

@@ -109,12 +109,10 @@ class Attempt(NamedTuple):
     @property
     def name(self) -> str:
         """Such as ``"2x3x4,3,axis=1,broadcast=1"``."""
-        shapes = ("x".join(map(str, shape)) or "scalar" for shape in self.shapes)
-        return ",".join([*shapes, *(f"{name}={_short(value)}" for name, value in self.attributes.items())])
-
-
-def _short(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        parts = ["x".join(map(str, shape)) or "scalar" for shape in self.shapes]
+        for name, value in self.attributes.items():
+            parts.append(f"{name}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}")
+        return ",".join(parts)
 
 
 def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:

@@ -133,20 +133,17 @@ class Line:
 def targets(documents: Sequence[Document]) -> list[Target]:
     """Name the documents."""
     names = Counter(document["target"]["name"] for document in documents)
-    found = []
-    for number, document in enumerate(documents):
+    labels = []
+    for document in documents:
         name, versions = document["target"]["name"], document["target"]["versions"]
-        label = name
-        if names[name] > 1:
-            label = f"{name} {versions.get(name) or ' '.join(versions.values())}".strip()
-        found.append(Target(number, label, document))
-    repeated = Counter(target.label for target in found)
-    return [
-        Target(target.number, f"{target.label} ({target.number + 1})", target.document)
-        if repeated[target.label] > 1
-        else target
-        for target in found
-    ]
+        version = versions.get(name) or " ".join(versions.values())
+        labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
+    repeated = Counter(labels)
+    found = []
+    for number, (label, document) in enumerate(zip(labels, documents, strict=True)):
+        unique = f"{label} ({number + 1})" if repeated[label] > 1 else label
+        found.append(Target(number, unique, document))
+    return found
 
 
 def lines(documents: Sequence[Document]) -> list[Line]:

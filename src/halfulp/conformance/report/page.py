@@ -347,14 +347,12 @@ def histogram(rows: Sequence[RowEntry]) -> list[Bar]:
     """Return the bars of some rows of a document together."""
     counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
     total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
-    return [_bar(bucket, counts.get(bucket, 0), total) for bucket in HISTOGRAM]
-
-
-def _bar(bucket: str, count: int, total: int) -> Bar:
-    if not count:
-        return Bar(bucket, 0, "0", 0.0)
-    width = 100 * math.log10(count + 1) / math.log10(total + 1)
-    return Bar(bucket, count, percent(count, total), round(width, 1))
+    bars = []
+    for bucket in HISTOGRAM:
+        count = counts.get(bucket, 0)
+        width = 100 * math.log10(count + 1) / math.log10(total + 1) if count else 0.0
+        bars.append(Bar(bucket, count, percent(count, total) if count else "0", round(width, 1)))
+    return bars
 
 
 def percent(count: int, total: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from keyword import iskeyword
 from typing import Any
 
@@ -116,8 +116,10 @@ def call(target: Target, case: Case) -> tuple[str, ...]:
         return (_operator(case),)
     if name == "openvino":
         return (_model(case), *_openvino_from_onnx(case))
+    if name == "onnxruntime":
+        return (_model(case), _onnxruntime(case))
     if name in _FROM_MODEL:
-        return (_model(case), _FROM_MODEL[name](case))
+        return (_model(case), _FROM_MODEL[name])
     # A command can't be asked for its version; a module has one, or a dot in its name.
     is_module = "." in name or target.document["target"]["versions"]
     return (_model(case), _module(name) if is_module else _command(case))
@@ -213,28 +215,18 @@ def _onnxruntime(case: Case) -> str:
     )
 
 
-def _reference(case: Case) -> str:
-    return "from onnx.reference import ReferenceEvaluator\n\ngot = ReferenceEvaluator(model).run(None, feeds)[0]\n"
-
-
-def _converter(case: Case) -> str:
-    return (
+_FROM_MODEL = {
+    "onnx-reference": (
+        "from onnx.reference import ReferenceEvaluator\n\n"
+        "got = ReferenceEvaluator(model).run(None, feeds)[0]\n"
+    ),
+    "onnx-converter": (
         "from onnx.reference import ReferenceEvaluator\n"
         "from onnx.version_converter import convert_version\n\n"
         "model = convert_version(model, onnx.defs.onnx_opset_version())\n"
         "got = ReferenceEvaluator(model).run(None, feeds)[0]\n"
-    )
-
-
-def _halfulp(case: Case) -> str:
-    return "import halfulp.backend\n\ngot = halfulp.backend.run_model(model, feeds)[0]\n"
-
-
-_FROM_MODEL: Mapping[str, Callable[[Case], str]] = {
-    "onnxruntime": _onnxruntime,
-    "onnx-reference": _reference,
-    "onnx-converter": _converter,
-    "halfulp": _halfulp,
+    ),
+    "halfulp": "import halfulp.backend\n\ngot = halfulp.backend.run_model(model, feeds)[0]\n",
 }
 
 

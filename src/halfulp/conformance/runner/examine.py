@@ -11,10 +11,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
+from queue import LifoQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from halfulp.conformance.runner.wire import first_line
 from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.operators import thread_count
-from halfulp.types import type_name
+from halfulp.specs.tensor import tensor_type
 
 MOST_HANGS = 5
 """The number of cases in a row that hang after which the rest of an operator version and types is not run."""
@@ -170,7 +171,7 @@ class Examiner:
         else:
             output = answer[0] if answer and not isinstance(answer[0], str) else np.empty(0)
             judgement = judge(case, right, output, self.options.ulp_limit)
-        if not isinstance(right, np.ndarray) or output is None or not _alike(right, output):
+        if not isinstance(right, np.ndarray) or output is None or tensor_type(right) != tensor_type(output):
             output = None  # nothing to compare element by element
         grid: tuple[Mapping[str, str], ...] = ()
         if case.name.startswith(_GRID) and output is not None and isinstance(right, np.ndarray):
@@ -218,10 +219,6 @@ def _no_single_array(right: Array | HalfulpError, answer: list[Array | str]) -> 
     else:
         message = f"the output is no array of numbers: {answer[0]}"
     return Judgement("wrong", count, count, message=message)
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return type_name(a.dtype) == type_name(b.dtype) and a.shape == b.shape
 
 
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
@@ -310,19 +307,19 @@ def locally(
         HalfulpError: the target can't be loaded, or a case is at fault.
     """
     results: list[Result] = []
-    with _examiners(spec, options, processes) as examiners, ThreadPoolExecutor(processes) as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+        examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
         versions = examiners[0].versions
-        free = list(examiners)
-        lock = threading.Lock()
+        free = LifoQueue[Examiner]()
+        for examiner in reversed(examiners):  # the first one's process runs already
+            free.put(examiner)
 
         def examine(batch: Batch) -> list[Result]:
-            with lock:
-                examiner = free.pop()
+            examiner = free.get()
             try:
                 return examiner.examine(batch)
             finally:
-                with lock:
-                    free.append(examiner)
+                free.put(examiner)
 
         try:
             for found in _in_turn(lambda batch: pool.submit(examine, batch), batches, processes + 1):
@@ -335,16 +332,6 @@ def locally(
             pool.shutdown(cancel_futures=True)
             raise
     return Examined(results, versions)
-
-
-@contextmanager
-def _examiners(spec: TargetSpec, options: Options, count: int) -> Iterator[list[Examiner]]:
-    examiners = [Examiner(spec, options) for _ in range(count)]
-    try:
-        yield examiners
-    finally:
-        for examiner in examiners:
-            examiner.close()
 
 
 def _in_turn(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int) -> Iterator[list[Result]]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import IO, Any
 
@@ -42,34 +43,25 @@ serve(int(sys.argv[1]))
 """
 
 
+@dataclass
 class Process:
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
-    Args:
-        spec: the target.
-        threads: how many it may use.
-        time_limit: the seconds that it may take for a case.
-        memory: the bytes that it may take beyond what it has once it is loaded.
-
     Attributes:
+        spec: the target.
+        threads: the number of threads that it may use.
+        time_limit: the seconds that it may take for a case.
+        memory: the bytes that it may take beyond those that it has once it is loaded.
         versions: of the runtime and of what takes part, by package; known once it has started.
     """
 
-    def __init__(
-        self,
-        spec: TargetSpec,
-        *,
-        threads: int = 1,
-        time_limit: float = TIME_LIMIT,
-        memory: int = MEMORY,
-    ) -> None:
-        self.spec = spec
-        self.versions: dict[str, str] = {}
-        self._threads = threads
-        self._time_limit = time_limit
-        self._memory = memory
-        self._running: _Running | None = None
-        self._asked = 0
+    spec: TargetSpec
+    threads: int = 1
+    time_limit: float = TIME_LIMIT
+    memory: int = MEMORY
+    versions: dict[str, str] = field(default_factory=dict, init=False)
+    _running: _Running | None = field(default=None, init=False)
+    _asked: int = field(default=0, init=False)
 
     def __enter__(self) -> Process:
         return self
@@ -88,9 +80,9 @@ class Process:
             return
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
-        running = _Running(self._threads)
+        running = _Running(self.threads)
         try:
-            start = {"threads": self._threads, "memory": self._memory}
+            start = {"threads": self.threads, "memory": self.memory}
             send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
             answer, _ = receive(running.channel, _START_LIMIT)
         except Late:
@@ -125,11 +117,11 @@ class Process:
         assert running is not None
         self._asked += 1
         try:
-            send(running.channel, {"number": self._asked}, pickle.dumps(case), self._time_limit)
-            answer, data = receive(running.channel, self._time_limit, most=2 * self._memory)
+            send(running.channel, {"number": self._asked}, pickle.dumps(case), self.time_limit)
+            answer, data = receive(running.channel, self.time_limit, most=2 * self.memory)
         except Late:
             self.close()
-            return Outcome("hung", f"no answer in {self._time_limit:g} s")
+            return Outcome("hung", f"no answer in {self.time_limit:g} s")
         except Closed:
             self._running = None
             return Outcome("crashed", running.end(_PATIENCE))
