@@ -220,25 +220,15 @@ class _Breach:
     declared: TensorType | None = None
 
     def case(self, row: OpVersion, types: Types) -> Case:
+        """Return the case: operands as the row wants them, with the types and the number of the breach."""
         id = case_id(row, types, "invalid", f"{self.clause.removeprefix(row.id + '.')}-{self.name}")
-        return Case(
-            id,
-            row.id,
-            "invalid",
-            self._inputs(row, types, Random(id)),
-            dict(self.attributes),
-            clause=self.clause,
-            declared=self.declared,
-        )
-
-    def _inputs(self, row: OpVersion, types: Types, random: Random) -> tuple[Array, ...]:
-        """Operands as the row wants them, in what types and number the breach has them."""
-        shapes = (*self.shapes, self.shapes[-1])[:2]
-        pairs = small_inputs(row, types, shapes, random)
+        pairs = small_inputs(row, types, (*self.shapes, self.shapes[-1])[:2], Random(id))
         given = [pairs[min(i, len(pairs) - 1)] for i in range(len(self.shapes))]
         with np.errstate(invalid="ignore"):
             wide = [array.astype(np.float64) for array in given]
-        return tuple(cast(array, name) for array, name in zip(wide, self.input_types, strict=True))
+        inputs = tuple(cast(array, name) for array, name in zip(wide, self.input_types, strict=True))
+        attributes = dict(self.attributes)
+        return Case(id, row.id, "invalid", inputs, attributes, clause=self.clause, declared=self.declared)
 
 
 def _valid(row: OpVersion, types: Types) -> tuple[list[tuple[str, Shape]], dict[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry, faults
-from halfulp.conformance.verdict.judge import FAULTS, VERDICTS
+from halfulp.conformance.verdict.judge import FAULTS, VERDICTS, Verdict
 from halfulp.specs import registry
 from halfulp.types import TYPES
 
@@ -24,7 +24,7 @@ class Shown:
         style: the terminal's, as rich spells it.
     """
 
-    name: str
+    name: Verdict
     sign: str
     meaning: str
     style: str
@@ -58,11 +58,6 @@ _URGENT_FIRST = (
 assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
     "a verdict without a row, or a row without a verdict"
 )
-
-
-def severity(verdict: str) -> int:
-    """Return the severity of a verdict. A row takes the most severe verdict of its cases."""
-    return VERDICTS.index(verdict)
 
 
 def urgency(verdict: str) -> int:

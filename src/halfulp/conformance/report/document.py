@@ -122,20 +122,19 @@ def _reproducibility(
 ) -> list[ReproducibilityEntry]:
     entries: list[ReproducibilityEntry] = []
     for aspect in ASPECTS:
-        tried = [r for r in results if r.repetition is not None and r.repetition.aspect == aspect]
+        tried = [(r.id, r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect]
         if not tried:
             continue
-        differing = [r for r in tried if r.repetition is not None and r.repetition.same is False]
-        same = any(r.repetition is not None and r.repetition.same for r in tried)
-        permitted = [allowed.allows(target, result.id, "differs") for result in differing]
-        first = differing[0].repetition if differing else None
+        differing = [(id, repetition) for id, repetition in tried if repetition.same is False]
+        same = any(repetition.same for _, repetition in tried)
+        permitted = [allowed.allows(target, id, "differs") for id, _ in differing]
         entries.append(
             {
                 "operator": operator,
                 "types": list(types),
                 "aspect": aspect,
                 "verdict": "differs" if differing else "same" if same else "not tested",
-                "example": None if first is None else first.example,  # type: ignore[typeddict-item]
+                "example": differing[0][1].example if differing else None,  # type: ignore[typeddict-item]
                 "allowed": bool(permitted) and all(permitted),
             }
         )

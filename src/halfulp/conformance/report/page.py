@@ -8,7 +8,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby, islice
 from typing import Any
@@ -27,7 +26,6 @@ from halfulp.conformance.report.comparison import (
     lines,
     order,
     repetition_gist,
-    severity,
     targets,
     type_order,
     types_text,
@@ -37,7 +35,7 @@ from halfulp.conformance.report.comparison import (
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
-from halfulp.conformance.verdict.judge import HISTOGRAM
+from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")
@@ -156,7 +154,7 @@ def _data(
     return {
         "targets": [target.label for target in named],
         "verdicts": {
-            name: {"sign": row.sign, "severity": severity(name), "urgency": urgency(name)}
+            name: {"sign": row.sign, "severity": VERDICTS.index(row.name), "urgency": urgency(name)}
             for name, row in SHOWN.items()
         },
         "buckets": HISTOGRAM,
@@ -240,63 +238,26 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, 
 # --- heatmaps ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Square:
-    """One square: a target's verdict on one operator version and types."""
-
-    key: str
-    verdict: str
-    text: str
-    label: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """A version, and the first input's type where the second one's has the columns."""
-
-    version: str
-    base: str
-    first: bool
-    span: int
-    cells: tuple[Square | None, ...]
-
-
-@dataclass(frozen=True)
-class Heatmap:
-    """The table of one operator and target.
-
-    Attributes:
-        operator: without its version.
-        target: whose verdicts these are.
-        paired: whether a row is a version and a first input's type, and a column the second input's type; otherwise
-            a row is a version, and a column a type that all inputs share.
-        columns: the types.
-        rows: in the order of versions and types.
-    """
-
-    operator: str
-    target: Target
-    paired: bool
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[Heatmap]]]:
+def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each operator with the tables of all targets."""
     for operator, found in groupby(lines, key=lambda line: family(line.operator)):
         group = list(found)
+        paired = any(len(set(line.types)) > 1 for line in group)
+        # An array library has only the newest version, and so only that one's rows.
         tables = [
-            _table(operator, target, group)
+            _table(target, paired, [line for line in group if target.number in line.rows])
             for target in targets
-            if any(target.number in line.rows for line in group)
         ]
-        yield operator, tables
+        yield operator, [table for table in tables if table["rows"]]
 
 
-def _table(operator: str, target: Target, lines: Sequence[Line]) -> Heatmap:
-    paired = any(len(set(line.types)) > 1 for line in lines)
-    # An array library has only the newest version, and so only that one's rows.
-    lines = [line for line in lines if target.number in line.rows]
+def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any]:
+    """Return the table of one operator and target.
+
+    If ``paired``, a row is a version and a first input's type (``base``), and a column the second input's type.
+    Otherwise a row is a version, and a column a type that all inputs share. The ``first`` row of a version has its
+    number, which spans the others.
+    """
     columns = sorted({line.types[-1] for line in lines}, key=type_order)
     cells = {
         (version(line.operator), line.types[0] if paired else "", line.types[-1]): _square(line, target)
@@ -308,50 +269,37 @@ def _table(operator: str, target: Target, lines: Sequence[Line]) -> Heatmap:
     for number, group in groupby(heads, key=lambda head: head[0]):
         bases = [base for _, base in group]
         for place, base in enumerate(bases):
-            row = tuple(cells.get((number, base, name)) for name in columns)
-            rows.append(Row(number, base, place == 0, len(bases), row))
-    return Heatmap(operator, target, paired, tuple(columns), tuple(rows))
+            row = [cells.get((number, base, name)) for name in columns]
+            head = {"version": number, "base": base, "first": place == 0, "span": len(bases)}
+            rows.append({**head, "cells": row})
+    return {"target": target, "paired": paired, "columns": columns, "rows": rows}
 
 
-def _square(line: Line, target: Target) -> Square | None:
-    row = line.rows.get(target.number)
-    if row is None:
-        return None
+def _square(line: Line, target: Target) -> dict[str, str]:
+    """Return a target's verdict on one operator version and types."""
+    row = line.rows[target.number]
     shown = SHOWN[row["verdict"]]
     text = shown.sign + (distance(row) if shown.name == "within" else "")
     label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
-    return Square(line.key, shown.name, text, label)
+    return {"key": line.key, "verdict": shown.name, "text": text, "label": label}
 
 
 # --- histograms ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Bar:
-    """The elements whose distance lies in one bucket.
+def histogram(rows: Sequence[RowEntry]) -> list[dict[str, Any]]:
+    """Return the bars of some rows of a document together: how many elements are how far off.
 
-    Attributes:
-        bucket: the distance in ulps, or ``special``.
-        count: how many elements.
-        share: the part of all elements, as text.
-        width: the bar's length from 0 to 100, on a logarithmic scale, so that one element in a million is seen.
+    The width is on a logarithmic scale from 0 to 100, so that one element in a million is seen.
     """
-
-    bucket: str
-    count: int
-    share: str
-    width: float
-
-
-def histogram(rows: Sequence[RowEntry]) -> list[Bar]:
-    """Return the bars of some rows of a document together."""
     counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
     total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
     bars = []
     for bucket in HISTOGRAM:
         count = counts.get(bucket, 0)
         width = 100 * math.log10(count + 1) / math.log10(total + 1) if count else 0.0
-        bars.append(Bar(bucket, count, percent(count, total) if count else "0", round(width, 1)))
+        share = percent(count, total) if count else "0"
+        bars.append({"bucket": bucket, "count": count, "share": share, "width": round(width, 1)})
     return bars
 
 
@@ -367,18 +315,6 @@ def percent(count: int, total: int) -> str:
 
 
 # --- special values ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Deviation:
-    """A special value that a target gets wrong, with all operator versions and types for which it does."""
-
-    target: str
-    x: str
-    y: str
-    expected: str
-    got: str
-    where: tuple[str, ...]
 
 
 def pack(targets: Sequence[Target]) -> dict[str, Any]:
@@ -422,14 +358,14 @@ def _packed(grid: Sequence[Cell]) -> tuple[dict[str, Any], str, dict[int, str]]:
     return {"x": xs, "y": ys, "expected": expected}, "" if set(codes) <= {_CODES["exact"]} else codes, got
 
 
-def deviations(targets: Sequence[Target]) -> Iterator[Deviation]:
+def deviations(targets: Sequence[Target]) -> Iterator[dict[str, Any]]:
     """Yield the special values that are wrong, each once for a target, with all places."""
     for target in targets:
         where: dict[tuple[str, ...], list[str]] = {}
         for entry in target.document["specials"]:
             for cell in entry["grid"]:
                 if cell["verdict"] == "wrong":
-                    key = tuple(str(cell[name]) for name in ("x", "y", "expected", "got"))
+                    key = (cell["x"], cell["y"], cell["expected"], cell["got"])
                     where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
         for (x, y, expected, got), places in where.items():
-            yield Deviation(target.label, x, y, expected, got, tuple(places))
+            yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}

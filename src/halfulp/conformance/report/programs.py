@@ -97,9 +97,9 @@ def filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
     return np.full(shape, bits, f"u{kind.itemsize}").view(kind)
 
 
-def one_line(text: str) -> str:
-    """Return a text as one line of a comment: a runtime's message must not become code."""
-    return printable(text, most=None, instead=" ")
+def comment(*texts: str) -> str:
+    """Return texts as comments, a line each: a runtime's message must not become code."""
+    return "".join(f"# {printable(text, most=None, instead=' ')}\n" for text in texts if text)
 
 
 # --- which runtime -------------------------------------------------------------------------------

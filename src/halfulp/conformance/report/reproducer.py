@@ -20,10 +20,10 @@ from halfulp.conformance.report.comparison import Target, gist, repetition_gist
 from halfulp.conformance.report.programs import (
     VARIABLES,
     call,
+    comment,
     filled,
     literal,
     needs,
-    one_line,
     only_numpys,
     scalar,
 )
@@ -65,7 +65,7 @@ def reproducer(target: Target, entry: CaseEntry) -> Program:
             _report(entry),
         )
     except _STRANGE as error:
-        return (_found(target, entry) + f"# no program for it: {one_line(str(error))}\n",)
+        return (_found(target, entry) + comment(f"no program for it: {error}"),)
 
 
 def _case(entry: CaseEntry) -> Case:
@@ -144,13 +144,9 @@ def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     shape = np.broadcast_shapes(*(array.shape for array in broadcast(again)))
     flat = int(np.ravel_multi_index(index, shape))
     place = flat if again.positions is None else int(again.positions.reshape(-1)[flat])
-    heading = [
-        f"the bits depend on {entry['aspect']}: {again.id} and {first.id}",
-        repetition_gist(example),
-        _made(target),
-    ]
+    depends = f"the bits depend on {entry['aspect']}: {again.id} and {first.id}"
     return (
-        "".join(f"# {one_line(line)}\n" for line in heading) + _installed(target, again),
+        comment(depends, repetition_gist(example), _made(target)) + _installed(target, again),
         _inputs(first),
         *call(target, first),
         f"first = np.asarray(got).reshape(-1)[{place}]\n\n",
@@ -171,12 +167,8 @@ def _made(target: Target) -> str:
 
 def _found(target: Target, entry: CaseEntry) -> str:
     """Return the finding as comments."""
-    lines = [
-        f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}",
-        _clause(entry) if entry["clause"] else gist(entry),
-        _made(target),
-    ]
-    return "".join(f"# {one_line(line)}\n" for line in lines if line)
+    where = f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}"
+    return comment(where, _clause(entry) if entry["clause"] else gist(entry), _made(target))
 
 
 def _clause(entry: CaseEntry) -> str:
@@ -191,7 +183,7 @@ def _clause(entry: CaseEntry) -> str:
 
 def _installed(target: Target, case: Case) -> str:
     packages = " ".join(needs(target, case))
-    return f"# pip install {one_line(packages)}\n" if packages else ""
+    return comment(f"pip install {packages}") if packages else ""
 
 
 def _inputs(case: Case) -> str:
@@ -207,8 +199,9 @@ def _expected(entry: CaseEntry) -> str:
     example = entry["example"]
     if example is None:
         return "\n"
-    bits, text = int(example["expected"]["bits"], 16), one_line(example["expected"]["value"])
-    return f"\nindex = {tuple(example['index'])}\nexpected = {scalar(bits, entry['types'][0])}  # {text}\n"
+    right = scalar(int(example["expected"]["bits"], 16), entry["types"][0])
+    text = comment(example["expected"]["value"])
+    return f"\nindex = {tuple(example['index'])}\nexpected = {right}  {text}"
 
 
 def _report(entry: CaseEntry) -> str:

@@ -19,13 +19,13 @@ from halfulp.conformance.report.comparison import (
     family,
     gist,
     lines,
-    severity,
     short,
     targets,
     types_text,
     worst_first,
 )
 from halfulp.conformance.schema import CaseEntry, Document
+from halfulp.conformance.verdict.judge import VERDICTS, Verdict
 from halfulp.errors import printable
 
 _MOST_FINDINGS = 12
@@ -116,11 +116,11 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
     if not narrow:
         table.add_column("why")
     for operator, group in groupby(found, key=lambda line: line.operator):
-        alike: dict[str, list[Line]] = {}
+        alike: dict[Verdict, list[Line]] = {}
         for line in group:
             alike.setdefault(line.rows[target.number]["verdict"], []).append(line)
         label = operator
-        for verdict in sorted(alike, key=severity, reverse=True):
+        for verdict in sorted(alike, key=VERDICTS.index, reverse=True):
             members = [(line.name, line.rows[target.number]) for line in alike[verdict]]
             farthest = max((row["max_ulp"] or 0 for _, row in members), default=0)
             special = any(row["histogram"]["special"] for _, row in members)

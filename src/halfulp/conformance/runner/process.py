@@ -19,7 +19,7 @@ from typing import IO, Any
 from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import TargetSpec
+from halfulp.conformance.runner.targets import TargetSpec, death
 from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError, UnsupportedError
@@ -216,9 +216,4 @@ class _Running:
 def _death(code: int | None) -> str:
     if code is None:
         return "closed its socket"
-    if code >= 0:
-        return f"exited with status {code}"
-    try:
-        return f"died of {signal.Signals(-code).name}"
-    except ValueError:
-        return f"died of signal {-code}"
+    return death(-code) if code < 0 else f"exited with status {code}"

@@ -115,16 +115,9 @@ def _accepted(case: Case, open_: UnspecifiedOutput | None) -> Judgement:
     return Judgement("accepted", message=f"{case.clause} must refuse it")
 
 
-class Distances(NamedTuple):
-    """How far each element is off: in representable values, and whether it is a special value gone wrong."""
-
-    steps: Array
-    special: Array
-
-
 @np.errstate(invalid="ignore")  # signalling NaNs
-def distances(expected: Array, got: Array) -> Distances:
-    """Compare results of one type and shape, element by element.
+def distances(expected: Array, got: Array) -> tuple[Array, Array]:
+    """Return how many representable values each element is off, and which are special values gone wrong.
 
     Special is: a NaN where a number should be or the other way round, an infinity likewise, a zero of the wrong sign.
     Every NaN equals every other. Distances are uint64, and 0 where special.
@@ -139,7 +132,7 @@ def distances(expected: Array, got: Array) -> Distances:
         zero_sign = (expected == 0) & (got == 0) & (steps != 0)
         special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | other_infinity | zero_sign))
         steps = np.where(special | nan_a, np.uint64(0), steps)
-    return Distances(steps, special)
+    return steps, special
 
 
 def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4, *, strict: bool = False) -> Array:

@@ -9,6 +9,7 @@ import difflib
 import re
 import shlex
 import shutil
+import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -70,6 +71,14 @@ def versions(*packages: str) -> dict[str, str]:
 
 class CrashedError(Exception):
     """The program that a target started died; the text names the signal."""
+
+
+def death(number: int) -> str:
+    """Return the words for a process that died of a signal."""
+    try:
+        return f"died of {signal.Signals(number).name}"
+    except ValueError:
+        return f"died of signal {number}"
 
 
 @dataclass(frozen=True)

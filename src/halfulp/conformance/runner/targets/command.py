@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.runner.targets import CrashedError
+from halfulp.conformance.runner.targets import CrashedError, death
 from halfulp.conformance.runner.targets.onnx_models import ModelTarget, Prepared
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_npz
@@ -69,11 +69,7 @@ def _check_status(code: int, errors: bytes) -> None:
         return
     number = -code if code < 0 else code - 128  # a shell's way to say it
     if 0 < number < signal.NSIG:
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = f"signal {number}"
-        raise CrashedError(f"died of {name}")
+        raise CrashedError(death(number))
     # A program says in its last line why it failed, after whatever led to it.
     said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
     raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
