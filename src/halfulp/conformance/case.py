@@ -30,12 +30,12 @@ class Case:
     Attributes:
         id: operator version, input types, group and a name: ``"onnx.Pow-15/float32,int64/special/grid"``.
         operator: the id of the operator version.
-        group: what the case is for.
+        group: the purpose of the case.
         inputs: as many arrays as the operator has inputs; in an invalid case perhaps more or fewer.
         attributes: by their names in the document.
         constants: the indices of inputs that the model holds as initializers instead of being fed.
         clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
-        aspect: in a reproducibility case what is different about it.
+        aspect: in a reproducibility case the difference from the other case.
         compared_with: in a reproducibility case the id of the case that it is compared with.
         positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
             None where they stand at the same places.

@@ -27,7 +27,7 @@ VALID, INVALID = "node", "invalid"
 
 
 class Exported(NamedTuple):
-    """How many cases were written, and how many were left out."""
+    """The numbers of cases written and left out."""
 
     valid: int
     invalid: int

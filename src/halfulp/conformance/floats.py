@@ -1,4 +1,4 @@
-"""What a type's numbers are, by their bits: the range, the order, the special values."""
+"""The numbers of each type by their bits: the range, the order, the special values."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def ranks(array: Array) -> Array:
     """
     row = element_type(array.dtype)
     if row.kind != "float":
-        # The sign bit turned over: what a subtraction of the least value does, modulo 2^64.
+        # Flipping the sign bit subtracts the least value, modulo 2^64.
         if row.kind == "int":
             return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
         return array.astype(np.uint64)

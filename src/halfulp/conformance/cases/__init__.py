@@ -37,9 +37,9 @@ def cases(
 ) -> Iterator[Case]:
     """Yield the cases of operator versions, in a stable order; the quick ones are among the full ones.
 
-    Values of every kind are tried with every combination of types. What must be refused, and in quick mode shapes and
-    reproducibility too, with one that stands for all; reproducibility of the newest version also with every type of
-    16 bits or more.
+    Values of every kind are tried with every combination of types. Invalid cases are tried with one combination that
+    stands for all, and so are shapes and reproducibility in quick mode. Reproducibility of the newest version is also
+    tried with every type of 16 bits or more.
 
     Args:
         mode: ``"quick"`` or ``"full"``.
@@ -84,7 +84,7 @@ def case(id: str) -> Case:
     """Return the case of an id.
 
     Raises:
-        HalfulpError: there is none.
+        HalfulpError: there is no such case.
 
     Example:
         >>> case("onnx.Pow-7/float16,float16/broadcast/2x3x4,4").shapes

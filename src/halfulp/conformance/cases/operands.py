@@ -153,7 +153,7 @@ def bases(name: str, random: Random, count: int) -> Array:
 
 
 def finite(array: Array) -> Array:
-    """Return an array with 1 in place of what a conversion made infinite or NaN."""
+    """Return an array with 1 in place of each infinity and NaN."""
     if TYPES[array.dtype.name].kind != "float":
         return array
     return np.where(np.isfinite(array), array, np.array(1).astype(array.dtype))

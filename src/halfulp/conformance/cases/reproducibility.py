@@ -1,6 +1,6 @@
 """The same elements in other surroundings: their bits should be the same.
 
-A case's ``compared_with`` names what it is compared with, ``positions`` says which elements are the same.
+A case's ``compared_with`` is the id of the case that it is compared with, and ``positions`` maps its elements.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd
-_MANY = (1 << 17) + 91  # so many that a runtime splits them over threads, into parts that no vector divides
-_ROW = 7  # too short for a vector: what comes after the last whole one, all along
+_MANY = (1 << 17) + 91  # enough for a runtime to split them over threads, into parts that no vector divides
+_ROW = 7  # too short for a vector: every element is in the remainder of a loop
 _SHIFTS = {"quick": (3,), "full": (1, 3, 8, 13)}
 _LENGTHS = {"quick": (5,), "full": (1, 2, 5, 16, 100)}
 _THREADS = {"quick": (2,), "full": (2, 4)}
@@ -98,7 +98,7 @@ def _rows(base: Case) -> Iterator[Case]:
 
 
 def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
-    """The same with the first of some second operands that the document allows there without any doubt."""
+    """Return the case with the first of the second operands that the document allows; None if it allows none."""
     for attributes in ({}, {"broadcast": 1}):
         for y in options:
             if refusal(tensor.row, (x, y), attributes) is None:

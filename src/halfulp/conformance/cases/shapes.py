@@ -116,7 +116,7 @@ class Attempt(NamedTuple):
 
 
 def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield all shapes with all attributes, each with what the row says of it."""
+    """Yield all shapes with all attributes, each with the row's verdict."""
     pairs: list[tuple[Shape, ...]] = list(_PAIRS)
     if len(row.inputs) == 1:
         pairs = list(dict.fromkeys((x,) for x, _ in _PAIRS))
@@ -192,7 +192,7 @@ def _small_integers(x_name: str, y_name: str, random: Random, count: int) -> Pai
     return Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
 
 
-# --- what a row must refuse ----------------------------------------------------------------------
+# --- invalid cases -----------------------------------------------------------------------------
 
 _QUICK = 9  # cases of a clause and a kind
 _NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
@@ -210,7 +210,7 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 @dataclass(frozen=True)
 class _Breach:
-    """What is wrong in a case: its shapes, types, attributes or declared output, and the clause that says so."""
+    """A case to refuse: its shapes, types, attributes and declared output, and the clause that they breach."""
 
     name: str
     clause: str

@@ -113,7 +113,7 @@ def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[A
 
 _SETS = {"quick": 1, "full": 4}
 _COUNT = 1000
-# Of an operator whose exponent is an attribute.
+# For an operator whose exponent is an attribute.
 _ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 

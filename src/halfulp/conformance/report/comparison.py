@@ -86,7 +86,7 @@ class Target:
 
     @property
     def run(self) -> str:
-        """How it was measured: on which day, how thoroughly, on what."""
+        """The circumstances of the run: its date, mode and machine."""
         run = self.document["run"]
         parts = [run["date"], f"{run['mode']} run", run["machine"], f"Python {run['python']}"]
         selection = run["selection"]
@@ -102,7 +102,7 @@ class Target:
 
     @property
     def faults(self) -> int:
-        """How many findings make ``check`` fail."""
+        """The number of findings that make ``check`` fail."""
         return faults(self.document)
 
 
@@ -116,7 +116,7 @@ class Line:
 
     @property
     def key(self) -> str:
-        """How the ids of its cases begin."""
+        """The beginning of the ids of its cases."""
         return f"{self.operator}/{','.join(self.types)}"
 
     @property
@@ -205,7 +205,7 @@ def describe(row: RowEntry) -> str:
 
 
 def gist(case: CaseEntry) -> str:
-    """Return what is wrong in one case, in a line."""
+    """Return one case's finding in a line."""
     example = case["example"]
     if example is None:
         return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")

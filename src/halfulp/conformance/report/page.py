@@ -141,7 +141,7 @@ def _data(
     pieces: dict[str, int] = {}
     packed = []
     for (target, case), made in zip(cases, programs, strict=True):
-        # The script needs neither empty fields nor what the id says.
+        # The script needs neither empty fields nor the parts of the id.
         entry: dict[str, Any] = {
             name: value for name, value in case.items() if value and name not in _KNOWN_FROM_ID
         }
@@ -179,7 +179,7 @@ def _row(row: RowEntry) -> dict[str, Any]:
 
 
 def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
-    """Return the filters that are lists: the control's name, what it is called, and what there is to choose."""
+    """Return the filters that are lists: the control's name, its label, and its options."""
     operators = sorted(
         {row["operator"] for result in results for row in result["rows"]}, key=lambda o: order(o, ())
     )

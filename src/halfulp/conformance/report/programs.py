@@ -131,7 +131,7 @@ def _operator(case: Case) -> str:
 
 
 def needs(target: Target, case: Case) -> list[str]:
-    """Return what a program needs, as pip takes it."""
+    """Return the packages that a program needs, as pip takes them."""
     found = target.document["target"]
     more = ["numpy"] if only_numpys(case) else ["numpy", "ml_dtypes"]
     if case.row.standard == "onnx" and library_of(found["name"]) is None:
@@ -353,7 +353,7 @@ def _infer(case: Case, feeds: str, feed: str) -> str:
 
 
 def library_of(target: str) -> tuple[str, str] | None:
-    """Return the array library and the device of a target; None if it is no such library."""
+    """Return the array library and the device of a target; None for other targets."""
     library, _, device = target.removesuffix(")").partition(" (")
     return (library, device or "cpu") if library in LIBRARIES and device in ("", "cuda") else None
 

@@ -40,7 +40,7 @@ def show(results: Sequence[Document], console: Console, *, page: object = None) 
     Args:
         results: a document of ``halfulp check`` for each target.
         console: where to; in a narrow one the columns wrap.
-        page: what the closing line calls the page of them; how to have one made where there is none.
+        page: the closing line's words for the page of the findings, or for the option that makes one.
     """
     named = targets(results)
     if not named:
@@ -189,7 +189,7 @@ def _worst(named: Sequence[Target]) -> Table:
         if SHOWN[case["verdict"]].fault
     ]
     cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
-    # Of each operator, target and verdict the worst, so that one fault does not hide the others.
+    # The worst case of each operator, target and verdict, so that one fault does not hide the others.
     first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
     for target, case in cases:
         first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))

@@ -41,13 +41,13 @@ _PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
 
 @dataclass(frozen=True)
 class Options:
-    """How to examine.
+    """The limits of an examination.
 
     Attributes:
-        ulp_limit: up to how many representable values off a floating result is still ``within``.
+        ulp_limit: the distance in representable values up to which a floating result is ``within``.
         time_limit: the seconds that a target may take for a case.
-        memory: the bytes that it may take beyond what it has once it is loaded.
-        threads: the most that a case may let it use.
+        memory: the bytes that it may take beyond those that it has once it is loaded.
+        threads: the maximum number of threads of a case.
     """
 
     ulp_limit: float = 4
@@ -57,9 +57,12 @@ class Options:
 
 
 class Repetition(NamedTuple):
-    """Whether a computation in other surroundings gave the same bits, and the first element that shows it if not.
+    """The comparison of a result with that of the same computation in other surroundings.
 
-    ``same`` is None where either gave no result.
+    Attributes:
+        aspect: the difference between the surroundings.
+        same: whether both have the same bits; None if either gave no result.
+        example: the first element that differs.
     """
 
     aspect: str
@@ -156,29 +159,18 @@ class Examiner:
     def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
         right = self._expected(case, other)
         threads = min(case.threads or 1, self.options.threads)
-        answer: list[Array | str] | Outcome | None = None
-        if not is_run:
-            answer = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
-        elif not self._is_closed:
-            answer = self._process(threads).run(case)
-        if answer is None or self._is_closed:
-            self.close()  # what was started since
-            raise HalfulpError("the examination was ended")
-        if not isinstance(answer, list):
-            judgement, output = judge(case, right, answer, self.options.ulp_limit), None
-        elif case.clause is None and (len(answer) != 1 or isinstance(answer[0], str)):
-            judgement, output = _no_single_array(right, answer), None
-        else:
-            output = answer[0] if answer and not isinstance(answer[0], str) else np.empty(0)
-            judgement = judge(case, right, output, self.options.ulp_limit)
-        if not isinstance(right, np.ndarray) or output is None or tensor_type(right) != tensor_type(output):
-            output = None  # nothing to compare element by element
+        answer: list[Array | str] | Outcome = Outcome(
+            "hung", f"not run: {MOST_HANGS} cases one after another hung"
+        )
+        if is_run:
+            answer = self._run(case, threads)
+        judgement, output = _judged(case, right, answer, self.options.ulp_limit)
         grid: tuple[Mapping[str, str], ...] = ()
-        if case.name.startswith(_GRID) and output is not None and isinstance(right, np.ndarray):
-            grid = _grid(case, right, output, self.options.ulp_limit)
+        if case.name.startswith(_GRID) and output is not None:
+            grid = _grid(case, np.asarray(right), output, self.options.ulp_limit)
         repetition = None
-        if case.compared_with is not None and case.aspect is not None:
-            # On one processor there is no telling what threads do.
+        if case.aspect is not None:
+            # With one processor, the number of threads changes nothing.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
         result = Result(
@@ -197,6 +189,13 @@ class Examiner:
         )
         return result, _Answer(right, output)
 
+    def _run(self, case: Case, threads: int) -> list[Array | str] | Outcome:
+        answer = None if self._is_closed else self._process(threads).run(case)
+        if answer is None or self._is_closed:
+            self.close()  # a process may have been started since
+            raise HalfulpError("the examination was ended")
+        return answer
+
     def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
         if other is not None and isinstance(other.right, np.ndarray):
             same = other.right if case.positions is None else other.right.ravel()[case.positions]
@@ -212,13 +211,23 @@ class Examiner:
             return error
 
 
-def _no_single_array(right: Array | HalfulpError, answer: list[Array | str]) -> Judgement:
-    count = right.size if isinstance(right, np.ndarray) else 0
+def _judged(
+    case: Case, right: Array | HalfulpError, answer: list[Array | str] | Outcome, ulp_limit: float
+) -> tuple[Judgement, Array | None]:
+    """Return the judgement of an answer, and its output if that can be compared element by element."""
+    if isinstance(answer, Outcome):
+        return judge(case, right, answer, ulp_limit), None
+    if not isinstance(right, np.ndarray) or case.clause is not None:
+        return judge(case, right, np.empty(0), ulp_limit), None
     if len(answer) != 1:
         message = f"{len(answer)} outputs instead of 1"
-    else:
-        message = f"the output is no array of numbers: {answer[0]}"
-    return Judgement("wrong", count, count, message=message)
+        return Judgement("wrong", right.size, right.size, message=message), None
+    output = answer[0]
+    if isinstance(output, str):
+        message = f"the output is no array of numbers: {output}"
+        return Judgement("wrong", right.size, right.size, message=message), None
+    is_alike = tensor_type(right) == tensor_type(output)
+    return judge(case, right, output, ulp_limit), output if is_alike else None
 
 
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:

@@ -25,7 +25,7 @@ from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError, UnsupportedError
 
 MEMORY = 4 << 30
-"""The bytes that a target may take beyond what it has once it is loaded."""
+"""The bytes that a target may take beyond those that it has once it is loaded."""
 
 TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
@@ -107,7 +107,7 @@ class Process:
         """Run a case.
 
         Returns:
-            The outputs, an output that is no array of numbers as the name of its type; or what happened instead.
+            The outputs (the type's name instead of one that is no array of numbers), or the outcome without outputs.
 
         Raises:
             HalfulpError: the target can't be loaded, or the case itself is at fault.
@@ -204,16 +204,12 @@ class _Running:
         self._process.wait()
         self._reader.join(1)
         self._folder.cleanup()
-        return _death(code)
+        if code is None:
+            return "closed its socket"
+        return death(-code) if code < 0 else f"exited with status {code}"
 
     def _read(self, stream: IO[bytes]) -> None:
         # Its output is noise, but it must not wait for a reader.
         with stream:
             while stream.read(1 << 16):
                 pass
-
-
-def _death(code: int | None) -> str:
-    if code is None:
-        return "closed its socket"
-    return death(-code) if code < 0 else f"exited with status {code}"

@@ -113,7 +113,7 @@ def _exactly(channel: socket.socket, count: int, deadline: float | None) -> byte
 
 
 def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the message that holds outputs; instead of one that is no plain array of numbers, its type's name."""
+    """Return the message that holds outputs. An output that isn't a plain array of numbers becomes its type's name."""
     described: list[dict[str, Any]] = []
     data = []
     for output in outputs:

@@ -29,7 +29,7 @@ def serve(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _die_with_parent()
     channel = socket.socket(fileno=descriptor)
-    channel.set_inheritable(False)  # what a runtime starts must not hold it open
+    channel.set_inheritable(False)  # a runtime's own processes must not hold it open
     with contextlib.suppress(Closed):
         start, target_bytes = receive(channel)
         try:

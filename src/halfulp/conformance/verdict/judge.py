@@ -1,4 +1,4 @@
-"""What to think of a runtime's answer to a case."""
+"""The verdict on a runtime's answer to a case."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
 
 
 class Outcome(NamedTuple):
-    """What came of a run that gave no result: what happened, and the runtime's first words about it."""
+    """A run without a result: what happened, and the first line of the runtime's message."""
 
     kind: Literal["refused", "crashed", "hung"]
     message: str
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a comparison of one case's results with the right ones found.
+    """The comparison of one case's results with the right ones.
 
     Attributes:
         verdict: one of VERDICTS.
@@ -80,7 +80,7 @@ def judge(
         expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
         got: the runtime's output, or what happened instead.
         ulp_limit: up to how many representable values a floating result may be off and still be ``within``.
-        strict: judge what the document leaves open too, against halfulp's choice.
+        strict: judge open elements too, against halfulp's choice.
     """
     open_ = None if strict else unspecified(case)
     if isinstance(got, Outcome):

@@ -180,7 +180,7 @@ def find(target: object) -> TargetSpec:
             stand for files.
 
     Raises:
-        HalfulpError: there is no such target, what it needs is not installed, or the command is broken.
+        HalfulpError: there is no such target, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
         wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"

@@ -6,7 +6,6 @@ times x where x is below 0, else x.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ class Prepared(NamedTuple):
 
     @property
     def second(self) -> Any:
-        """The number, or y where there is none."""
+        """The number if there is one, or else y."""
         return self.y if self.number is None else self.number
 
 
@@ -58,10 +57,6 @@ class _Library(Target):
     def prepare(self, case: Case) -> Prepared:
         """Return the operands."""
         return prepare(case)
-
-    @abstractmethod
-    def run(self, prepared: Prepared) -> list[Array]:
-        """Return the output, in x's type."""
 
 
 class NumPy(_Library):

@@ -32,11 +32,11 @@ def model(case: Case, *, dynamic: bool = False) -> onnx.ModelProto:
         dynamic: declare symbolic dims, ``X_0`` and so on, instead of sizes.
 
     Raises:
-        UnsupportedError: the operator is none of ONNX, or ONNX lacks an input's type.
+        UnsupportedError: ONNX lacks the operator or an input's type.
     """
     row = case.row
     if row.standard != "onnx":
-        raise UnsupportedError(f"{row.id} is no operator of ONNX")
+        raise UnsupportedError(f"ONNX has no operator {row.id}")
     names = input_names(case)
     (output,) = row.outputs
     node = helper.make_node(row.name, names, [output.name], **case.attributes)
