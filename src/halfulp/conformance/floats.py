@@ -24,6 +24,7 @@ class FloatType:
         greatest_exponent: the largest finite value lies below 2 to this.
         largest: the largest finite value's code.
         least_normal: the least normal value's code; the codes from 0 to below it are zero and the subnormals.
+        one: the code of 1.
         infinity, nan: the codes that an infinity and a NaN are converted to.
         has_infinity, has_zero: whether there are infinities, and a zero (with it a sign).
         has_minus_zero: whether zeros have a sign.
@@ -35,6 +36,7 @@ class FloatType:
     greatest_exponent: int
     largest: int
     least_normal: int
+    one: int
     infinity: int
     nan: int
     has_infinity: bool
@@ -67,6 +69,7 @@ def float_type(name: str) -> FloatType:
         greatest_exponent=int(np.frexp(np.float64(info.max))[1]),
         largest=code(info.max),
         least_normal=code(info.smallest_normal),
+        one=code(1),
         infinity=code(np.inf),
         nan=code(np.nan),
         has_infinity=bool(np.isinf(infinite)),

@@ -325,20 +325,22 @@ def neighbours(y: Array, random: Random) -> Array:
 
 def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
     """Return bases within a few units of +-1, exponents so large that the results fill the range."""
-    if TYPES[x_name].kind != "float" or not float_type(x_name).has_zero:
+    if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
+        steps = np.rint(random.normal(count) * 4).astype(np.int64)
+        magnitudes = np.clip(facts.one + steps, 0, facts.largest).astype(np.uint64)
+        signs = random.choose([0, 0, 0, 0, facts.sign_bit], count).astype(np.uint64)
+        x = from_codes(magnitudes | signs, x_name)
+    else:
         x = bases(x_name, random, count)
-        return Pairs(x, exponents(x, result_logs(x_name, random, count), y_name, random))
-    facts = float_type(x_name)
-    one = int(codes(np.array(1).astype(TYPES[x_name].dtype)))
-    magnitudes = np.clip(one + np.rint(random.normal(count) * 4).astype(np.int64), 0, facts.largest)
-    signs = random.choose([0, 0, 0, 0, facts.sign_bit], count).astype(np.uint64)
-    x = from_codes(magnitudes.astype(np.uint64) | signs, x_name)
     return Pairs(x, exponents(x, result_logs(x_name, random, count), y_name, random))
 
 
 def parity(x_name: str, y_name: str) -> Pairs:
     """Return negative bases with exponents of every size about the last that are odd, or integral at all."""
-    signed = [-1.0, -2.0, -0.5, -0.0, 1.0]
+    x = cast(np.array([-1.0, -2.0, -0.5, -0.0, 1.0]), x_name)
+    if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
+        near = from_codes([facts.sign_bit | (facts.one - 1), facts.sign_bit | (facts.one + 1)], x_name)
+        x = np.concatenate([x, near])
     values = [2.0**k + d for k in (1, 3, 8, 11, 12, 23, 24, 25, 31, 32) for d in (-1, 0, 1)]
     if TYPES[y_name].kind == "float":
         digits = float_type(y_name).digits
@@ -349,13 +351,7 @@ def parity(x_name: str, y_name: str) -> Pairs:
         wide = {*map(int, values), *(2**k + d for k in (52, 53, 54, 62, 63, 64) for d in (-1, 0, 1))}
         wide |= {-value for value in wide}
         y = from_integers(sorted(value for value in wide if least <= value <= largest), y_name)
-    if TYPES[x_name].kind == "float":
-        facts = float_type(x_name)
-        if facts.has_zero:
-            one = int(codes(np.array(1).astype(TYPES[x_name].dtype)))
-            near = from_codes([facts.sign_bit | (one - 1), facts.sign_bit | (one + 1)], x_name)
-            return outer(np.concatenate([cast(np.array(signed), x_name), near]), y)
-    return outer(cast(np.array(signed), x_name), y)
+    return outer(x, y)
 
 
 def prelu_edges(name: str, random: Random) -> Pairs:

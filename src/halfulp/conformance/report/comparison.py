@@ -223,15 +223,13 @@ def repetition_gist(example: Difference) -> str:
     return f"{inputs} gives {first}, and {again} in {example['case']}"
 
 
-def worst_first(case: CaseEntry) -> tuple[Any, ...]:
-    """Return a key that sorts the worst findings first: a special value gone wrong is worse than any distance."""
-    example = case["example"]
-    special = example is not None and example["ulp"] is None
-    return (
-        -urgency(case["verdict"]),
-        case["allowed"],
-        not special,
-        -(case["max_ulp"] or 0),
-        -case["wrong"],
-        case["id"],
-    )
+def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+
+    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+        target, case = pair
+        special = case["example"] is not None and case["example"]["ulp"] is None
+        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        return -urgency(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+
+    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)

@@ -23,6 +23,7 @@ from halfulp.conformance.report.comparison import (
     describe,
     distance,
     family,
+    findings,
     lines,
     order,
     repetition_gist,
@@ -31,7 +32,6 @@ from halfulp.conformance.report.comparison import (
     types_text,
     urgency,
     version,
-    worst_first,
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
@@ -65,8 +65,7 @@ def render(results: Sequence[Document]) -> str:
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
-    cases = [(target, case) for target in named for case in target.document["cases"]]
-    cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
+    cases = findings(named)
     programs = reproducers(cases)
     return template.render(
         title=_title(named),
@@ -95,20 +94,16 @@ def render(results: Sequence[Document]) -> str:
 
 
 def _title(named: Sequence[Target]) -> str:
-    if len(named) == 1:
-        return f"Conformance of {named[0].label}"
-    return f"Conformance of {len(named)} runtimes"
+    return f"Conformance of {named[0].label if len(named) == 1 else f'{len(named)} runtimes'}"
 
 
 def _about(results: Sequence[Document]) -> str:
-    versions = sorted({result["run"]["halfulp"] for result in results})
+    if not results:
+        return ""
+    versions = ", ".join(sorted({result["run"]["halfulp"] for result in results}))
     limits = sorted({result["run"]["ulp_limit"] for result in results})
     limit = " or ".join(f"{limit:g}" for limit in limits)
-    return (
-        f"Made by halfulp check {', '.join(versions)}; up to {limit} ulp off counts as within."
-        if results
-        else ""
-    )
+    return f"Made by halfulp check {versions}; up to {limit} ulp off counts as within."
 
 
 def _policy(style: str, code: str) -> str:
@@ -124,7 +119,7 @@ def _policy(style: str, code: str) -> str:
 
 
 def _json(value: Any) -> Markup:
-    """Return JSON that can stand in a script element: nothing in it can end that or begin a comment."""
+    """Return JSON for a script element: nothing in it can end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

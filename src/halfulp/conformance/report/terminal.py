@@ -17,12 +17,12 @@ from halfulp.conformance.report.comparison import (
     Line,
     Target,
     family,
+    findings,
     gist,
     lines,
     short,
     targets,
     types_text,
-    worst_first,
 )
 from halfulp.conformance.schema import CaseEntry, Document
 from halfulp.conformance.verdict.judge import VERDICTS, Verdict
@@ -126,11 +126,7 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
             special = any(row["histogram"]["special"] for _, row in members)
             far = ([short(farthest)] if farthest else []) + ["special"] * special
             reasons = list(dict.fromkeys(row["message"] for _, row in members if row["message"]))
-            why = (
-                f"{printable(reasons[0], _LONGEST)}; or the like"
-                if len(reasons) > 1
-                else printable("".join(reasons), _LONGEST)
-            )
+            why = printable("".join(reasons[:1]), _LONGEST) + "; or the like" * (len(reasons) > 1)
             table.add_row(
                 escape(printable(label)),
                 _sign(verdict),
@@ -182,17 +178,11 @@ def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
 
 
 def _worst(named: Sequence[Target]) -> Table:
-    cases = [
-        (target, case)
-        for target in named
-        for case in target.document["cases"]
-        if SHOWN[case["verdict"]].fault
-    ]
-    cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
     # The worst case of each operator, target and verdict, so that one fault does not hide the others.
     first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
-    for target, case in cases:
-        first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
+    for target, case in findings(named):
+        if SHOWN[case["verdict"]].fault:
+            first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")

@@ -379,7 +379,7 @@ def on_dask(
     try:
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise HalfulpError(f"no Dask scheduler at {address}: {str(error)[:100]}") from None
+        raise HalfulpError(f"no Dask scheduler at {address}: {first_line(error)}") from None
     with client, client.as_current():
         slots = sum(client.nthreads().values())
         if not slots:
@@ -387,29 +387,24 @@ def on_dask(
         results: list[Result] = []
         versions: dict[str, str] = {}
         waiting = iter(batches)
-        first = [
-            client.submit(_on_worker, spec, options, batch, pure=False)
-            for batch in islice(waiting, 2 * slots)
-        ]
-        running = distributed.as_completed(first)
+
+        def submit(count: int) -> list[Any]:
+            chosen = islice(waiting, count)
+            return [client.submit(_on_worker, spec, options, batch, pure=False) for batch in chosen]
+
+        running = distributed.as_completed(submit(2 * slots))
         for future in running:
-            found, versions = _result(future, address)
+            try:
+                found, versions = future.result()
+            except HalfulpError:
+                raise
+            except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+                line = f"{type(error).__name__}: {first_line(error)}"
+                raise HalfulpError(f"a worker of {address} failed: {line}") from None
             results += found
             tell(found)
-            for batch in islice(waiting, 1):
-                running.add(client.submit(_on_worker, spec, options, batch, pure=False))
+            running.update(submit(1))
     return Examined(results, versions)
-
-
-def _result(future: Any, address: str) -> tuple[list[Result], dict[str, str]]:
-    try:
-        found: tuple[list[Result], dict[str, str]] = future.result()
-    except HalfulpError:
-        raise
-    except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
-        line = first_line(error)
-        raise HalfulpError(f"a worker of {address} failed: {type(error).__name__}: {line}") from None
-    return found
 
 
 _kept = threading.local()

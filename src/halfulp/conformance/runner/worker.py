@@ -27,7 +27,9 @@ _PR_SET_PDEATHSIG = 1
 def serve(descriptor: int) -> None:
     """Answer until the other side closes the socket; this is all that a worker process does."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _die_with_parent()
+    if sys.platform == "linux":
+        # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)  # a runtime's own processes must not hold it open
     with contextlib.suppress(Closed):
@@ -63,12 +65,6 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return {"kind": "crashed", "message": first_line(error)}, b""
     except Exception as error:
         return {"kind": "refused", "message": first_line(error)}, b""
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end this process when the one that started it dies, which a runtime that hangs can't notice."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def limit_memory(allowance: int) -> None:

@@ -233,7 +233,9 @@ def find_command(text: str) -> TargetSpec:
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
-    name = named["name"] if named else _program_name(words)
+    # Named after its program, or after the script where that is an interpreter.
+    script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
+    name = named["name"] if named else Path(script).stem
     return TargetSpec(name, "command.Command", shlex.join([program, *words[1:]]))
 
 
@@ -244,12 +246,6 @@ def _module(name: str) -> TargetSpec:
     close = difflib.get_close_matches(name, BUILT_IN, 1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
     raise HalfulpError(f"no target {name[:80]}; {hint}")
-
-
-def _program_name(words: list[str]) -> str:
-    """Return what to call a command: its program, or its script where that is an interpreter."""
-    script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
-    return Path(script).stem
 
 
 def _installed(package: str) -> bool:
