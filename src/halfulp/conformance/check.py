@@ -47,9 +47,9 @@ class CheckReport:
 
     Example:
         >>> import halfulp as hu
-        >>> report = hu.check("numpy", operators=["PRelu"], types=["int16"], processes=1)
+        >>> report = hu.check("numpy", operators=["PRelu"], types=["int32"], processes=1)
         >>> report
-        <CheckReport of numpy: 20 cases, 20 exact>
+        <CheckReport of numpy: 49 cases, 48 exact, 1 unspecified>
         >>> report.ok
         True
         >>> report.document["rows"][0]["operator"], report.document["rows"][0]["verdict"]
