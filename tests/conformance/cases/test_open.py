@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.cases.generators.special import every_value
+from halfulp.conformance.cases.values import every_value
 from halfulp.conformance.verdict.judge import Outcome, judge
 from halfulp.conformance.verdict.unspecified import ELEMENTS, ZERO_SIGNS, integer_power, unspecified
 from halfulp.specs import find, ids, registry
@@ -174,7 +174,7 @@ WHOLE = [
 
 @pytest.mark.parametrize(("operator", "x", "y", "attributes", "is_open"), WHOLE)
 def test_whole_cases(operator, x, y, attributes, is_open) -> None:
-    from halfulp.conformance.cases.generators.attempts import refusal
+    from halfulp.conformance.cases.shapes import refusal
 
     inputs = (np.ones(x, F32), np.ones(y, F32))
     case = Case(

@@ -1,6 +1,6 @@
 """The same elements in other surroundings: their bits should be the same.
 
-A case's ``compared_with`` names what it is compared with, ``positions`` says which elements are the same.
+A case's ``compared_with`` is the id of the case that it is compared with, and ``positions`` maps its elements.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Aspect, Case, Mode
-from halfulp.conformance.cases.generators.attempts import refusal
-from halfulp.conformance.cases.generators.build import Types, case_id, line, operand_types
-from halfulp.conformance.cases.generators.hard import hard_pairs
-from halfulp.conformance.cases.generators.pairs import Pairs, pow_values, prelu_values
-from halfulp.conformance.cases.generators.random import Random, cast
+from halfulp.conformance.cases.operands import Pairs, Random, cast
+from halfulp.conformance.cases.shapes import refusal
+from halfulp.conformance.cases.values import Types, case_id, hard_pairs, line, ordinary
 from halfulp.conformance.floats import is_float
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.specs import OpVersion
 
 _COUNT = 259  # more than any vector and tile of common code, and odd
-_MANY = (1 << 17) + 91  # so many that a runtime splits them over threads, into parts that no vector divides
-_ROW = 7  # too short for a vector: what comes after the last whole one, all along
+_MANY = (1 << 17) + 91  # enough for a runtime to split them over threads, into parts that no vector divides
+_ROW = 7  # too short for a vector: every element is in the remainder of a loop
 _SHIFTS = {"quick": (3,), "full": (1, 3, 8, 13)}
 _LENGTHS = {"quick": (5,), "full": (1, 2, 5, 16, 100)}
 _THREADS = {"quick": (2,), "full": (2, 4)}
@@ -54,31 +52,26 @@ def reproducibility(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
-    """Elements without those that the document leaves open."""
+    """Return a case of elements that the document does not leave open."""
     id = case_id(row, types, "reproducibility", name)
-    pairs = _closed(row, _pairs(row, types, Random(id), min(count, 4 * _COUNT)))
+    pairs = _pairs(row, types, Random(id), min(count, 4 * _COUNT))
+    found = unspecified(Case(id, row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
+    if found is not None and not found.whole and not found.elements.all():
+        pairs = Pairs(*(array[~found.elements.ravel()] for array in pairs))
     inputs = tuple(line(row, np.resize(array, count)) for array in pairs)
     return Case(id, row.id, "reproducibility", inputs)
 
 
 def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
     """Ordinary elements, every other one a hard case, where the least difference of two ways to compute it shows."""
-    x_name, y_name = operand_types(row, types)
+    pairs = ordinary(row, types, random, count)
     if row.kernel == "prelu":
-        return prelu_values(x_name, random, count)
-    pairs = pow_values(x_name, y_name, random, count)
-    hard = hard_pairs(x_name, y_name)
+        return pairs
+    hard = hard_pairs(*types)
     if len(hard.x):
         chosen = random.integers(0, len(hard.x), len(pairs.x[::2]))
         pairs.x[::2], pairs.y[::2] = hard.x[chosen], hard.y[chosen]
     return pairs
-
-
-def _closed(row: OpVersion, pairs: Pairs) -> Pairs:
-    found = unspecified(Case("", row.id, "reproducibility", tuple(line(row, array) for array in pairs)))
-    if found is None or found.whole or found.elements.all():
-        return pairs
-    return Pairs(*(array[~found.elements.ravel()] for array in pairs))
 
 
 def _again(base: Case, name: str, aspect: Aspect, **changes: Any) -> Case:
@@ -105,7 +98,7 @@ def _rows(base: Case) -> Iterator[Case]:
 
 
 def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
-    """The same with the first of some second operands that the document allows there without any doubt."""
+    """Return the case with the first of the second operands that the document allows; None if it allows none."""
     for attributes in ({}, {"broadcast": 1}):
         for y in options:
             if refusal(tensor.row, (x, y), attributes) is None:
