@@ -14,7 +14,7 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 import halfulp as hu
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.convert import Conversion, Step
-from halfulp.auditing.findings import about_target
+from halfulp.auditing.findings import ModelReport, about_target
 from halfulp.auditing.target import Statement
 from halfulp.measured import available
 
@@ -156,7 +156,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
     [
         (
             Statement("openvino", "refused", conversion=CASTS),
-            "halfulp convert 'my net.onnx' mended.onnx --target",
+            "halfulp convert 'my net.onnx' converted.onnx --target",
         ),
         (Statement("openvino", "refused", conversion=CASTS), "cast to float32 (rounded twice)"),
         (Statement("openvino", "wrong", conversion=CASTS, groups=("broadcast",)), "halfulp convert"),
@@ -180,7 +180,7 @@ CASTS = Conversion((Step("cast to float32", "rounded twice"),))
     ],
 )
 def test_what_to_do(said: Statement, words: str) -> None:
-    assert words in about_target("my net.onnx", said)
+    assert words in about_target(ModelReport("my net.onnx", "onnx"), said)
 
 
 def test_what_to_do_is_right() -> None:

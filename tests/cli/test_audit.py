@@ -67,7 +67,8 @@ def test_lines_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> 
     words = " ".join(" ".join(found).split())
     assert f"openvino {openvino} (nearest to 0.1): its one node wrong (slopes along the wrong dim)" in words
     assert (
-        "> halfulp convert m.onnx mended.onnx --target openvino: the slope gets the shape [1, 1, 4]" in words
+        "> halfulp convert m.onnx converted.onnx --target openvino: the slope gets the shape [1, 1, 4]"
+        in words
     )
     assert "0.1 is installed and not measured, this is the nearest version" in words
 
@@ -112,7 +113,7 @@ def test_a_target_and_what_a_conversion_would_do() -> None:
     text = " ".join(invoked("m.onnx", "--target", "tensorrt", status=1).split())
     assert "tensorrt: its one node refused (opset 6)" in text
     assert "! tensorrt: refused: its documents list opsets 9 to 20, and this node is of opset 6" in text
-    assert "> halfulp convert m.onnx mended.onnx --target tensorrt: opset 6 becomes 9" in text
+    assert "> halfulp convert m.onnx converted.onnx --target tensorrt: opset 6 becomes 9" in text
     assert "Y is unsqueezed to float32[3, 1], where axis=1 puts it" in text
     assert "tensorrt: not measured" in text
 
@@ -153,7 +154,7 @@ def test_json() -> None:
         "to_do": document["findings"][0]["to_do"],
     }
     assert document["findings"][0]["to_do"].startswith(
-        "halfulp convert b.onnx mended.onnx --target tensorrt: "
+        "halfulp convert b.onnx converted.onnx --target tensorrt: "
     )
     assert document["models"][0]["runtimes"][0] == {
         "target": "tensorrt",

@@ -19,6 +19,7 @@ from halfulp.auditing.halves import HALVES
 from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import LOADERS, Asked, Statement, asked, default, neighbours, statement
+from halfulp.auditing.ways import ways
 from halfulp.errors import HalfulpError, printable
 from halfulp.models import onnx
 from halfulp.models.source import Source, folder_error, format_of
@@ -111,12 +112,14 @@ def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
 def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
     format = format_of(source)
     found: list[Use]
-    if format == "onnx":
-        found = audit_onnx.uses(*onnx.parse(source, file=file))
-    else:
-        place = source if isinstance(source, bytes) else Path(str(source))
-        found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
     judge = _Judge(targets[format])
+    if format == "onnx":
+        parsed = onnx.parse(source, file=file)
+        found = audit_onnx.uses(*parsed)
+        nodes = tuple(map(judge.node, found))
+        return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed))
+    place = source if isinstance(source, bytes) else Path(str(source))
+    found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
@@ -18,9 +18,9 @@ class Finding:
     Attributes:
         file: the model, relative to the folder where one was audited.
         node: as messages name it; None for what concerns the file.
-        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``refused``, ``wrong``,
-            ``crashed``, ``hung``: what the target does with it; ``depends``: the target's bits depend on more
-            than the operands.
+        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``declaration``: the file declares
+            its output otherwise than it is; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with
+            it; ``depends``: the target's bits depend on more than the operands.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
         text: what, in a line.
@@ -63,31 +63,66 @@ class NodeReport(Use):
 
 
 @dataclass(frozen=True)
+class Ways:
+    """What was tried on a whole model before it is advised.
+
+    Attributes:
+        repaired: what ``hu.repair`` does to each node that it repairs, by node.
+        left: why it leaves a node as it is, by node.
+        is_valid: whether the repaired model is valid.
+        declared: the nodes whose outputs the file declares otherwise, and how.
+        refused: why the model can't be converted for a target, by target.
+    """
+
+    repaired: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
+    is_valid: bool = False
+    declared: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ModelReport:
-    """A file, its nodes of ours, and the runtimes that judge them; ``error`` says why it could not be read."""
+    """A file, its Pow and PRelu nodes, and the runtimes that judge them.
+
+    Attributes:
+        file: as messages name it.
+        format: ``onnx``, ``openvino`` or ``directml``.
+        nodes: in the file's order.
+        error: why it could not be read; None where it could.
+        targets: the runtimes.
+        ways: what helps the model.
+    """
 
     file: str
     format: str
     nodes: tuple[NodeReport, ...] = ()
     error: str | None = None
     targets: tuple[Asked, ...] = ()
+    ways: Ways = Ways()
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
     """Return the findings of a model."""
     broken = () if model.error is None else (Finding(model.file, None, "file", None, None, model.error),)
-    return (*broken, *(finding for node in model.nodes for finding in of_node(model.file, node)))
+    own = (finding for node in model.nodes for finding in of_node(model, node))
+    return (*broken, *declarations(model), *own)
 
 
-def of_node(file: str, node: NodeReport) -> Iterator[Finding]:
+def declarations(model: ModelReport) -> Iterator[Finding]:
+    """Give the findings about values that the file declares otherwise than their nodes give them."""
+    for node, text in model.ways.declared.items():
+        yield Finding(model.file, node, "declaration", None, None, text, _repair(model.file))
+
+
+def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     """Give the findings of a node."""
-    if node.breaks:
-        is_known = node.operator in ids()
-        mend = f"mend the model{f'; halfulp spec {node.operator} shows what is allowed' if is_known else ''}"
-        for breach in node.breaks:
-            yield Finding(file, node.label, "clause", None, breach.clause, breach.message, mend)
+    file = model.file
+    for breach in node.breaks:
+        way_out = about_clause(model, node)
+        yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
     for said in node.targets:
-        to_do = about_target(file, said) if said.is_finding else None
+        to_do = about_target(model, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
             text = "; ".join(said.reasons) or said.verdict
             yield Finding(file, node.label, said.verdict, said.target, None, text, to_do)
@@ -108,25 +143,42 @@ _EXACT = {
 _ELSE = "halfulp run computes it exactly"
 
 
-def about_target(file: str, said: Statement) -> str:
+def about_clause(model: ModelReport, node: NodeReport) -> str:
+    """Return what to do about a node that breaks its document."""
+    ways = model.ways
+    if node.label in ways.left:
+        return f"halfulp repair does not know how it is meant: {ways.left[node.label]}"
+    if ways.repaired or ways.is_valid:
+        what = ways.repaired.get(node.label)
+        return _repair(model.file) + (f": {what}" if what else "")
+    shown = f"; halfulp spec {node.operator} shows what is allowed" if node.operator in ids() else ""
+    return f"correct the model{shown}"
+
+
+def _repair(file: str) -> str:
+    return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
+
+
+def about_target(model: ModelReport, said: Statement) -> str:
     """Return what to do about what a target makes of a node.
 
     A conversion helps where the target does not take the node as it is, or broadcasts it otherwise and nothing else
-    is wrong. Everything else needs other kernels.
+    is wrong, and the whole model can be converted. Everything else needs other kernels.
 
     Args:
-        file: the model.
+        model: the model.
         said: what the target makes of the node: a finding.
     """
     found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
         said.groups == ("broadcast",) and not said.depends
     )
-    if taken_otherwise and found is not None and found.needed and found.refused is None:
+    file, is_tried = model.file, said.target not in model.ways.refused
+    if taken_otherwise and is_tried and found is not None and found.needed and found.refused is None:
         steps = "; ".join(map(str, found.steps))
         if file.startswith("<"):  # what has no file is converted in Python
             return f'hu.convert(model, target="{said.target}"): {steps}'
-        return f"halfulp convert {shlex.quote(file)} mended.onnx --target {said.target}: {steps}"
+        return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}: {steps}"
     return _EXACT.get(said.target, _ELSE)
 
 

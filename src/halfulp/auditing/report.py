@@ -9,7 +9,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
-from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary, findings, of_node, summaries
+from halfulp.auditing.findings import (
+    Finding,
+    ModelReport,
+    NodeReport,
+    Summary,
+    declarations,
+    findings,
+    of_node,
+    summaries,
+)
 from halfulp.auditing.node import Operand, shown
 from halfulp.auditing.target import Asked
 from halfulp.installed import version_of
@@ -195,9 +204,14 @@ def _findings(model: ModelReport, width: int) -> Iterator[str]:
     """Give the nodes with findings; those that differ in nothing but their names stand together."""
     together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
     for node in model.nodes:
-        own = tuple((each.about, each.to_do) for each in of_node(model.file, node))
+        own = tuple((each.about, each.to_do) for each in of_node(model, node))
         if own:
             together.setdefault(own, []).append(node)
+    for finding in declarations(model):
+        yield ""
+        yield from _wrapped(str(finding.node), f"{model.file}: ", width)
+        yield from _wrapped(finding.about, "  ! ", width)
+        yield from _wrapped(str(finding.to_do), "  > ", width)
     for texts, nodes in together.items():
         yield ""
         labels = [node.label for node in nodes[:_MOST_LABELS]]

@@ -1,0 +1,76 @@
+"""What helps a whole ONNX model: a repair or a conversion that was tried on it before an audit advises it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onnx import ModelProto
+
+from halfulp.auditing.findings import NodeReport, Ways
+from halfulp.auditing.target import Statement
+from halfulp.conversion.repair import repaired
+from halfulp.conversion.targets import for_target
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import type_name
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.onnx.tensors import dtype_of
+
+
+def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Path | None) -> Ways:
+    """Return what helps a model.
+
+    Args:
+        nodes: its Pow and PRelu nodes, and what was found of them.
+        proto: the model; left as it is.
+        file: its name in messages.
+        folder: where its external data lies.
+    """
+    declared = dict(_declared(proto)) if nodes else {}
+    asked = {said.target for node in nodes for said in node.targets if _asks(said)}
+    refused = {target: why for target in sorted(asked) if (why := _refusal(proto, target, file, folder))}
+    if not declared and not any(node.breaks for node in nodes):
+        return Ways(refused=refused)
+    try:
+        _, changes, left = repaired(proto, file, folder)
+    except HalfulpError:  # it needs more than a repair of these nodes
+        return Ways(declared=declared, refused=refused)
+    return Ways(
+        {change.node: change.what for change in changes},
+        {each.node: each.why for each in left if not each.valid},
+        bool(changes) and all(each.valid for each in left),
+        declared,
+        refused,
+    )
+
+
+def _asks(said: Statement) -> bool:
+    found = said.conversion
+    return said.is_finding and found is not None and found.needed and found.refused is None
+
+
+def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> str:
+    """Return why a model can't be converted for a target; empty where it can."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    try:
+        for_target(copy, target, file, folder)
+    except HalfulpError as error:
+        return error.message
+    return ""
+
+
+def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
+    """Give the Cast nodes of a graph whose outputs the file declares in another type, and how."""
+    graph = proto.graph
+    types = {info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)}
+    for index, node in enumerate(graph.node):
+        if node.op_type != "Cast" or plain_domain(node.domain):
+            continue
+        to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
+        declared = types.get(node.output[0] if node.output else "", 0)
+        if to and declared and declared != to:
+            spelled, made = (type_name(dtype_of(kind)) for kind in (declared, to))
+            text = f"its output is declared as {spelled}, and is {made}: runtimes refuse to load the model"
+            yield label(node, index, ""), text
