@@ -296,3 +296,28 @@ def test_a_body_with_elements_deep_within() -> None:
     text = text.replace('type="Const"', 'type="Foo"')
     (report,) = hu.audit(text.encode(), ()).models
     assert report.nodes == ()
+
+
+def test_a_cast_that_is_declared_otherwise_is_found() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 13]> g (float[4] x) => (float16[4] y)'
+    model = parsed(f"{text} <float16 e = {{16384}}, float[4] c> {{ c = Cast<to = 10>(x)  y = Pow(c, e) }}")
+    finding = hu.audit(model, targets=()).findings[0]
+    assert (finding.node, finding.kind, finding.to_do) == ("#0 (Cast)", "declaration", "hu.repair(model)")
+    assert (
+        finding.text == "its output is declared as float32, and is float16: runtimes refuse to load the model"
+    )
+    assert hu.audit(hu.repair(model).model, targets=()).findings == ()
+
+
+def test_a_conversion_is_advised_only_where_the_whole_model_can_be_converted() -> None:
+    model = parsed(
+        """<ir_version: 8, opset_import: ["" : 6]>
+        g (float[2, 3] x, float[2] y, float[3] s) => (float[2, 3] z) {
+            p = Pow<axis = 0, broadcast = 1>(x, y)  z = PRelu(p, s) }"""
+    )
+    advised = {finding.to_do for finding in hu.audit(model, "tensorrt").findings}
+    assert all(str(to_do).startswith('hu.convert(model, target="tensorrt")') for to_do in advised)
+    # A slope is per channel or not by its rank: a rank that is not known has no form in opset 7.
+    model.graph.input[2].type.tensor_type.ClearField("shape")
+    refused = {finding.to_do for finding in hu.audit(model, "tensorrt").findings}
+    assert refused == {"halfulp run computes it exactly"}

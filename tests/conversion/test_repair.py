@@ -327,6 +327,11 @@ def test_one_certain_slope_decides_for_the_doubtful_ones() -> None:
             "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows what is allowed; expected: X, Y; got: 1 input",
         ),
         (
+            'g (float[3] x) => (float[3] y) { e = Constant<value_string = "two">()  y = Pow(x, e) }',
+            13,
+            "#1 (Pow): no version of Pow takes float32 with string",
+        ),
+        (
             "g (float[3, 3, 4] x, float[3] e) => (float[3, 3, 4] y) { y = Pow(x, e) }",
             6,
             "#0 (Pow): X: float32[3, 3, 4], Y: float32[3]: Y fits at axis=0 or axis=1, and nothing says which is meant",

@@ -121,6 +121,8 @@ class Mender:
         x, y = (edit.value_info.value(name).type for name in node.input)
         if x is None or y is None or _takes(row, x, y):
             return row, None
+        if {x, y} - TYPES.keys():
+            raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         bases, others = (row.type_variables[port.type] for port in row.inputs)
         one_type = row.inputs[0].type == row.inputs[1].type
         second = "exponent" if node.op_type == "Pow" else "slope"
