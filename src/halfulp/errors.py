@@ -55,14 +55,14 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
 
 
 @contextmanager
-def within(file: str, node: str | None = None, kind: str = "node") -> Iterator[None]:
+def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
     A ModelError names them already and passes. An UnsupportedError stays one; every other error becomes a ModelError,
     with the clause of a SpecError.
 
     Args:
-        file: the model's file.
+        file: the model's file, if it has one.
         node: the node's name, or how to find it.
         kind: the format's word for a node; empty where ``node`` says it.
     """
@@ -71,7 +71,8 @@ def within(file: str, node: str | None = None, kind: str = "node") -> Iterator[N
     except ModelError:
         raise
     except UnsupportedError as error:
-        where = file if node is None else f"{file}, {kind} {node}" if kind else f"{file}, {node}"
+        place = node and f"{kind} {node}".lstrip()
+        where = ", ".join(part for part in (file, place) if part is not None)
         raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
     except HalfulpError as error:
         clause = error.clause if isinstance(error, SpecError) else None
