@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -18,6 +17,7 @@ import torch
 from halfulp.benchmark.cuda import ROWS, Line, measure, require_device
 from halfulp.cuda import undecided
 from halfulp.errors import HalfulpError
+from halfulp.installed import version_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance-gpu.md"
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
@@ -53,12 +53,8 @@ def _row(line: Line, size: int) -> str:
 
 
 def _version(name: str) -> str | None:
-    for package in (name, f"{name}-cuda13x", f"{name}-cuda12x"):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return None
+    packages = (name, f"{name}-cuda13x", f"{name}-cuda12x")
+    return next(filter(None, map(version_of, packages)), None)
 
 
 def main() -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import copy
-import statistics
-import time
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
 import halfulp as hu
+from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
 from halfulp.integrations.torch import replace
 
 
@@ -73,16 +72,9 @@ def _train(module: nn.Module, x: Tensor) -> None:
 
 def measure(runs: list[Callable[[], object]], seconds: float) -> tuple[float, float, float, int]:
     """Return the median times of both, the median ratio, and how many turns they took."""
-    times: list[list[float]] = [[] for _ in runs]
-    end = time.perf_counter() + seconds
-    while len(times[0]) < 20 or time.perf_counter() < end:
-        for run, kept in zip(runs, times, strict=True):
-            start = time.perf_counter()
-            run()
-            kept.append(time.perf_counter() - start)
-    plain, ours = (kept[5:] for kept in times)  # the first turns allocate
-    ratio = statistics.median(b / a for a, b in zip(plain, ours, strict=True))
-    return statistics.median(plain), statistics.median(ours), ratio, len(plain)
+    times = InterleavedRuns(dict(zip(("plain", "ours"), runs, strict=True))).take(seconds, least=20)
+    plain, ours = times["plain"], times["ours"]
+    return summary(plain).median, summary(ours).median, ratio(ours, plain), len(plain)
 
 
 def main() -> None:
@@ -98,8 +90,8 @@ def main() -> None:
     )
     print(f"{'module':44}{'plain':>10}{'replaced':>10}{'ratio':>8}{'turns':>8}")
     for name, runs in rows():
-        plain, ours, ratio, turns = measure(runs, 0.3 if arguments.quick else 3.0)
-        print(f"{name:44}{plain * 1e6:>10.0f}{ours * 1e6:>10.0f}{ratio:>8.2f}{turns:>8}", flush=True)
+        plain, ours, quotient, turns = measure(runs, 0.3 if arguments.quick else 3.0)
+        print(f"{name:44}{plain * 1e6:>10.0f}{ours * 1e6:>10.0f}{quotient:>8.2f}{turns:>8}", flush=True)
 
 
 if __name__ == "__main__":

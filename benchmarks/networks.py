@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -34,6 +32,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
+from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
 
 Array = NDArray[Any]
 FUSIONS = [
@@ -149,19 +148,10 @@ def in_openvino(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -
 
 def row(runs: Sequence[Callable[[], object]], pairs: Sequence[tuple[int, int]], budget: float) -> str:
     """Return a line's numbers: the median times of all in turns, and the median ratios of pairs."""
-    times: list[list[float]] = [[] for _ in runs]
-    end = time.perf_counter() + budget
-    while len(times[0]) < 10 or time.perf_counter() < end:
-        for run, kept in zip(runs, times, strict=True):
-            start = time.perf_counter()
-            run()
-            kept.append(time.perf_counter() - start)
-    times = [kept[3:] for kept in times]  # the first turns allocate
-    medians = [statistics.median(kept) * 1e6 for kept in times[:3]]
-    ratios = [
-        statistics.median(ours / other for ours, other in zip(times[mine], times[theirs], strict=True))
-        for mine, theirs in pairs
-    ]
+    calls = {str(index): run for index, run in enumerate(runs)}
+    times = list(InterleavedRuns(calls).take(budget, least=10).values())
+    medians = [summary(kept).median * 1e6 for kept in times[:3]]
+    ratios = [ratio(times[mine], times[theirs]) for mine, theirs in pairs]
     shown = [f"{median:>12.1f}" for median in medians] + [f"{ratio:>14.2f}" for ratio in ratios]
     return "".join(shown) + f"{len(times[0]):>8}"
 

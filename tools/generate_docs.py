@@ -14,8 +14,7 @@ from pathlib import Path
 
 from halfulp.pages import render
 from halfulp.pages.difference import difference
-from halfulp.pages.matrix import LEGEND, matrix
-from halfulp.pages.page import STANDARDS, Section, Table, page
+from halfulp.pages.page import LEGEND, STANDARDS, Section, Table, matrix, page
 from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]

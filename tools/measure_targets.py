@@ -36,16 +36,14 @@ import halfulp as hu
 from halfulp._interop import Array
 from halfulp.auditing.halves import HALVES
 from halfulp.conformance.case import ASPECTS, Case
-from halfulp.conformance.cases.generators.hard import hard_pairs
-from halfulp.conformance.cases.generators.pairs import bases, joined, pow_values
-from halfulp.conformance.cases.generators.random import Random
-from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
+from halfulp.conformance.cases.values import hard_pairs, specials
 from halfulp.conformance.runner.examine import Examiner, Options, Result
 from halfulp.conformance.runner.targets import find
-from halfulp.conformance.runner.targets.onnx_model import Prepared
+from halfulp.conformance.runner.targets.onnx_models import Prepared
 from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.verdict.judge import VERDICTS
-from halfulp.measured.reader import SCHEMA, Group, kind_of_slope
+from halfulp.measured import SCHEMA, Group, kind_of_slope
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"

@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from halfulp.benchmark.environment import environment
-from halfulp.benchmark.timing import ratio, summary
+from halfulp.benchmark.timing import in_turns, ratio, summary
 from side_by_side.line import Line
 from side_by_side.rows import Row, Setting
 
@@ -139,26 +140,24 @@ def workers(quick: bool, log: Path) -> Iterator[Workers]:
 
 def imports(repeats: int, modules: Sequence[str] = ("halfulp", "numpy")) -> Iterator[Line]:
     """Yield what importing costs in a fresh process; the modules take turns."""
-    times: dict[str, list[float]] = {module: [] for module in modules}
-    for module in modules:  # once for the files to be compiled and read
-        _import_seconds(module)
-    for _ in range(repeats):
-        for module, taken in times.items():
-            taken.append(1e9 * _import_seconds(module))
+    samples = {module: partial(_import_nanoseconds, module) for module in modules}
+    for sample in samples.values():  # once for the files to be compiled and read
+        sample()
+    times = in_turns(samples, 0, repeats)
     for module, taken in times.items():
         yield Line(
             "calls", "import", "", 1, "", module, 1, repeats, *summary(taken), ratio(times[modules[0]], taken)
         )
 
 
-def _import_seconds(module: str) -> float:
+def _import_nanoseconds(module: str) -> float:
     code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
     # As a user has it: installers compile the files, an import does where it may write.
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables
     )
-    return float(done.stdout)
+    return 1e9 * float(done.stdout)
 
 
 def elapsed(start: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from halfulp.benchmark.peers import LIBRARIES, versions
+from halfulp.operators import thread_count
 from side_by_side import tables
 from side_by_side.bars import Outcome
 from side_by_side.line import Line
@@ -21,12 +21,16 @@ FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that
 def machine() -> list[str]:
     """Return the machine and the versions, a line each, as read where this runs."""
     model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     flags = set(re.findall(r"\b(?:avx512f|avx2|asimd)\b", _read("/proc/cpuinfo")))
     widest = next((n for n in ("avx512f", "avx2", "asimd") if n in flags), "")
     names = {"avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
     processor = model.group(1) if model else platform.processor() or platform.machine()
-    facts = [processor, f"{cores} cores", names.get(widest, ""), f"Python {platform.python_version()}"]
+    facts = [
+        processor,
+        f"{thread_count()} cores",
+        names.get(widest, ""),
+        f"Python {platform.python_version()}",
+    ]
     return [
         f"{date.today()}: {', '.join(filter(None, facts))}",
         ", ".join(f"{name} {version}" for name, version in versions().items()),

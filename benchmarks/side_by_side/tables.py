@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from halfulp.benchmark.exactness import Exactness
+from halfulp.benchmark.comparison import Exactness
 from halfulp.benchmark.peers import LIBRARIES
 from halfulp.benchmark.show import cell, time_of
 from halfulp.benchmark.timing import Summary

@@ -5,7 +5,7 @@
 
 namespace halfulp::cuda {
 
-// As many as the loop over arrays in memory has (array/loop.h).
+// The same limit as for arrays in the processor's memory (array/view.h).
 inline constexpr int max_axes = 64;
 
 // One of the axes that all operands are walked along. What one index counts is an element, or the vector that a thread

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "array/loop.h"
+#include "array/view.h"
 #include "driver.h"
 #include "formats/element.h"
 

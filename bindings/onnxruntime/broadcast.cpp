@@ -10,14 +10,13 @@ bool has_one_element(Dims dims) {
     return std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim == 1; });
 }
 
-// Sets the arrangement of X and of Y with `trailing` dims of 1 behind it, as NumPy aligns them. Returns whether they
-// fit.
+// Aligns X with Y, to which `trailing` dims of 1 are appended, as NumPy does. Returns whether they fit.
 bool align(Dims x, Dims y, size_t trailing, Arrangement& arrangement) {
     size_t y_rank = y.size() + trailing, rank = std::max(x.size(), y_rank);
     if (rank > max_dims) return false;
     arrangement.result.dims = static_cast<int>(rank);
     for (size_t i = 0; i < rank; ++i) {
-        size_t xi = i + x.size(), yi = i + y_rank;  // each `rank` too large
+        size_t xi = i + x.size(), yi = i + y_rank;  // both exceed the index by `rank`, so that they stay positive
         int64_t from_x = xi >= rank ? x[xi - rank] : 1;
         int64_t from_y = yi >= rank && yi - rank < y.size() ? y[yi - rank] : 1;
         if (from_x != from_y && from_x != 1 && from_y != 1) return false;
@@ -32,47 +31,44 @@ using Outcome = std::optional<Mismatch>;
 
 Outcome numpy(Dims x, Dims y, Arrangement& arrangement) {
     if (align(x, y, 0, arrangement)) return {};
-    return Mismatch{Check::shape, "X and Y must be broadcastable to one shape"};
+    return not_broadcastable;
 }
 
 Outcome unidirectional(Dims x, Dims y, Arrangement& arrangement) {
     bool fits = y.size() <= x.size() && align(x, y, 0, arrangement) &&
                 std::equal(x.begin(), x.end(), arrangement.result.extent);
     if (fits) return {};
-    return Mismatch{Check::shape, "slope must be unidirectionally broadcastable to X"};
+    return not_unidirectional;
 }
 
-Outcome shared_or_channel(Dims x, Dims y, Arrangement& arrangement) {
+Outcome shared_or_per_channel(Dims x, Dims y, Arrangement& arrangement) {
     if (has_one_element(y)) return numpy(x, {}, arrangement);
     if (y.size() != 1) return unidirectional(x, y, arrangement);
     if (x.size() >= 2 && x[1] == y[0]) {
         align(x, y, x.size() - 2, arrangement);
         return {};
     }
-    return Mismatch{Check::shape, "slope must have one element, or one for each channel (dim 1) of X"};
+    return not_per_channel;
 }
 
 Outcome legacy_axis(const LegacyAxis& legacy, Dims x, Dims y, Arrangement& arrangement) {
     if (!legacy.broadcast) {
         if (std::equal(x.begin(), x.end(), y.begin(), y.end())) return numpy(x, y, arrangement);
-        return Mismatch{Check::equal_shapes, "X and Y must have the same shape unless broadcast is 1"};
+        return not_equal;
     }
-    if (y.size() > x.size()) return Mismatch{Check::shape, "the rank of Y must not exceed the rank of X"};
+    if (y.size() > x.size()) return rank_too_great;
     if (has_one_element(y)) return numpy(x, {}, arrangement);
     size_t start = x.size() - y.size();
     if (legacy.axis) {
         int64_t axis = *legacy.axis, rank = static_cast<int64_t>(x.size());
-        if (axis < -rank || axis >= rank) return Mismatch{Check::axis, "axis must be a dim of X"};
+        if (axis < -rank || axis >= rank) return no_such_axis;
         start = static_cast<size_t>(axis < 0 ? axis + rank : axis);
-        if (start + y.size() > x.size())
-            return Mismatch{Check::axis, "the shape of Y, starting at axis, must end within X"};
+        if (start + y.size() > x.size()) return beyond_the_end;
     }
     Dims matched = x.subspan(start, y.size());
     for (size_t i = 0; i < y.size(); ++i)
-        if (y[i] == 1 && matched[i] != 1)
-            return Mismatch{Check::one_dim_expansion, "a dim of 1 inside Y does not expand"};
-    if (!std::equal(y.begin(), y.end(), matched.begin()))
-        return Mismatch{Check::shape, "the shape of Y must be a contiguous subset of the shape of X"};
+        if (y[i] == 1 && matched[i] != 1) return expands_one;
+    if (!std::equal(y.begin(), y.end(), matched.begin())) return not_a_subset;
     align(x, y, x.size() - start - y.size(), arrangement);
     return {};
 }
@@ -81,11 +77,12 @@ Outcome legacy_axis(const LegacyAxis& legacy, Dims x, Dims y, Arrangement& arran
 
 std::optional<Mismatch> arrange(Rule rule, const LegacyAxis& legacy, Dims x, Dims y, Arrangement& arrangement) {
     switch (rule) {
+        case Rule::legacy_axis: return legacy_axis(legacy, x, y, arrangement);
         case Rule::numpy: return numpy(x, y, arrangement);
+        case Rule::shared_or_per_channel: return shared_or_per_channel(x, y, arrangement);
         case Rule::unidirectional: return unidirectional(x, y, arrangement);
-        case Rule::shared_or_channel: return shared_or_channel(x, y, arrangement);
-        default: return legacy_axis(legacy, x, y, arrangement);
     }
+    __builtin_unreachable();
 }
 
 }  // namespace halfulp::ort

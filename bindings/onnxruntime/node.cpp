@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <new>
+#include <numeric>
 
-#include "dispatch.h"
+#include "array/walker.h"
 #include "on_cuda.h"
 
 namespace halfulp::ort {
@@ -27,14 +29,6 @@ std::string text_of(Element type, Dims dims) {
     std::string text = std::string(row(type).name) + "[";
     for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
     return text + "]";
-}
-
-// "1-dim expansion" is the attribute clause_1_dim_expansion.
-std::string clause_attribute(const char* check) {
-    std::string name = std::string("clause_") + check;
-    for (char& c : name)
-        if (c == ' ' || c == '-') c = '_';
-    return name;
 }
 
 }  // namespace
@@ -65,8 +59,7 @@ Node::Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, c
         legacy_.axis = optional_int(info, "axis");
         legacy_.broadcast = optional_int(info, "broadcast").value_or(0) != 0;
     }
-    for (int i = 0; i < static_cast<int>(Check::count); ++i)
-        clauses_[i] = text_attribute(info, clause_attribute(check_names[i]).c_str());
+    for (int i = 0; i < static_cast<int>(Check::count); ++i) clauses_[i] = text_attribute(info, clause_attributes[i]);
 }
 
 void Node::check(Status* status) const {
@@ -180,40 +173,26 @@ void Node::compute(KernelContext* context) const {
     Call call;
     prepare(context, call);
     const Operand& y = call.y_operand;
-    const Kernels& kernels = chosen_kernels();
-    TileFunction tile;
-    BoundBy bound_by = BoundBy::arithmetic;
-    if (kernel_ == Kernel::prelu) {
-        bound_by = BoundBy::memory;
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
-            kernels.prelu(type_, a, b, one_b, to, n, streaming);
-        };
-    } else {
-        tile = [&kernels, type = type_, y_type = y.type](const void* a, const void* b, bool one_b, void* to, int n,
-                                                         bool streaming) {
-            PowOptions options;
-            options.constant_exponent = one_b;
-            kernels.pow(options, type, y_type, a, b, to, n, streaming);
-        };
-        const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
-        if (kernels.bound_by_memory(type_, y.type, one_y ? y.data : nullptr)) bound_by = BoundBy::mostly_memory;
-    }
-    const Loop loop(call.shape, call.x, call.y, call.out, bound_by);
+    const bool one_y = std::all_of(y.dims.begin(), y.dims.end(), [](int64_t size) { return size == 1; });
+    const ptrdiff_t elements = std::accumulate(call.shape.extent, call.shape.extent + call.shape.dims, ptrdiff_t{1},
+                                               std::multiplies<ptrdiff_t>());
+    const Operation operation(kernel_, type_, y.type, one_y ? y.data : nullptr, elements, {}, &table_);
+    const Tiling tiling = choose_tiling(call.shape, call.x, call.y, call.out, operation.bound_by());
     struct Work {
-        const Loop& loop;
-        const TileFunction& tile;
+        const Tiling& tiling;
+        const Operation& operation;
         std::atomic<bool> has_memory{true};
-    } work{loop, tile};
-    if (loop.share_count() == 1) {
-        if (!loop.run_share(0, tile)) throw std::bad_alloc();
-    } else if (size_t shares = static_cast<size_t>(loop.share_count())) {
-        // As many portions as shares: a thread takes the next one when it is done, so slow data is spread.
-        const auto run = [](void* user, size_t share) {
+    } work{tiling, operation};
+    if (tiling.chunk_count() == 1) {
+        if (!run_chunk(tiling, 0, operation)) throw std::bad_alloc();
+    } else if (size_t chunks = static_cast<size_t>(tiling.chunk_count())) {
+        // One batch per chunk: a thread takes the next one when it is done, which balances chunks that take longer.
+        const auto run = [](void* user, size_t chunk) {
             Work& work = *static_cast<Work*>(user);
-            if (work.has_memory && !work.loop.run_share(static_cast<ptrdiff_t>(share), work.tile))
+            if (work.has_memory && !run_chunk(work.tiling, static_cast<ptrdiff_t>(chunk), work.operation))
                 work.has_memory = false;
         };
-        check(parallel_for(api_, context, run, shares, shares, &work));
+        check(parallel_for(api_, context, run, chunks, chunks, &work));
         if (!work.has_memory) throw std::bad_alloc();
     }
 }

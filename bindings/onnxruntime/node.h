@@ -1,32 +1,31 @@
-// A Pow or PRelu node of a session: what it was created with, and its computation.
+// A Pow or PRelu node of a session: its attributes and its computation.
 #pragma once
 
 #include <string>
 
 #include "abi.h"
+#include "array/operation.h"
 #include "broadcast.h"
 #include "formats/element.h"
 
 namespace halfulp::ort {
 
-enum class Kernel { pow, prelu };
-
-// The number of an element type in the ONNX format; Element::count where none of ours has it.
+// Convert between element types and their numbers in the ONNX format: Element::count, or any_element, if there is none.
 Element element_of(ElementNumber number);
 ElementNumber number_of(Element element);
 
-// A Status on its way to the runtime.
+// An exception that holds a Status for the runtime.
 struct Failure {
     Status* status;
 };
 
 class Node {
 public:
-    // Reads the node's attributes, which the Python side gives it. Throws Failure.
+    // Reads the attributes that the Python side has given the node. Throws Failure.
     Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, const KernelInfo* info);
 
-    // Throws Failure where the operands' shapes don't fit, with the text of the Python side's SpecError. On CUDA the
-    // operands lie in the device's memory, and the work goes into the call's stream.
+    // Throw Failure, with the text of the Python side's SpecError, if the operands' shapes do not fit. On CUDA the
+    // operands are in the device's memory, and the work is put into the call's stream.
     void compute(KernelContext* context) const;
     void compute_on_cuda(KernelContext* context) const;
 
@@ -37,7 +36,7 @@ private:
         void* data;
         int64_t stored_dims[max_dims];
     };
-    // A call's operands, and the output's memory, as views of the result's shape.
+    // The operands and the output of a call, as views of the result's shape.
     struct Call {
         Operand x_operand, y_operand;
         Shape shape;
@@ -60,6 +59,7 @@ private:
     Rule rule_;
     LegacyAxis legacy_;
     std::string clauses_[static_cast<int>(Check::count)];
+    mutable KeptTable table_;  // a model's exponent is most often constant
 };
 
 }  // namespace halfulp::ort

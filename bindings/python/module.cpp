@@ -1,4 +1,4 @@
-// The extension module halfulp._core: what Python sees of the core.
+// The extension module halfulp._core: the core for Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -10,11 +10,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
-#include "array/loop.h"
-#include "array/power_table.h"
 #include "array/thread_pool.h"
+#include "array/walker.h"
 #include "dispatch.h"
 #include "fp_environment.h"
 #include "interpreter.h"
@@ -25,7 +23,8 @@ namespace halfulp {
 
 namespace {
 
-enum class Kernel : int { pow, pow_domain_error, prelu };
+// The numbers by which Python names the operations.
+enum Operator : int { pow_operator, pow_with_domain_error, prelu_operator };
 
 // NumPy's type number -> element; filled by register_type, because ml_dtypes' numbers are known at run time only.
 constexpr int type_numbers = 1024;
@@ -41,7 +40,7 @@ void register_type(int number, const std::string& name) {
     throw std::invalid_argument("no element type " + name);
 }
 
-// The element type of an array, or Element::count.
+// Returns the element type of an array, or Element::count if it is not registered.
 Element element_of(PyArrayObject* array) {
     int number = PyArray_TYPE(array);
     if (number < 0 || number >= type_numbers || element_of_number[number] < 0) return Element::count;
@@ -52,7 +51,7 @@ PyArrayObject* as_array(nb::handle object) {
     return PyArray_CheckExact(object.ptr()) ? reinterpret_cast<PyArrayObject*>(object.ptr()) : nullptr;
 }
 
-// NumPy's broadcasting. Returns whether the shapes allow it.
+// Computes the shape by NumPy's broadcasting. Returns whether the operands' shapes allow it.
 bool broadcast(PyArrayObject* x, PyArrayObject* y, Shape& shape) {
     int x_dims = PyArray_NDIM(x), y_dims = PyArray_NDIM(y);
     shape.dims = x_dims > y_dims ? x_dims : y_dims;
@@ -83,7 +82,7 @@ View view_of(PyArrayObject* array, const Shape& shape) {
     return view;
 }
 
-// Whether two views share no memory, by their bounds, or are the very same.
+// Whether the bounds of two views show that they share no memory, or the views are the same.
 bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
     const char *out_low = out.data, *out_high = out.data + out.item_size, *in_low = in.data,
                *in_high = in.data + in.item_size;
@@ -98,8 +97,8 @@ bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
     return same || out_high <= in_low || in_high <= out_low;
 }
 
-// A new array of x's type in native byte order: laid out as the operand that has the result's shape. No object, and
-// Python's error set, where there is no memory.
+// Returns a new array of x's type in native byte order, with the layout of the operand that has the result's shape. If
+// there is no memory, returns no object and sets Python's error.
 nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     PyArray_Descr* type = PyArray_DESCR(x);
     if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);
@@ -121,11 +120,12 @@ double nanoseconds_per_element(Kernel kernel, Element type) {
     return type == Element::float64 ? 8 : 1.5;
 }
 
-// x and y, exact ndarrays of types that were registered, to out or a new array; None where they are anything else or
-// don't fit, so that the caller can say why, and where `out` may share memory with them other than element by element.
-nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
+// Computes the result of x and y, which must be exact ndarrays of registered types, in `out` or a new array. Returns None
+// if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share memory with
+// them other than element by element.
+nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
                  nb::handle scale_bias, bool out_is_safe) {
-    Kernel kernel = static_cast<Kernel>(kernel_number);
+    const Kernel kernel = operator_number == prelu_operator ? Kernel::prelu : Kernel::pow;
     PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
     if (x == nullptr || y == nullptr) return nb::none();
     Element type = element_of(x), y_type = element_of(y);
@@ -146,52 +146,22 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         return nb::none();
 
     PowOptions options;
-    options.domain_error = kernel == Kernel::pow_domain_error;
+    options.domain_error = operator_number == pow_with_domain_error;
     if (!scale_bias.is_none()) {
         options.scale_bias = true;
         options.scale = nb::cast<float>(scale_bias[0]);
         options.bias = nb::cast<float>(scale_bias[1]);
     }
-    const Kernels& kernels = chosen_kernels();
-    TileFunction tile;
     const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    BoundBy bound_by = kernel == Kernel::prelu ? BoundBy::memory : BoundBy::arithmetic;
-    if (kernel != Kernel::prelu && !options.scale_bias && kernels.bound_by_memory(type, y_type, one_y))
-        bound_by = BoundBy::mostly_memory;
-    PowerTable<uint8_t> powers_of_8_bits;
-    PowerTable<uint16_t> powers_of_16_bits;
-    const auto looks_up_in = [&](auto& table) {
-        using Table = std::remove_reference_t<decltype(table)>;
-        if (row(type).size != Table::element_size || PyArray_SIZE(target) < Table::worthwhile) return false;
-        FpEnvironment default_environment;
-        table.fill(kernels, options, type, y_type, one_y);
-        bound_by = BoundBy::memory;
-        tile = [&](const void* a, const void*, bool, void* to, int n, bool streaming) {
-            kernels.look_up(type, table.powers(), a, to, n, streaming);
-        };
-        return true;
-    };
-    if (kernel == Kernel::prelu) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
-            kernels.prelu(type, a, b, one_b, to, n, streaming);
-        };
-    } else if (one_y == nullptr || !row(type).is_float || bound_by != BoundBy::arithmetic ||
-               !(looks_up_in(powers_of_8_bits) || looks_up_in(powers_of_16_bits))) {
-        tile = [&](const void* a, const void* b, bool one_b, void* to, int n, bool streaming) {
-            PowOptions of_tile = options;
-            of_tile.constant_exponent = one_b;
-            kernels.pow(of_tile, type, y_type, a, b, to, n, streaming);
-        };
-    }
-
-    const Loop loop(shape, views[0], views[1], views[2], bound_by);
-    // Not thrown: for its first exception a thread needs memory too.
+    const Operation operation(kernel, type, y_type, one_y, PyArray_SIZE(target), options);
+    const Tiling tiling = choose_tiling(shape, views[0], views[1], views[2], operation.bound_by());
+    // Not an exception: for its first exception a thread needs memory too.
     const auto memory_error = [] {
         PyErr_NoMemory();
         return nb::object();
     };
-    if (loop.share_count() <= 1) {  // too little to give up the interpreter for
-        if (loop.share_count() == 1 && !loop.run_share(0, tile)) return memory_error();
+    if (tiling.chunk_count() <= 1) {  // too short to release the interpreter's lock
+        if (tiling.chunk_count() == 1 && !run_chunk(tiling, 0, operation)) return memory_error();
         return out;
     }
     std::atomic<bool> has_memory{true};
@@ -200,10 +170,10 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
         InterpreterReleased released;
         double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
         finished = parallel_for(
-            loop.share_count(), work < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
+            tiling.chunk_count(), work < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
             [&] { return released.no_signal(); },
-            [&](ptrdiff_t share) {
-                if (has_memory && !loop.run_share(share, tile)) has_memory = false;
+            [&](ptrdiff_t chunk) {
+                if (has_memory && !run_chunk(tiling, chunk, operation)) has_memory = false;
             });
     }
     if (!has_memory) return memory_error();
@@ -211,7 +181,7 @@ nb::object apply(int kernel_number, nb::handle x_object, nb::handle y_object, nb
     return out;
 }
 
-// For a `with` statement around conversions that NumPy makes.
+// The floating-point environment of a `with` statement, for conversions by NumPy.
 class DefaultEnvironment {
 public:
     void enter() { environment_.emplace(); }
@@ -231,9 +201,9 @@ NB_MODULE(_core, m) {
     for (signed char& element : element_of_number) element = -1;
     chosen_kernels();  // an impossible HALFULP_ISA is an error at import
     check_thread_count();
-    m.attr("POW") = static_cast<int>(Kernel::pow);
-    m.attr("POW_DOMAIN_ERROR") = static_cast<int>(Kernel::pow_domain_error);
-    m.attr("PRELU") = static_cast<int>(Kernel::prelu);
+    m.attr("POW") = static_cast<int>(pow_operator);
+    m.attr("POW_DOMAIN_ERROR") = static_cast<int>(pow_with_domain_error);
+    m.attr("PRELU") = static_cast<int>(prelu_operator);
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
           nb::arg("scale_bias").none(), nb::arg("out_is_safe") = false);

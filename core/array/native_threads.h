@@ -1,4 +1,4 @@
-// The system's threads: std::thread throws where there is no memory for one, and knows nothing of forks.
+// The system's threads. std::thread throws if there is no memory for a thread, and has no handlers of forks.
 #pragma once
 
 #ifdef _WIN32
@@ -10,7 +10,7 @@
 
 namespace halfulp {
 
-// Starts a thread that calls (object->*f)() and is waited for by nobody; returns whether there is one.
+// Starts a detached thread that calls (object->*f)(). Returns whether it was started.
 template <auto f, typename T>
 bool start_thread(T* object) {
 #ifdef _WIN32

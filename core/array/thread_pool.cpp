@@ -20,18 +20,18 @@ namespace {
 
 constexpr int most_threads = 256;
 
-std::atomic<bool> shares_threads{false};
-OpenMp shared_runtime{};
+// The runtime whose threads are shared; null if the pool has its own. What it points to is never freed or changed.
+std::atomic<const OpenMp*> shared_runtime{nullptr};
 
 class Pool;
 
-// Null before the first use, and again in a forked child, which has none of the pool's threads.
+// Null before the first use, and again in a forked child, where the pool's threads do not exist.
 std::atomic<Pool*> the_pool{nullptr};
 
 class Pool {
 public:
-    // Set by the one caller that the pool serves. No mutex: that caller may come here again, from keep_going, and a
-    // thread must not try a mutex that it holds.
+    // Set while the pool serves a caller. It is not a mutex: keep_going may call parallel_for again on the same thread,
+    // and a thread must not lock a mutex that it holds.
     std::atomic_flag in_use;
 
     bool run(ptrdiff_t count, int threads, std::chrono::nanoseconds interval, const std::function<bool()>& keep_going,
@@ -43,14 +43,14 @@ public:
         while (goes_on && next_.load(std::memory_order_relaxed) < count_) {
             paused_.store(false, std::memory_order_relaxed);
             const auto take_some = [&, end = std::chrono::steady_clock::now() + interval] {
-                while (take_share()) {
+                while (take_chunk()) {
                     if (std::chrono::steady_clock::now() >= end) paused_.store(true, std::memory_order_relaxed);
                 }
             };
-            // After a fork in keep_going the child finishes the call alone. It must not touch the mutex either, which
-            // a thread of its parent may have held.
+            // After a fork in keep_going the child finishes the call alone. It must not lock the mutex, which a thread
+            // of its parent may have held.
             if (the_pool.load() != this) take_some();
-            else if (shares_threads) run_shared(threads, take_some);
+            else if (const OpenMp* runtime = shared_runtime.load()) run_shared(*runtime, threads, take_some);
             else run_own(threads, take_some);
             goes_on = next_.load(std::memory_order_relaxed) >= count_ || keep_going();
         }
@@ -59,9 +59,9 @@ public:
     }
 
 private:
-    // Both return when no other thread works on the call any more.
+    // Both return when no other thread is working on the call.
     template <typename TakeSome>
-    void run_shared(int threads, const TakeSome& take_some) {
+    void run_shared(const OpenMp& runtime, int threads, const TakeSome& take_some) {
         struct Team {
             Pool* pool;
             const TakeSome* of_caller;
@@ -70,9 +70,9 @@ private:
         const auto body = [](void* data) {
             const Team& team = *static_cast<Team*>(data);
             if (std::this_thread::get_id() == team.caller) return (*team.of_caller)();
-            while (team.pool->take_share()) {}
+            while (team.pool->take_chunk()) {}
         };
-        shared_runtime.parallel(body, &team, static_cast<unsigned>(threads), 0);
+        runtime.parallel(body, &team, static_cast<unsigned>(threads), 0);
     }
 
     template <typename TakeSome>
@@ -91,17 +91,17 @@ private:
         idle_.wait(lock, [&] { return busy_ == 0; });
     }
 
-    bool take_share() {
+    bool take_chunk() {
         if (paused_.load(std::memory_order_relaxed)) return false;
-        ptrdiff_t share = next_.fetch_add(1, std::memory_order_relaxed);
-        if (share >= count_) return false;
-        (*work_)(share);
+        ptrdiff_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
+        if (chunk >= count_) return false;
+        (*work_)(chunk);
         return true;
     }
 
     void grow(int workers) {
         for (; workers_ < workers; ++workers_)
-            if (!start_thread<&Pool::serve>(this)) return;  // fewer do the work
+            if (!start_thread<&Pool::serve>(this)) return;  // continues with fewer threads
     }
 
     void serve() {
@@ -114,7 +114,7 @@ private:
             --wanted_;
             ++busy_;
             lock.unlock();
-            while (take_share()) {}
+            while (take_chunk()) {}
             lock.lock();
             if (--busy_ == 0) idle_.notify_one();
         }
@@ -130,13 +130,13 @@ private:
     uint64_t round_ = 0;
 };
 
-// Never destroyed: its threads may outlive main. A forked child forgets the pool and makes its own.
+// The pool is never destroyed, because its threads may outlive main. A forked child makes its own.
 Pool& pool() {
     static std::once_flag registered;
     std::call_once(registered, [] {
         at_fork_in_child([] {
             the_pool.store(nullptr);
-            shares_threads = false;
+            shared_runtime.store(nullptr);
         });
     });
     Pool* current = the_pool.load();
@@ -148,7 +148,7 @@ Pool& pool() {
     return *current;
 }
 
-// HALFULP_NUM_THREADS; 0 where it is not set.
+// Returns HALFULP_NUM_THREADS, or 0 if it is not set.
 int wanted_threads() {
     const char* wanted = std::getenv("HALFULP_NUM_THREADS");
     if (wanted == nullptr || *wanted == '\0') return 0;
@@ -175,17 +175,16 @@ int thread_count() {
 
 void check_thread_count() { wanted_threads(); }
 
-double worth_calling_others() { return shares_threads ? 10'000 : 60'000; }
+double worth_calling_others() { return shared_runtime.load() != nullptr ? 10'000 : 60'000; }
 
 void share_threads_of(OpenMp runtime) {
-    pool();  // registers what a fork does
-    shared_runtime = runtime;
-    shares_threads = true;
+    pool();                                     // registers the handler of forks
+    shared_runtime.store(new OpenMp(runtime));  // not freed: a call may still use the previous one
 }
 
 bool parallel_for(ptrdiff_t count, int threads, std::chrono::nanoseconds interval,
                   const std::function<bool()>& keep_going, const std::function<void(ptrdiff_t)>& work) {
-    if (shares_threads) threads = std::min(threads, shared_runtime.max_threads());
+    if (const OpenMp* runtime = shared_runtime.load()) threads = std::min(threads, runtime->max_threads());
     if (threads > 1) {
         Pool& shared = pool();
         if (!shared.in_use.test_and_set(std::memory_order_acquire)) {
@@ -195,9 +194,9 @@ bool parallel_for(ptrdiff_t count, int threads, std::chrono::nanoseconds interva
         }
     }
     auto asked = std::chrono::steady_clock::now();
-    for (ptrdiff_t share = 0; share < count; ++share) {
-        work(share);
-        if (share + 1 == count || std::chrono::steady_clock::now() - asked < interval) continue;
+    for (ptrdiff_t chunk = 0; chunk < count; ++chunk) {
+        work(chunk);
+        if (chunk + 1 == count || std::chrono::steady_clock::now() - asked < interval) continue;
         if (!keep_going()) return false;
         asked = std::chrono::steady_clock::now();
     }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
+    from halfulp.conversion.repair import repair
     from halfulp.models.run.api import run
 
     __version__: str
@@ -55,6 +56,7 @@ __all__ = [
     "ops",
     "pow",
     "prelu",
+    "repair",
     "run",
 ]
 
@@ -67,6 +69,7 @@ _LAZY = {
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
+    "repair": "halfulp.conversion.repair",
     "run": "halfulp.models.run.api",
 }
 

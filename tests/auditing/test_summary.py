@@ -12,10 +12,9 @@ from tests.models.onnx_models import parsed, single
 from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
-from halfulp.auditing import installed as audit_installed
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.advice import about_target
 from halfulp.auditing.convert import Conversion, Step
+from halfulp.auditing.findings import about_target
 from halfulp.auditing.target import Statement
 from halfulp.measured import available
 
@@ -67,7 +66,9 @@ def test_jax_judges_no_file_unless_it_is_named() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 15]>
         g (float[N, 4] x) => (float[N, 4] z) { two = Constant<value_float = 2.0>()  z = Pow (x, two) }""")
     assert hu.audit(model).findings == ()
-    assert [finding.target for finding in hu.audit(model, "jax").findings] == ["jax"]
+    report = hu.audit(model, "jax")
+    assert [finding.target for finding in report.findings] == ["jax"]
+    assert [summary.text for summary in report.summaries] == ["its one node wrong (the exponent 2)"]
 
 
 @pytest.mark.parametrize(
@@ -114,15 +115,15 @@ def test_no_target_is_none() -> None:
 
 
 def test_what_is_found_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_installed, "find_spec", lambda name: name != "openvino" or None)
+    monkeypatch.setattr(audit_target, "has_module", lambda name: name != "openvino")
     found = {"onnxruntime": ["onnxruntime-of-someone"], "torch": ["torch"]}
-    monkeypatch.setattr(audit_installed, "packages_distributions", lambda: found)
-    monkeypatch.setattr(audit_installed, "version", {"onnxruntime-of-someone": "1.31.1+cpu"}.__getitem__)
-    assert audit_installed.installed() == {"onnxruntime": "1.31.1"}
-    monkeypatch.setattr(audit_installed, "packages_distributions", dict)
-    assert audit_installed.installed() == {"onnxruntime": None}
-    monkeypatch.setattr(audit_installed, "find_spec", lambda name: None)
-    assert audit_installed.installed() == {}
+    monkeypatch.setattr(audit_target, "packages_distributions", lambda: found)
+    monkeypatch.setattr(audit_target, "version_of", {"onnxruntime-of-someone": "1.31.1+cpu"}.__getitem__)
+    assert audit_target.installed() == {"onnxruntime": "1.31.1"}
+    monkeypatch.setattr(audit_target, "packages_distributions", dict)
+    assert audit_target.installed() == {"onnxruntime": None}
+    monkeypatch.setattr(audit_target, "has_module", lambda name: False)
+    assert audit_target.installed() == {}
 
 
 def test_nodes_are_counted_by_outcome() -> None:

@@ -11,11 +11,11 @@ import onnx
 import pytest
 
 import halfulp as hu
+from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.constant import holds
 from halfulp.auditing.node import Breach, Operand, Use
-from halfulp.auditing.target import Asked, asked, statement
-from halfulp.measured import available, nearest, reader
+from halfulp.auditing.target import Asked, asked, holds, statement
+from halfulp.measured import available, nearest
 from halfulp.types import TYPES
 
 DOCUMENT: dict[str, Any] = {

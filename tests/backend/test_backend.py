@@ -5,14 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import unittest
-import warnings
 
 import numpy as np
 import onnx
-import onnx.backend.test
 import pytest
 from onnx import helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
+from tests.backend.package import backend_test, few_node_cases
 
 import halfulp.backend
 from halfulp.errors import HalfulpError, ModelError
@@ -21,16 +20,10 @@ from halfulp.reference import prelu as exact_prelu
 
 NAMES = r"^test_(pow|prelu|PReLU_|operator_pow)"
 
-
-def _suite() -> unittest.TestSuite:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package's own cases divide by zero while they are made
-        tests = onnx.backend.test.BackendTest(halfulp.backend, __name__)
-    return tests.include(NAMES).test_suite
-
-
 CASES = [
-    case for case in _suite() if not getattr(getattr(case, case._testMethodName), "__unittest_skip__", False)
+    case
+    for case in backend_test(__name__).include(NAMES).test_suite
+    if not getattr(getattr(case, case._testMethodName), "__unittest_skip__", False)
 ]
 
 
@@ -58,8 +51,7 @@ def test_the_packages_own_case(case: unittest.TestCase) -> None:
 
 def _data_sets() -> list[tuple[str, onnx.ModelProto, list[np.ndarray], np.ndarray]]:
     sets = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with few_node_cases():
         cases = [
             case
             for kind in ("node", "pytorch-converted", "pytorch-operator")

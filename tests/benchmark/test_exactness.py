@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from halfulp.benchmark.exactness import Exactness, exactness
+from halfulp.benchmark.comparison import Exactness, exactness
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.networks.comparison import InRuntime, compare, runtimes_of
-from halfulp.benchmark.networks.contender import Network, network_of
-from halfulp.benchmark.networks.show import document, sentences
-from halfulp.benchmark.networks.subject import light, release, watched
+from halfulp.benchmark.networks.comparison import InRuntime, compare, document, runtimes_of, sentences
+from halfulp.benchmark.networks.network import Network, light, network_of, release, watched
 from halfulp.models.load import load
 from halfulp.models.run.inputs import make_inputs
 
@@ -232,7 +230,7 @@ def test_the_weights_lie_beside_the_copy(tmp_path: Path) -> None:
 
 
 def test_which_runtimes_read_which_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halfulp.benchmark.networks.comparison.find_spec", lambda name: object())
+    monkeypatch.setattr("halfulp.benchmark.networks.comparison.has_module", lambda name: True)
     assert runtimes_of(Path("a.onnx")) == ("onnxruntime", "openvino")
     assert runtimes_of(Path("a.XML")) == ("openvino",)
     assert runtimes_of(Path("a.json")) == ()

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import halfulp as hu
+from halfulp.benchmark import peers
 from halfulp.benchmark.case import Case, constant_power, power, prelu
-from halfulp.benchmark.comparison import Comparison
+from halfulp.benchmark.comparison import Comparison, exactness
 from halfulp.benchmark.environment import environment
-from halfulp.benchmark.exactness import exactness
 from halfulp.benchmark.peers import LIBRARIES, PEERS, RefusalError, prepare, versions
 
 # What a library makes of its own threads, allocators and signals is not our business here.
@@ -85,12 +85,10 @@ def test_operands_in_another_order_of_memory_are_computed_or_refused(library: st
 
 @pytest.fixture
 def refusing_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    import halfulp.benchmark.peers.numpy as adapter
-
     def refuse(case: Case, threads: int) -> None:
         raise RuntimeError("no such type\nand a long story")
 
-    monkeypatch.setattr(adapter, "prepare", refuse)
+    monkeypatch.setitem(peers.PREPARE, "numpy", refuse)
 
 
 @pytest.mark.usefixtures("refusing_numpy")

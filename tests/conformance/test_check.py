@@ -14,8 +14,7 @@ import halfulp as hu
 from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
-from halfulp.conformance.runner.examine import Examiner, Options
-from halfulp.conformance.runner.executor import _ADDRESS, processors
+from halfulp.conformance.runner.examine import _ADDRESS, Examiner, Options, processors
 from halfulp.conformance.runner.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
@@ -167,7 +166,7 @@ def test_types_are_known() -> None:
 
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the core takes threads, at most OMP_NUM_THREADS."""
-    monkeypatch.setattr("halfulp.conformance.runner.executor.thread_count", lambda: 5)
+    monkeypatch.setattr("halfulp.conformance.runner.examine.thread_count", lambda: 5)
     for text, count in (("", 5), ("many", 5), ("0", 5), ("3", 3), ("1,4", 1), ("1000", 5)):
         monkeypatch.setenv("OMP_NUM_THREADS", text)
         assert processors() == count
@@ -229,7 +228,7 @@ def test_an_address(address: str) -> None:
 
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("halfulp.conformance.runner.executor._PATIENCE", 1)
+    monkeypatch.setattr("halfulp.conformance.runner.examine._PATIENCE", 1)
     with pytest.raises(HalfulpError) as caught:
         small(dask="tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

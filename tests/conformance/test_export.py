@@ -6,16 +6,16 @@ import warnings
 
 import numpy as np
 import onnx
-import onnx.backend.test
 import pytest
 from onnx.backend.test.loader import load_model_tests
+from tests.backend.package import backend_test
 from tests.conformance.cases.test_cases import quick
 
 import halfulp.backend
 from halfulp.conformance.case import GROUPS, parse
 from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export, folder_name, tolerances
-from halfulp.conformance.runner.onnx_model import model_inputs
+from halfulp.conformance.runner.targets.onnx_models import model_inputs
 from halfulp.errors import HalfulpError
 
 
@@ -49,9 +49,7 @@ def test_the_counts_are_those_of_the_folders(exported) -> None:
 
 def suite(folder):
     """The runner that runtimes use, over our folders in place of its own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package's own cases divide by zero while they are made
-        runner = onnx.backend.test.BackendTest(halfulp.backend, __name__)
+    runner = backend_test(__name__)
     runner._test_items.clear()
     for one in load_model_tests(str(folder.parent), folder.name):
         runner._add_model_test(one, "Halfulp")

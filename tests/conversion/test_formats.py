@@ -17,7 +17,7 @@ from tests.models.onnx_models import parsed, single
 
 import halfulp as hu
 from halfulp.conversion import Conversion, Format
-from halfulp.conversion.ir.from_graph import integral
+from halfulp.conversion.between import integral
 from halfulp.models import openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.load import load

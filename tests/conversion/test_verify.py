@@ -14,7 +14,7 @@ from halfulp.conversion import api, subject
 from halfulp.conversion.verify import Verification
 from halfulp.conversion.verify_nodes import difference
 from halfulp.models.graph import Node
-from halfulp.models.run.fallback import Fallback
+from halfulp.models.run.helpers import Fallback
 
 TEXT = """<ir_version: 8, opset_import: ["": 15]> g (float[N, 3] x) => (float[N, 3] y)
     <float[3] w = {1.5, 2.5, 3.5}, float e = {2.5}> {

@@ -21,8 +21,7 @@ import numpy as np
 
 import halfulp as hu
 from halfulp.conformance import schema
-from halfulp.conformance.runner.process import NONSENSE, unpacked
-from halfulp.conformance.runner.wire import Closed, receive
+from halfulp.conformance.runner.wire import MALFORMED, Closed, receive, unpacked
 from halfulp.conformance.verdict import allow
 from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
@@ -114,7 +113,7 @@ def _answer(data: bytes) -> None:
         try:
             message, payload = receive(here, 1)
             unpacked(message["outputs"], payload)
-        except (Closed, *NONSENSE):  # by which Process says that it answered nonsense
+        except (Closed, *MALFORMED):  # by which Process says that it answered nonsense
             raise hu.HalfulpError("nonsense") from None
 
 

@@ -1,4 +1,4 @@
-"""Builds of the core with various compilers and options, kept under build/check as long as nothing changes."""
+"""Builds of the core with various compilers and options, kept under build/tests as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "build" / "check"
+FOLDER = ROOT / "build" / "tests"
 WORST_CASES = sorted((ROOT / "data" / "worst_cases").glob("*.txt"))
 
 # What compiles core/'s AVX-512 sources for a processor with AVX2; -DHALFULP_AVX512_MODEL=ON builds with these.
@@ -64,13 +64,18 @@ def tool(name: str) -> str:
 
 
 def build(
-    name: str, compiler: str, *options: str, extension: bool = False, targets: Sequence[str] = ()
+    name: str,
+    compiler: str,
+    *options: str,
+    extension: bool = False,
+    core_check: bool = True,
+    targets: Sequence[str] = (),
 ) -> Path:
     """Build core_check, the extension if wanted, and more, with warnings as errors; return the folder."""
     cmake, compiler = tool("cmake"), tool(compiler)
     options = (*options, "-DHALFULP_WERROR=ON", f"-DCMAKE_CXX_COMPILER={compiler}")
     options += (f"-DPython_EXECUTABLE={sys.executable}",) if extension else ("-DHALFULP_CORE_CHECK=ON",)
-    targets = ["core_check", *(["_core"] if extension else []), *targets]
+    targets = [*(["core_check"] if core_check else []), *(["_core"] if extension else []), *targets]
     folder = FOLDER / name
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(folder):
@@ -93,6 +98,23 @@ def sources(*options: str) -> str:
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def program(name: str, command: Sequence[str | Path], *made_of: Path) -> Path:
+    """Compile a program by a command, or return what an earlier run made of the same files; -o is added."""
+    digest = hashlib.sha256("\n".join(map(str, command)).encode())
+    model = ROOT / "tests" / "avx512_model"
+    for place in (*made_of, model):
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file():
+                digest.update(path.name.encode() + path.read_bytes())
+    kept = FOLDER / "programs" / f"{name}-{digest.hexdigest()[:16]}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with locked(kept):
+        if not kept.exists():
+            run(*command, "-o", kept.with_suffix(".new"))
+            kept.with_suffix(".new").rename(kept)
+    return kept
 
 
 def build_here() -> Path:
@@ -124,9 +146,15 @@ def libraries(compiler: str, *names: str) -> list[Path]:
 def run_tests(folder: Path, *paths: str, **environment: str) -> None:
     """Run tests with the extension of a build folder."""
     environment["PYTHONPATH"] = package(folder, folder / "package")
-    program = "import halfulp._core; print(halfulp._core.__file__)"
-    assert run(*PYTHON, "-c", program, **environment).startswith(str(folder))
+    said = run(*PYTHON, "-c", "import halfulp._core; print(halfulp._core.__file__)", **environment)
+    assert said.startswith(str(folder))
     run(*PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, **environment)
+
+
+def run_program(folder: Path, text: str, **environment: str) -> None:
+    """Run a Python program, which may import tests' modules, with the extension of a build folder."""
+    environment["PYTHONPATH"] = os.pathsep.join([package(folder, folder / "package"), str(ROOT)])
+    run(*PYTHON, "-c", text, **environment)
 
 
 # Without site, so that no editable installation comes before the copy.

@@ -13,8 +13,10 @@ DIGESTS = MODEL / "digests.cpp"
 # What the processor must have: of Linux's names for x86-64-v3 and v4, those that tell them apart from less.
 AVX2 = {"avx2", "fma", "f16c", "bmi2"}
 AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-# The oracles of the long floating types with each other: most of what is written for AVX-512.
-LONG_FLOATS = "(float64 or float32 or float16 or bfloat16) and not float8 and not float4 and not int"
+# The oracles of what is written for AVX-512: powers and PReLU of the long floating types, formulas of constant
+# exponents with special values among the bases, tables of 16-bit types. make exhaustive takes all oracles.
+TESTS = "(test_pow[ or test_prelu[ or formula or among_others or (every_base_of_16_bits and -0.5))"
+LONG_FLOATS = f"{TESTS} and not float8 and not float4 and not int"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """GCC and Clang build the core; what they build gives the same bits, and passes under the sanitizers too.
 
-Quick: that both compile each header, and GCC's sanitizers on one instruction set with the tests of the loop; Clang's
-bits, the other sets, and the oracles, by ``make exhaustive``.
+Quick: that both compile the headers, and GCC's sanitizers on one instruction set with all pairs of types and some
+of the tests of the loop. By ``make exhaustive``: core_check and all tests of the loop under the sanitizers, on every
+instruction set, Clang's bits, and the oracles.
 """
 
 from __future__ import annotations
@@ -10,9 +11,20 @@ import os
 import platform
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from tests.house.builds import ROOT, WORST_CASES, build, build_here, libraries, run, run_tests, tool
+from tests.house.builds import (
+    ROOT,
+    WORST_CASES,
+    build,
+    build_here,
+    libraries,
+    run,
+    run_program,
+    run_tests,
+    tool,
+)
 
 LOOP = ["tests/core/test_loop.py", "tests/core/test_aliasing.py"]
 CORPUS = "tests/fuzzing/test_corpus.py"
@@ -20,37 +32,82 @@ BASELINE = "-DHALFULP_BASELINE_ONLY=ON"
 BOTH = pytest.mark.parametrize("compiler", ["g++", "clang++"])
 
 
-def check_sanitized(compiler: str, *options: str) -> None:
+# Every pair of types: random operands, one exponent for all, and the hard cases of core_check; DirectML's rules.
+PAIRS = """
+import numpy as np
+import halfulp as hu
+from halfulp.types import TYPES
+from tests.oracle.grids import random_bits, specials, worst_cases
+rng = np.random.default_rng(1)
+for name, row in TYPES.items():
+    x = np.concatenate([specials(name), random_bits(name, rng, 700)])
+    hu.prelu(x, x[::-1])
+    for other in TYPES:
+        y = np.concatenate([specials(other), random_bits(other, rng, 700)])
+        n = min(x.size, y.size)
+        hu.pow(x[:n], y[:n])
+        hu.pow(x, y[-1:])
+        hu.pow(*worst_cases(name, other))
+for name in ("float32", "float16", "int32", "uint8"):
+    x, y = random_bits(name, rng, 700), random_bits(name, rng, 700)
+    hu.op("directml.ELEMENT_WISE_POW-3_0")(x, y, ScaleBias={"Scale": 1.5, "Bias": -0.25})
+"""
+
+
+def check_sanitized(compiler: str, *options: str, quick: bool = False) -> None:
     """The address and undefined-behaviour sanitizers see nothing, misaligned pointers included."""
     if compiler == "clang++":
         needed = libraries(compiler, f"libclang_rt.asan-{platform.machine()}.so")
     else:
         # libstdc++ too: the address sanitizer looks for its exceptions when it starts.
         needed = libraries(compiler, "libasan.so", "libubsan.so", "libstdc++.so.6")
-    name = f"{compiler}-sanitize{'-baseline' if options else ''}"
-    folder = build(name, compiler, "-DHALFULP_SANITIZE=ON", *options, extension=True)
+    name = f"{compiler}-sanitize{'-quick' if quick else '-baseline' if options else ''}"
+    # The sanitized core_check alone takes as long to compile as the kernels.
+    folder = build(name, compiler, "-DHALFULP_SANITIZE=ON", *options, extension=True, core_check=not quick)
     environment = {"UBSAN_OPTIONS": "print_stacktrace=1", "LD_LIBRARY_PATH": str(needed[0].parent)}
-    run(folder / "core_check", "256", *WORST_CASES, **environment)
+    if not quick:
+        run(folder / "core_check", "256", *WORST_CASES, **environment)
     # The interpreter leaks, and its allocator would hide what is beyond an array's end.
     environment |= {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    run_tests(folder, *LOOP, CORPUS, **environment, LD_PRELOAD=" ".join(map(str, needed)))
+    environment["LD_PRELOAD"] = " ".join(map(str, needed))
+    some = ["-k", "not mutated and (not random or [0])"] if quick else []
+    run_tests(folder, *some, *LOOP, CORPUS, **environment)
+    if quick:
+        run_program(folder, PAIRS, **environment)
 
 
-@BOTH
-def test_every_header_compiles_alone(compiler: str) -> None:
-    """Each includes what it uses, on the baseline and in what it keeps for AVX-512."""
-    headers = sorted((ROOT / "core").rglob("*.h"))
-    command = [tool(compiler), "-fsyntax-only", "-std=c++20", "-DHALFULP_ISA=scalar", f"-I{ROOT / 'core'}"]
-    jobs = [(*command, "-xc++", header) for header in headers]
-    if platform.machine() == "x86_64":
-        wide = [header for header in headers if "AVX512" in header.read_text()]
-        assert wide
-        jobs += [(*command, "-march=x86-64-v4", "-xc++", header) for header in wide]
-    assert len(jobs) > 20
+def headers() -> list[tuple[str, list[Path]]]:
+    """The headers with flags that compile them: the baseline, and AVX-512 for those that keep something for it."""
+    every = sorted((ROOT / "core").rglob("*.h"))
+    wide = [header for header in every if "AVX512" in header.read_text()]
+    assert len(every) > 20
+    assert wide
+    return [("", every), *([("-march=x86-64-v4", wide)] if platform.machine() == "x86_64" else [])]
+
+
+def check_syntax(compiler: str, flags: str, text: str) -> str:
+    """Compile a text, and return what the compiler says of it."""
+    command = [compiler, "-fsyntax-only", "-std=c++20", "-DHALFULP_ISA=scalar", f"-I{ROOT / 'core'}"]
+    command += [*flags.split(), "-xc++", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_every_header_compiles_alone() -> None:
+    """Each includes what it uses."""
+    compiler = tool("g++")
+    jobs = [(flags, header) for flags, some in headers() for header in some]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        said = list(pool.map(lambda job: subprocess.run(job, capture_output=True, text=True), jobs))
-    wrong = [done.stderr for done in said if done.returncode != 0]
+        said = pool.map(lambda job: check_syntax(compiler, job[0], f'#include "{job[1]}"'), jobs)
+        wrong = [text for text in said if text]
     assert not wrong, "\n".join(wrong)
+
+
+def test_clang_compiles_the_headers() -> None:
+    """All in one file: that each includes what it uses, GCC has shown, with the same standard library."""
+    for flags, some in headers():
+        wrong = check_syntax(tool("clang++"), flags, "".join(f'#include "{header}"\n' for header in some))
+        assert not wrong, wrong
 
 
 @pytest.mark.exhaustive
@@ -61,6 +118,11 @@ def test_clang_gives_the_same_bits() -> None:
 
 
 def test_sanitizers() -> None:
+    check_sanitized("g++", BASELINE, quick=True)
+
+
+@pytest.mark.exhaustive
+def test_sanitizers_on_all_tests_of_the_loop() -> None:
     check_sanitized("g++", BASELINE)
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from tests.house.builds import ROOT, run
 
-schema = pytest.importorskip("cyclonedx.schema")
-validation = pytest.importorskip("cyclonedx.validation.json")
-
 
 def check(text: str) -> dict[str, dict[str, object]]:
     """Return the components of a document that keeps its schema."""
+    schema = pytest.importorskip("cyclonedx.schema")
+    validation = pytest.importorskip("cyclonedx.validation.json")
     found = validation.JsonStrictValidator(schema.SchemaVersion.V1_6).validate_str(text)
     assert found is None, found
     document = json.loads(text)

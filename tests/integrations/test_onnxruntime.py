@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_every_version_and_type_pair(
     function = hu.prelu if row.name == "PRelu" else hu.pow
     names = [port.name for port in row.inputs]
     assert_same_bits(answer(node_model(row, x, y), dict(zip(names, (x, y), strict=True))), function(x, y))
+
+
+def test_many_powers_with_one_exponent(rng: np.random.Generator) -> None:
+    """They are looked up, in a table that a node keeps for the same exponent, while others may compute theirs."""
+    x, exponents = rng.uniform(0.5, 3, 1 << 18).astype(np.float16), np.array([2.7, 1.3] * 6, np.float16)
+    expected = {y: hu.pow(x, np.full_like(x, y)) for y in set(exponents.tolist())}
+    session = plugin.session(node_model(find("onnx.Pow-15"), x, x))
+    with ThreadPoolExecutor(3) as callers:
+        results = callers.map(lambda y: session.run(None, {"X": x, "Y": y.reshape(1)})[0], exponents)
+    for y, result in zip(exponents.tolist(), results, strict=True):
+        assert_same_bits(result, expected[y])
 
 
 SHAPES: list[tuple[int, ...]] = [

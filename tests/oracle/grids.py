@@ -5,16 +5,14 @@ Every part is a pair of 1-d arrays of one length. What is random comes from the 
 
 import functools
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tests.oracle.exact_cases import exact_pairs
 
+from halfulp.conformance.cases.operands import exact_pairs
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.reference.formats import FLOAT_FORMATS, FloatFormat, IntFormat, format_of
 from halfulp.types import TYPES
-
-WORST_CASES = Path(__file__).parents[2] / "data" / "worst_cases"
 
 
 class Part(NamedTuple):
@@ -32,8 +30,8 @@ def pow_grid(x_name: str, y_name: str, rng: np.random.Generator) -> list[Part]:
         Part("edges of the range", *edges(x_name, y_name, rng, 2000)),
         Part("bases near 1", *near_one(x_name, y_name, rng, 1000)),
         Part("bases about 1", *about_one(x_name, y_name, rng, 3000 if x_name == "float64" else 500)),
-        Part("exact cases and ties", *exact_pairs(x_name, y_name, rng, 1500)),
-        Part("worst cases", *worst_cases(x_name, y_name)),
+        Part("exact cases and ties", *exact_pairs(x_name, y_name, int(rng.integers(1 << 32)), 1500)),
+        Part("worst cases", *hard_pairs(x_name, y_name)),
         Part("random bits", random_bits(x_name, rng, 1500), random_bits(y_name, rng, 1500)),
         Part("random results", *random_results(x_name, y_name, rng, 2000)),
     ]
@@ -247,22 +245,3 @@ def choose(rng: np.random.Generator, *arrays: np.ndarray) -> np.ndarray:
     for index, array in enumerate(arrays):
         result[which == index] = array[which == index]
     return result
-
-
-@functools.cache
-def worst_cases(x_name: str, y_name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of data/worst_cases for these types; lines are: x's bits, y's type, y's bits, distance."""
-    x_bits, y_bits = [], []
-    file = WORST_CASES / f"{x_name}.txt"
-    lines = file.read_text().splitlines() if file.exists() else []
-    for line in lines:
-        fields = line.split("#")[0].split()
-        if fields and fields[1] == y_name:
-            x_bits.append(int(fields[0], 16))
-            y_bits.append(int(fields[2], 16))
-    return from_bits(x_bits, x_name), from_bits(y_bits, y_name)
-
-
-def from_bits(bits: list[int], name: str) -> np.ndarray:
-    dtype = TYPES[name].dtype
-    return np.array(bits, f"u{dtype.itemsize}").view(dtype)

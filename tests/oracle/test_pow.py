@@ -7,10 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.oracle.compare import assert_same_bits, bits, generator
-from tests.oracle.grids import Part, bases, pow_grid, random_bits, specials, worst_cases
+from tests.oracle.grids import Part, bases, pow_grid, random_bits, specials
 
 import halfulp as hu
 from halfulp import reference
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.types import TYPES
 
 PAIRS = [(x, y) for x in TYPES for y in TYPES]
@@ -221,7 +222,7 @@ def test_constant_exponent_with_a_formula(x_name, exponent, seed):
     codes = rng.integers(0, 2 ** TYPES[x_name].bits, 3000, np.uint64).astype(bits(x).dtype).view(dtype)
     with np.errstate(invalid="ignore"):
         numbers = codes[~np.isnan(codes)]
-    hard, exponents = worst_cases(x_name, x_name)
+    hard, exponents = hard_pairs(x_name, x_name)
     kinds = {
         "ordinary": x,
         "few bits": few_bits,

@@ -8,8 +8,7 @@ import pytest
 
 import halfulp as hu
 from halfulp.pages import render
-from halfulp.pages.matrix import matrix
-from halfulp.pages.page import page
+from halfulp.pages.page import matrix, page
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES
 

@@ -11,9 +11,9 @@ import gmpy2
 import numpy as np
 import pytest
 from gmpy2 import mpfr
-from tests.oracle.grids import worst_cases
 from tests.reference.nearest import code_of, nearest
 
+from halfulp.conformance.cases.values import hard_pairs
 from halfulp.reference import pow as exact_pow
 from halfulp.reference.formats import decode
 from halfulp.types import TYPES
@@ -32,7 +32,7 @@ from halfulp.types import TYPES
 )
 def test_hard_cases_by_exp_and_log(x_name, y_name):
     dtype = TYPES[x_name].dtype
-    x, y = worst_cases(x_name, y_name)
+    x, y = hard_pairs(x_name, y_name)
     assert len(x) > 100
     step = max(1, len(x) // 400)
     largest = Fraction(float(np.finfo(dtype).max))
@@ -50,7 +50,7 @@ def test_hard_cases_by_exp_and_log(x_name, y_name):
 
 def test_squares_and_square_roots_by_integers():
     """The hardest of float64 lie 2^-53 and 2^-56 of a unit from a midpoint: no floating point decides them here."""
-    x, y = worst_cases("float64", "float64")
+    x, y = hard_pairs("float64", "float64")
     squared, rooted = x[y == 2], x[y == 0.5]
     assert len(squared) > 30
     assert len(rooted) > 30

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import halfulp as hu
+from halfulp import measured as reader
 from halfulp.auditing.node import Operand, Use
 from halfulp.auditing.target import Asked, statement
-from halfulp.measured import reader
 
 pytest.importorskip("gmpy2")  # which confirms examples
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,21 +14,22 @@ from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
-from halfulp.auditing.findings import ModelReport, NodeReport, OperandReport
-from halfulp.auditing.folder import Found, models
+from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
-from halfulp.auditing.installed import LOADERS
-from halfulp.auditing.node import Breach, Operand, Use, breaches
+from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import Asked, Statement, asked, default, neighbours, statement
-from halfulp.auditing.unspecified import Open, touched
-from halfulp.errors import HalfulpError
+from halfulp.auditing.target import LOADERS, Asked, Statement, asked, default, neighbours, statement
+from halfulp.errors import HalfulpError, printable
 from halfulp.models import onnx
 from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]
 
 _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
+
+_PIECE = 1 << 20
+_MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
+"""What tells an IR file and a DxDispatch file from others of that suffix."""
 
 
 def audit(
@@ -78,7 +80,7 @@ def audit(
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:
     nothing = True
-    for found in models(folder):
+    for found in _models(folder):
         nothing = False
         if progress is not None:
             progress(found.name)
@@ -89,7 +91,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
         )
 
 
-def _one_of_many(found: Found, targets: _Targets) -> ModelReport:
+def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
     """Audit a file; what goes wrong with it is said in its report."""
     if found.error is not None:
         return ModelReport(found.name, format_of(found.path), error=found.error)
@@ -123,7 +125,7 @@ class _Judge:
 
     def __init__(self, targets: tuple[Asked, ...]) -> None:
         self.targets = targets
-        self._operands: dict[Operand, OperandReport] = {}
+        self._operands: dict[Operand, Operand] = {}
         self._broken: dict[Hashable, tuple[Breach, ...]] = {}
         self._conversions: dict[Hashable, Conversion | None] = {}
         self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
@@ -145,15 +147,11 @@ class _Judge:
         left_open, said = self._judged[key]
         inputs = tuple(map(self._operand, use.inputs))
         output = self._operand(use.output)
-        return NodeReport(
-            use.label, use.operator, use.asked, inputs, output, use.attributes, broken, left_open, said
-        )
+        fields = use.label, use.operator, use.asked, inputs, output, use.attributes
+        return NodeReport(*fields, breaks=broken, open=left_open, targets=said)
 
-    def _operand(self, operand: Operand) -> OperandReport:
-        if operand not in self._operands:
-            report = OperandReport(operand.name, operand.type, operand.shape, operand.text)
-            self._operands[operand] = report
-        return self._operands[operand]
+    def _operand(self, operand: Operand) -> Operand:
+        return self._operands.setdefault(operand, operand.reported())
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         key = use.kind, target, use.constants if heeds_constants(use, target) else None
@@ -166,3 +164,82 @@ def _name(source: Source) -> str:
     if isinstance(source, bytes):
         return "<bytes>"
     return "<ModelProto>" if isinstance(source, ModelProto) else str(source)
+
+
+# --- the models of a folder ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file of a folder.
+
+    Attributes:
+        path: where it is.
+        name: relative to the folder, with forward slashes, printable.
+        error: why it can't be looked at; None where it can.
+    """
+
+    path: Path
+    name: str
+    error: str | None = None
+
+
+def _models(folder: Path) -> Iterator[_Found]:
+    """Give the models of a folder in the order of their names: .onnx, and .xml and .json that are models.
+
+    Links are followed, but no folder is entered twice; what can't be read is given with the reason.
+    """
+    entered: set[tuple[int, int]] = set()
+    todo = [folder]
+    while todo:
+        here = todo.pop()
+        try:
+            status = here.stat()
+            if (status.st_dev, status.st_ino) in entered:
+                continue
+            entered.add((status.st_dev, status.st_ino))
+            with os.scandir(here) as entries:
+                found = sorted((entry.name, _is_folder(entry)) for entry in entries)
+        except OSError as error:
+            yield _Found(here, _relative(here, folder), f"can't be read: {error.strerror}")
+            continue
+        for name, is_folder in found:
+            if not is_folder:
+                yield from _model(here / name, folder)
+        todo += [here / name for name, is_folder in reversed(found) if is_folder]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _model(path: Path, folder: Path) -> Iterator[_Found]:
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        yield _Found(path, _relative(path, folder))
+    elif suffix in _MARKS:
+        try:
+            if path.is_file() and _holds(path, _MARKS[suffix]):
+                yield _Found(path, _relative(path, folder))
+        except OSError as error:
+            yield _Found(path, _relative(path, folder), f"can't be read: {error.strerror}")
+
+
+def _holds(path: Path, mark: bytes) -> bool:
+    """Tell whether a file holds some bytes, without having it in memory."""
+    with path.open("rb") as stream:
+        before = b""
+        while piece := stream.read(_PIECE):
+            if mark in before + piece:
+                return True
+            before = piece[-len(mark) :]
+    return False
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """Return a path in a folder with forward slashes, printable."""
+    text = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "replace")
+    return printable(text, most=None)

@@ -1,19 +1,14 @@
-"""What an audit says of each model and node, and what of it there is to act on."""
+"""What an audit says of models and nodes: what there is to act on, what to do, and the answer for each runtime."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from halfulp.auditing.advice import about_clause, about_target
-from halfulp.auditing.node import Breach
-from halfulp.auditing.target import Asked, Statement
-from halfulp.auditing.unspecified import Open
-from halfulp.models.graph import describe
-from halfulp.specs.tensor import Shape
-
-Kind = Literal["file", "clause", "refused", "wrong", "crashed", "hung", "depends"]
+from halfulp.auditing.node import Breach, Open, Use
+from halfulp.auditing.target import GROUPS, Asked, Statement
+from halfulp.specs import ids
 
 
 @dataclass(frozen=True)
@@ -26,18 +21,18 @@ class Finding:
         kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``refused``, ``wrong``,
             ``crashed``, ``hung``: what the target does with it; ``depends``: the target's bits depend on more
             than the operands.
-        text: what, in a line.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
+        text: what, in a line.
         to_do: what to do about it; None where there is nothing but to mend the file.
     """
 
     file: str
     node: str | None
-    kind: Kind
+    kind: str
+    target: str | None
+    clause: str | None
     text: str
-    target: str | None = None
-    clause: str | None = None
     to_do: str | None = None
 
     @property
@@ -52,40 +47,16 @@ class Finding:
         return f"{where}: {self.about}"
 
 
-@dataclass(frozen=True)
-class OperandReport:
-    """An input or output of a node; ``constant`` holds the values that it always has, as text."""
-
-    name: str
-    type: str | None
-    shape: Shape
-    constant: str | None = None
-
-    def __str__(self) -> str:
-        text = describe(self.type, self.shape)
-        return text if self.constant is None else f"{text} = {self.constant}"
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """A Pow or PRelu node.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NodeReport(Use):
+    """A Pow or PRelu node, and what was found of it.
 
     Attributes:
-        label: how messages name it.
-        operator: the id of the version in force.
-        asked: the opset or feature level that puts it in force.
-        inputs, output, attributes: as the file has them, or inference finds them.
         breaks: the clauses that it breaks.
         open: what its document leaves open, as far as this node can touch it.
         targets: what each target makes of it.
     """
 
-    label: str
-    operator: str
-    asked: str
-    inputs: tuple[OperandReport, ...]
-    output: OperandReport
-    attributes: Mapping[str, Any]
     breaks: tuple[Breach, ...]
     open: tuple[Open, ...]
     targets: tuple[Statement, ...]
@@ -104,22 +75,195 @@ class ModelReport:
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
     """Return the findings of a model."""
-    broken = () if model.error is None else (Finding(model.file, None, "file", model.error),)
+    broken = () if model.error is None else (Finding(model.file, None, "file", None, None, model.error),)
     return (*broken, *(finding for node in model.nodes for finding in of_node(model.file, node)))
 
 
 def of_node(file: str, node: NodeReport) -> Iterator[Finding]:
     """Give the findings of a node."""
     if node.breaks:
-        mend = about_clause(node.operator)
+        is_known = node.operator in ids()
+        mend = f"mend the model{f'; halfulp spec {node.operator} shows what is allowed' if is_known else ''}"
         for breach in node.breaks:
-            yield Finding(file, node.label, "clause", breach.message, clause=breach.clause, to_do=mend)
+            yield Finding(file, node.label, "clause", None, breach.clause, breach.message, mend)
     for said in node.targets:
         to_do = about_target(file, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
-            kind: Kind = said.verdict  # type: ignore[assignment]
             text = "; ".join(said.reasons) or said.verdict
-            yield Finding(file, node.label, kind, text, said.target, to_do=to_do)
+            yield Finding(file, node.label, said.verdict, said.target, None, text, to_do)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield Finding(file, node.label, "depends", text, said.target, to_do=to_do)
+            yield Finding(file, node.label, "depends", said.target, None, text, to_do)
+
+
+# --- what to do ----------------------------------------------------------------------------------
+
+_EXACT = {
+    "onnxruntime": "halfulp.integrations.onnxruntime.session(model) computes it exactly within ONNX Runtime",
+    "openvino": "halfulp.integrations.openvino.replace(model) computes it exactly within OpenVINO",
+    "torch": "halfulp.integrations.torch.replace(module) computes it exactly within PyTorch",
+    "jax": "halfulp.integrations.jax has pow and prelu that are exact within JAX",
+    "numpy": "hu.pow and hu.prelu are exact on NumPy's arrays",
+}
+_ELSE = "halfulp run computes it exactly"
+
+
+def about_target(file: str, said: Statement) -> str:
+    """Return what to do about what a target makes of a node.
+
+    A conversion helps where the target does not take the node as it is, or broadcasts it otherwise and nothing else
+    is wrong. Everything else needs other kernels.
+
+    Args:
+        file: the model.
+        said: what the target makes of the node: a finding.
+    """
+    found = said.conversion
+    taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
+        said.groups == ("broadcast",) and not said.depends
+    )
+    if taken_otherwise and found is not None and found.needed and found.refused is None:
+        steps = "; ".join(map(str, found.steps))
+        if file.startswith("<"):  # what has no file is converted in Python
+            return f'hu.convert(model, target="{said.target}"): {steps}'
+        return f"halfulp convert {shlex.quote(file)} mended.onnx --target {said.target}: {steps}"
+    return _EXACT.get(said.target, _ELSE)
+
+
+# --- the answer for a model and a runtime ---------------------------------------------------------
+
+OUTCOMES = {
+    "right": "right",
+    "within": "within",
+    "wrong": "wrong",
+    "refused": "refused",
+    "crashed": "crashed",
+    "hung": "hung",
+    "depends": "not reproducible",
+    "invalid": "invalid",
+    "unknown": "not known",
+}
+"""What can become of a node in a runtime, and how a line says it."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a runtime makes of a model.
+
+    Attributes:
+        file: the model.
+        target: the runtime.
+        version: the measured version that speaks for it; None where none was measured.
+        nodes: how many Pow and PRelu nodes the model has.
+        outcomes: how many of them come out so, by the keys of ``OUTCOMES``; none is 0.
+        causes: for each outcome why, in few words.
+        max_ulp: how far off the nodes that are ``within`` may be; None where there are none.
+        asked: the version asked for or installed; None where there is none.
+    """
+
+    file: str
+    target: str
+    version: str | None
+    nodes: int
+    outcomes: Mapping[str, int]
+    causes: Mapping[str, tuple[str, ...]]
+    max_ulp: float | None = None
+    asked: str | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether each node is known to come out right: with the bits of the exact result."""
+        return set(self.outcomes) <= {"right"}
+
+    @property
+    def text(self) -> str:
+        """The line, without the runtime's name."""
+        parts = []
+        for outcome, words in OUTCOMES.items():
+            # Where something is found the nodes that are right go without saying.
+            if outcome in self.outcomes and (
+                outcome != "right" or self.outcomes.keys() <= {"right", "within"}
+            ):
+                causes = self.causes.get(outcome, ())
+                because = f" ({', '.join(causes)})" if causes else ""
+                if outcome == "within":
+                    because = f" {self.max_ulp or 0:g} ulp"
+                parts.append(f"{self._many(self.outcomes[outcome])} {words}{because}")
+        return "; ".join(parts)
+
+    def _many(self, number: int) -> str:
+        if self.nodes == 1:
+            return "its one node"
+        return f"all {number} nodes" if number == self.nodes else f"{number} of {self.nodes} nodes"
+
+    def __str__(self) -> str:
+        if self.version is None:
+            return f"{self.target}: {self.text}"
+        nearest = "" if self.asked in (None, self.version) else f" (nearest to {self.asked})"
+        return f"{self.target} {self.version}{nearest}: {self.text}"
+
+
+def summaries(model: ModelReport) -> tuple[Summary, ...]:
+    """Return what each target makes of a model, in the targets' order; nothing for a model without nodes of ours."""
+    if not model.nodes:
+        return ()
+    return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
+
+
+def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
+    outcomes: dict[str, int] = {}
+    causes: dict[str, dict[str, None]] = {}
+    ulps = []
+    for node in model.nodes:
+        said = node.targets[index]
+        outcome = _outcome(node, said)
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        causes.setdefault(outcome, {}).update(dict.fromkeys(_causes(node, said, outcome)))
+        if outcome == "within" and said.max_ulp is not None:
+            ulps.append(said.max_ulp)
+    measured = target.spoken_for_by(model.format)
+    return Summary(
+        model.file,
+        target.name,
+        None if measured is None else measured.version,
+        len(model.nodes),
+        outcomes,
+        {outcome: tuple(why) for outcome, why in causes.items() if why},
+        max(ulps, default=None),
+        target.version,
+    )
+
+
+def _outcome(node: NodeReport, said: Statement) -> str:
+    if node.breaks:
+        return "invalid"
+    if said.verdict in ("wrong", "refused", "crashed", "hung", "unknown"):
+        return said.verdict
+    if said.depends:
+        return "depends"
+    return "within" if said.verdict == "within" else "right"
+
+
+def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
+    """Return why a node comes out as it does, in few words."""
+    if outcome in ("right", "within", "invalid"):
+        return ()
+    if outcome == "depends":
+        return tuple(f"by {aspect}" for aspect in said.depends)
+    if outcome == "unknown":
+        typed = all(operand.type is not None for operand in node.inputs)
+        return ("not measured" if typed else "the type of an input is not known",)
+    if not said.groups:
+        types = dict.fromkeys(operand.type for operand in node.inputs if operand.type is not None)
+        return (" and ".join(types),) if types else ()
+    if outcome == "wrong" and said.groups == ("broadcast",) and ".PRe" in node.operator:
+        return ("slopes along the wrong dim",)
+    found = {"constant": _constant(node), "opset": f"opset {node.asked}"}
+    return tuple(found.get(group) or GROUPS.get(group, group) for group in said.groups)
+
+
+def _constant(node: NodeReport) -> str:
+    if ".PR" in node.operator:
+        return "the constant slopes"
+    exponent = node.inputs[-1].text if len(node.inputs) == 2 else node.attributes.get("Exponent")
+    return "the constant exponent" if exponent is None else f"the exponent {exponent}"

@@ -1,21 +1,20 @@
-"""One use of an operator of ours in a model, and the clauses of its document that it breaks."""
+"""One Pow or PRelu node of a model, the clauses that it breaks, and the open questions that it touches."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from halfulp.auditing.constant import describe_constant, values
 from halfulp.auditing.halves import Net
 from halfulp.errors import HalfulpError, SpecError, printable
-from halfulp.models.graph import Array, describe
-from halfulp.models.openvino.operators import agree
-from halfulp.specs import OpVersion, TensorType, find
+from halfulp.models.graph import Array, agree, describe
+from halfulp.specs import OpVersion, TensorType, Unspecified, find
 from halfulp.specs.tensor import Shape
+from halfulp.specs.unspecified import QUESTIONS, Node, number
 
 _SMALL = 1 << 12  # bytes of a constant that is compared by value
 
@@ -28,34 +27,64 @@ class Operand:
         name: as the file spells it; empty for an input that is absent.
         type: an element type's name; None where it is not known.
         shape: as graphs have it; None where not even the rank is known.
-        constant: the array that it always is, where the file holds it.
+        constant: the array that it always is, where the file holds it; a report does not keep it.
+        text: the values of that array as tables show them; made of it where not given.
     """
 
     name: str
     type: str | None = None
     shape: Shape = None
     constant: Array | None = None
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.constant is not None and self.text is None:
+            object.__setattr__(self, "text", self._describe(self.constant))
 
     def __str__(self) -> str:
-        return describe(self.type, self.shape)
+        shown = describe(self.type, self.shape)
+        return shown if self.text is None or self.constant is not None else f"{shown} = {self.text}"
+
+    def reported(self) -> Operand:
+        """Return it as a report has it: without the array, and shown with its values."""
+        return self if self.constant is None else replace(self, constant=None)
 
     @cached_property
     def values(self) -> Array | None:
-        """The distinct values of the constant, as ``values`` has them."""
-        return values(self.constant)
+        """The distinct values of the constant, sorted: as integers, or as float64, which holds all others.
 
-    @cached_property
-    def text(self) -> str | None:
-        """The values of the constant as tables show them; None where it is none."""
-        return None if self.constant is None else describe_constant(self.constant, self.values)
+        None for texts and complex numbers, which no operand of a valid node has.
+        """
+        constant = self.constant
+        if constant is None or constant.dtype.kind in "OUSTc":
+            return None
+        if constant.dtype.kind not in "iu":
+            with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
+                constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
+        return constant.reshape(1) if constant.size == 1 else np.asarray(np.unique(constant))
+
+    def _describe(self, constant: Array) -> str:
+        found = self.values
+        if found is None:
+            return "?"
+        texts = [number(constant.dtype.type(value)) for value in (*found[:4], *found[-1:])]
+        if found.size > 4:
+            return f"{found.size} values from {texts[0]} to {texts[-1]}"
+        return ", ".join(texts[:-1]) or "no values"
 
 
-@dataclass(frozen=True)
-class Breach:
+class Breach(NamedTuple):
     """A clause that a node breaks, and how."""
 
     clause: str
     message: str
+
+
+class Open(NamedTuple):
+    """A question of its document that a node touches, and how it does so."""
+
+    question: Unspecified
+    where: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +154,14 @@ class Use:
         """The inputs' types, where all are known."""
         types = tuple(operand.type for operand in self.inputs if operand.type is not None)
         return types if len(types) == len(self.inputs) else None
+
+
+def touched(use: Use) -> tuple[Open, ...]:
+    """Return the open questions of a node's row that the node can touch, in the row's order."""
+    x, y = (*use.inputs, None, None)[:2]
+    node = Node(x or Operand(""), y, use.attributes, use.second.values, use.second.text or "?")
+    found = ((question, QUESTIONS[question.key].where(node)) for question in use.row.unspecified)
+    return tuple(Open(question, where) for question, where in found if where is not None)
 
 
 def breach_of(error: HalfulpError, clause: str) -> Breach:

@@ -12,8 +12,7 @@ from halfulp.errors import ModelError, printable
 from halfulp.models.graph import Graph, Node, Value
 from halfulp.models.openvino import LARGEST_FILE
 from halfulp.models.openvino.builder import build
-from halfulp.models.openvino.layers import elements, read
-from halfulp.models.openvino.weights import Weights
+from halfulp.models.openvino.layers import Weights, elements, read
 from halfulp.models.source import read_source
 from halfulp.specs import in_force
 

@@ -1,20 +1,25 @@
-"""What an audit found: models, nodes, findings; as Python objects, as JSON, as text."""
+"""The report of an audit: as Python's objects, as JSON, as lines of text."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import groupby
 from typing import Any
 
-from halfulp.auditing.convert import Conversion
-from halfulp.auditing.findings import Finding, ModelReport, NodeReport, OperandReport, findings
-from halfulp.auditing.node import shown
-from halfulp.auditing.show import lines
-from halfulp.auditing.summary import Summary, summaries
-from halfulp.auditing.target import Asked, Statement
+from halfulp.auditing.findings import Finding, ModelReport, NodeReport, Summary, findings, of_node, summaries
+from halfulp.auditing.node import Operand, shown
+from halfulp.auditing.target import Asked
+from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
+WIDTH = 80
+_EVERYWHERE = ("N1", "N2", "N5", "N7")  # what nearly every node touches is not worth a line for each
+_MOST_LABELS = 6  # of nodes with the same findings; the others are counted
+
+Models = tuple[ModelReport, ...]
 
 
 @dataclass(frozen=True)
@@ -45,21 +50,10 @@ class AuditReport:
         nodes = sum(len(model.nodes) for model in self.models)
         return {
             "schema": SCHEMA,
-            "halfulp": _version(),
+            "halfulp": version_of("halfulp") or "not installed",
             "targets": [_asked(target) for target in self.targets],
             "summary": {"models": len(self.models), "nodes": nodes, "findings": len(found)},
-            "findings": [
-                {
-                    "file": finding.file,
-                    "node": finding.node,
-                    "kind": finding.kind,
-                    "target": finding.target,
-                    "clause": finding.clause,
-                    "text": finding.text,
-                    "to_do": finding.to_do,
-                }
-                for finding in found
-            ],
+            "findings": _plain(found),
             "models": [_model(model) for model in self.models],
         }
 
@@ -67,11 +61,23 @@ class AuditReport:
         return "\n".join(lines(self.targets, self.models))
 
 
-def _version() -> str:
-    try:
-        return version("halfulp")
-    except PackageNotFoundError:
-        return "not installed"
+# --- as JSON -------------------------------------------------------------------------------------
+
+_UNSAID = ("unit", "groups")  # of a statement: for its text alone
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if is_dataclass(value):
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {name: _plain(each) for name, each in named.items() if name not in _UNSAID}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no numbers for these
+    return value if value is None or isinstance(value, str | int | float | bool) else shown(value)
 
 
 def _asked(target: Asked) -> dict[str, Any]:
@@ -102,7 +108,7 @@ def _summary(summary: Summary) -> dict[str, Any]:
         "version": summary.version,
         "right": summary.is_right,
         "outcomes": dict(summary.outcomes),
-        "causes": {outcome: list(causes) for outcome, causes in summary.causes.items()},
+        "causes": _plain(summary.causes),
         "max_ulp": summary.max_ulp,
         "text": summary.text,
     }
@@ -115,48 +121,131 @@ def _node(node: NodeReport) -> dict[str, Any]:
         "asked": node.asked,
         "inputs": [_operand(operand) for operand in node.inputs],
         "output": _operand(node.output),
-        "attributes": {name: _value(value) for name, value in sorted(node.attributes.items())},
-        "breaks": [{"clause": breach.clause, "message": breach.message} for breach in node.breaks],
+        "attributes": _plain(dict(sorted(node.attributes.items()))),
+        "breaks": [breach._asdict() for breach in node.breaks],
         "open": [
-            {
-                "question": entry.question.question,
-                "choice": entry.question.choice,
-                "rule": entry.question.rule,
-                "where": entry.where,
-            }
-            for entry in node.open
+            {name: getattr(asked, name) for name in ("question", "choice", "rule")} | {"where": where}
+            for asked, where in node.open
         ],
-        "targets": [_statement(said) for said in node.targets],
+        "targets": _plain(node.targets),
     }
 
 
-def _operand(operand: OperandReport) -> dict[str, Any]:
-    shape = None if operand.shape is None else list(operand.shape)
-    return {"name": operand.name, "type": operand.type, "shape": shape, "constant": operand.constant}
+def _operand(operand: Operand) -> dict[str, Any]:
+    shape = _plain(operand.shape)
+    return {"name": operand.name, "type": operand.type, "shape": shape, "constant": operand.text}
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no numbers for these
-    if isinstance(value, str | int | float | bool):
-        return value
-    return [_value(each) for each in value] if isinstance(value, list | tuple) else shown(value)
+# --- as text -------------------------------------------------------------------------------------
 
 
-def _statement(said: Statement) -> dict[str, Any]:
-    return {
-        "target": said.target,
-        "verdict": said.verdict,
-        "max_ulp": said.max_ulp,
-        "reasons": list(said.reasons),
-        "depends": list(said.depends),
-        "accepts": list(said.accepts),
-        "conversion": _conversion(said.conversion),
-    }
+def lines(
+    targets: tuple[Asked, ...], models: Models, *, width: int = WIDTH, left_open: bool = False
+) -> Iterator[str]:
+    """Give the lines of a report.
+
+    Args:
+        targets: the runtimes that were judged.
+        models: what was found.
+        width: where lines are wrapped.
+        left_open: whether to say what the documents leave open, too.
+    """
+    for model in models:
+        yield from _answers(model, width)
+    for model in models:
+        if model.error is None:
+            yield from _findings(model, width)
+    if left_open:
+        yield from _open(models, width)
+    if any(model.nodes for model in models):
+        yield ""
+        for target in targets:
+            if target.measured is None or target.version not in (None, target.measured.version):
+                yield from _wrapped(target.note, "", width)
+    yield _total(models)
 
 
-def _conversion(conversion: Conversion | None) -> dict[str, Any] | None:
-    if conversion is None:
-        return None
-    steps = [{"what": step.what, "differs": step.differs} for step in conversion.steps]
-    return {"steps": steps, "refused": conversion.refused}
+def _total(models: Models) -> str:
+    nodes = sum(len(model.nodes) for model in models)
+    ours = sum(bool(model.nodes) for model in models)
+    found = sum(len(findings(model)) for model in models)
+    return (
+        f"{_count(len(models), 'model')}, {ours} with Pow or PRelu; {_count(nodes, 'node')}, "
+        f"{_count(found, 'finding')}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _answers(model: ModelReport, width: int) -> Iterator[str]:
+    """Give a model's name and a line for each runtime."""
+    if model.error is not None:
+        yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
+    elif not model.nodes:
+        yield f"{model.file}: no Pow, no PRelu"
+    else:
+        yield f"{model.file}: {_count(len(model.nodes), 'node')}"
+        for summary in summaries(model):
+            yield from _wrapped(str(summary), "  ", width)
+
+
+def _findings(model: ModelReport, width: int) -> Iterator[str]:
+    """Give the nodes with findings; those that differ in nothing but their names stand together."""
+    together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
+    for node in model.nodes:
+        own = tuple((each.about, each.to_do) for each in of_node(model.file, node))
+        if own:
+            together.setdefault(own, []).append(node)
+    for texts, nodes in together.items():
+        yield ""
+        labels = [node.label for node in nodes[:_MOST_LABELS]]
+        rest = f" and {len(nodes) - _MOST_LABELS} more" if len(nodes) > _MOST_LABELS else ""
+        yield from _wrapped(f"{', '.join(labels)}{rest}", f"{model.file}: ", width)
+        if len(nodes) == 1 and nodes[0].inputs:
+            yield from _wrapped(_described(nodes[0]), "  ", width)
+        for to_do, same in groupby(texts, key=lambda each: each[1]):
+            for about, _ in same:
+                yield from _wrapped(about, "  ! ", width)
+            if to_do is not None:
+                yield from _wrapped(to_do, "  > ", width)
+
+
+def _described(node: NodeReport) -> str:
+    """Return a node's operator, operands and attributes, in a line."""
+    operands = [*map(str, node.inputs), *(f"{name}={shown(each)}" for name, each in node.attributes.items())]
+    return f"{node.operator} ({node.asked}): {', '.join(operands)} gives {node.output}"
+
+
+def _open(models: Models, width: int) -> Iterator[str]:
+    """Give what the documents leave open: for each node what it alone touches, then each question once."""
+    touched = {entry.question for model in models for node in model.nodes for entry in node.open}
+    if not touched:
+        return
+    yield ""
+    yield "Left open by the documents, and what halfulp does:"
+    for model in models:
+        for node in model.nodes:
+            for entry in node.open:
+                if entry.question.rule not in _EVERYWHERE:
+                    rule = entry.question.rule or "other"
+                    yield from _wrapped(
+                        f"{model.file}, {node.label}: {rule}: {entry.where}: {entry.question.question}",
+                        "  ? ",
+                        width,
+                    )
+    for asked in sorted(touched, key=lambda each: (each.rule or "other", each.question, each.choice)):
+        yield from _wrapped(f"{asked.rule or 'other'}: {asked.question} {asked.choice}", "  ", width)
+
+
+def _wrapped(text: str, start: str, width: int) -> list[str]:
+    """Return a text in lines; the first has a start, the others are indented."""
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=start,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from itertools import chain
 
-from halfulp.auditing.constant import holds
+import numpy as np
+
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.installed import LOADERS, installed
 from halfulp.auditing.node import Breach, Use
 from halfulp.conversion.targets import TARGETS
 from halfulp.errors import HalfulpError
+from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
+from halfulp.models.graph import Array
 from halfulp.specs import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
 _SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
+
+LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
+"""The measured runtimes that load a file of a format, as they are imported and as targets are called.
+
+PyTorch and JAX load none of these files. The onnx package and its evaluator are here wherever halfulp is.
+"""
 
 _BAD = ("wrong", "refused", "crashed", "hung")
 _ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
@@ -94,6 +104,18 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({name for name in available() if not name.endswith("-native")} | set(TARGETS)))
 
 
+def installed() -> dict[str, str | None]:
+    """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
+
+    None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
+    without what a builder added, such as +cpu.
+    """
+    found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)]
+    distributions = packages_distributions() if found else {}
+    versions = {name: version_of(distributions[name][0]) for name in found if name in distributions}
+    return {name: (versions.get(name) or "").partition("+")[0] or None for name in found}
+
+
 @dataclass(frozen=True)
 class Statement:
     """What a target makes of a node.
@@ -104,8 +126,8 @@ class Statement:
         max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ``unit``.
         reasons: a line for each thing that is wrong.
         depends: on what beside the operands the bits of a result depend.
-        conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         accepts: clauses that the node breaks, and that the target lets it break.
+        conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
         unit: ``ulp``, or ``units`` where the result is an integer.
         groups: what is not right: the keys of ``GROUPS``, ``constant`` for the node's constant exponent or
             slopes, or ``opset``; nothing where the types are refused altogether.
@@ -116,8 +138,8 @@ class Statement:
     max_ulp: float | None = None
     reasons: tuple[str, ...] = ()
     depends: tuple[str, ...] = ()
+    accepts: tuple[str, ...] = ()
     conversion: Conversion | None = None
-    accepts: tuple[str, ...] = field(default=())
     unit: str = "ulp"
     groups: tuple[str, ...] = ()
 
@@ -138,11 +160,7 @@ def statement(
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        text = (
-            "the node breaks its document, and this target runs it"
-            if clauses
-            else "the node breaks its document"
-        )
+        text = f"the node breaks its document{', and this target runs it' if clauses else ''}"
         return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
     changed = convert(use, target.name)
     if use.types is None:
@@ -155,7 +173,8 @@ def statement(
     own = _of_constants(use, row)
     alike = () if own else _of_like_exponents(use, row)
     if row.verdict == "refused" and not row.groups and not (own or alike):
-        return Statement(target.name, "refused", reasons=_lines(row.message), conversion=changed)
+        said = () if row.message is None else (row.message,)
+        return Statement(target.name, "refused", reasons=said, conversion=changed)
     groups = [
         *own,
         *alike,
@@ -169,7 +188,7 @@ def statement(
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
     names = tuple(dict.fromkeys(group.name for group in bad))
     most = max(ulps, default=None)
-    return Statement(target.name, worst, most, reasons, depends, changed, unit=_unit(use), groups=names)
+    return Statement(target.name, worst, most, reasons, depends, (), changed, _unit(use), names)
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
@@ -380,5 +399,11 @@ def _not_its_own(use: Use, group: Group) -> str | None:
     return None
 
 
-def _lines(message: str | None) -> tuple[str, ...]:
-    return () if message is None else (message,)
+def holds(constant: Array, text: str) -> bool:
+    """Tell whether a number, as an example spells it, is among the values of a constant."""
+    integers = "int" in constant.dtype.name
+    if constant.dtype.kind in "OUSTc" or (integers and not text.lstrip("-").isdigit()):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        number = np.array(int(text) if integers else float(text)).astype(constant.dtype)
+        return bool(((constant == number) | ((constant != constant) & (number != number))).any())

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 import halfulp as hu
+from halfulp.benchmark.timing import Call, in_turns
 from halfulp.errors import HalfulpError
-
-Call = Callable[[], Any]
+from halfulp.installed import has_module
 
 
 class Row(NamedTuple):
@@ -91,13 +90,11 @@ def measure(row: Row, size: int, turns: int, device: str = "cuda") -> Line:
     x, y = (_operand(kind, row, size, dtype, generator, device) for kind in "xy")
     out = torch.empty_like(x)
     calls = {"copy": lambda: out.copy_(x), **_calls(row, x, y, out)}
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(turns + 1):
-        for name, call in calls.items():
-            seconds = _seconds(call, waits=name == "jax", device=device)
-            if turn:
-                taken[name].append(seconds)
-    medians = {name: statistics.median(times) for name, times in taken.items()}
+    samples = {
+        name: partial(_seconds, call, waits=name == "jax", device=device) for name, call in calls.items()
+    }
+    taken = in_turns(samples, 0, turns + 1)
+    medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
     ours = (hu.prelu if row.channels else hu.pow)(x, y)
     misrounded = {
         name: _share(ours, call()) for name, call in calls.items() if name not in ("copy", "halfulp")
@@ -125,7 +122,7 @@ def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
         }
     else:
         calls = {"halfulp": lambda: hu.pow(x, y, out=out), "torch": lambda: torch.pow(x, y, out=out)}
-    if find_spec("cupy") is not None and not row.channels and row.type != "bfloat16":
+    if has_module("cupy") and not row.channels and row.type != "bfloat16":
         calls["cupy"] = _cupy(x, y, out)
     if not row.channels and _jax_computes_on(x.device.type):
         calls["jax"] = _jax(x, y)
@@ -134,7 +131,7 @@ def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
 
 def _jax_computes_on(device: str) -> bool:
     """Whether JAX is installed, and for the device."""
-    if find_spec("jax") is None:
+    if not has_module("jax"):
         return False
     import jax
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.benchmark.exactness import Exactness
+from halfulp.benchmark.comparison import Exactness
 from halfulp.benchmark.timing import Summary
 
 

@@ -1,4 +1,7 @@
-"""Times of several calls that take turns, so that whatever else the machine does falls on all of them."""
+"""Times of several calls that take turns, so that whatever else the machine does falls on all of them.
+
+``in_turns`` is the one measuring loop of the package and of ``benchmarks/``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 Call = Callable[[], object]
@@ -36,6 +40,33 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
+def in_turns(
+    samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
+) -> dict[str, list[float]]:
+    """Return samples taken in turns, by name; every turn has another order.
+
+    Args:
+        samples: each takes a sample and returns it.
+        seconds: how long to go on.
+        least, most: how many turns there are at least and at most.
+    """
+    names = list(samples)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    end = time.perf_counter() + seconds
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        turn = 0
+        while turn < least or (turn < most and time.perf_counter() < end):
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                taken[name].append(samples[name]())
+            turn += 1
+    finally:
+        if collecting:
+            gc.enable()
+    return taken
+
+
 class InterleavedRuns:
     """Calls that take turns.
 
@@ -56,25 +87,14 @@ class InterleavedRuns:
             self.warm[name] = length < _LONG
 
     def take(self, seconds: float, least: int = 3, most: int = 1000) -> dict[str, list[float]]:
-        """Return the seconds of each call in each turn; every turn has another order."""
-        names = list(self.calls)
-        times: dict[str, list[float]] = {name: [] for name in names}
-        end = time.perf_counter() + seconds
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            turn = 0
-            while turn < least or (turn < most and time.perf_counter() < end):
-                for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                    call = self.calls[name]
-                    if self.warm[name]:
-                        call()
-                    times[name].append(_timed(call, self.repeats[name]))
-                turn += 1
-        finally:
-            if collecting:
-                gc.enable()
-        return times
+        """Return the seconds of each call in each turn."""
+        samples = {name: partial(self._sample, name, call) for name, call in self.calls.items()}
+        return in_turns(samples, seconds, least, most)
+
+    def _sample(self, name: str, call: Call) -> float:
+        if self.warm[name]:
+            call()
+        return _timed(call, self.repeats[name])
 
 
 def _timed(call: Call, repeats: int) -> float:

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
@@ -19,9 +18,11 @@ from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import check
 from halfulp.cli.convert import convert
+from halfulp.cli.repair import repair
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning
+from halfulp.installed import version_of
 
 
 @contextmanager
@@ -126,6 +127,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(apply)
+app.command()(repair)
 app.command()(convert)
 app.command()(check)
 app.command()(audit)
@@ -134,13 +136,9 @@ app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:
-    if not wanted:
-        return
-    try:
-        typer.echo(f"halfulp {version('halfulp')}")
-    except PackageNotFoundError:
-        typer.echo("halfulp (not installed)")
-    raise typer.Exit
+    if wanted:
+        typer.echo(f"halfulp {version_of('halfulp') or '(not installed)'}")
+        raise typer.Exit
 
 
 @app.callback()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -12,15 +14,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from halfulp.cli.output import check_writable
-from halfulp.cli.stream import regions, window
 from halfulp.errors import HalfulpError
 from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
+from halfulp.models.graph import Array
 from halfulp.operators import Operator, pow, prelu
 from halfulp.operators import op as find_operator
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
 _PIECE = 1 << 22  # elements: some tens of MiB for the widest types
+
+Region = tuple[slice, ...]
 
 
 def apply(
@@ -142,3 +146,64 @@ def _tracked(pieces: list[tuple[slice, ...]]) -> Iterator[tuple[slice, ...]]:
         return
     with Progress(console=terminal, transient=True) as progress:
         yield from progress.track(pieces, description="applying")
+
+
+# --- pieces along the leading dims ---------------------------------------------------------------
+
+
+def regions(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
+    """Yield regions that cover an array of this shape once, in order, each of ``limit`` elements at most.
+
+    Each region is contiguous in an array in C order.
+    """
+    if 0 in shape:
+        return
+    # The first dim whose trailing block fits is cut; those before it go one by one.
+    cut = next((axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= limit), 0)
+    if not shape:
+        yield ()
+        return
+    step = max(limit // math.prod(shape[cut + 1 :]), 1)
+    whole = tuple(slice(0, size) for size in shape[cut + 1 :])
+    for lead in itertools.product(*map(range, shape[:cut])):
+        ones = tuple(slice(index, index + 1) for index in lead)
+        for start in range(0, shape[cut], step):
+            yield (*ones, slice(start, min(start + step, shape[cut])), *whole)
+
+
+def window(file: NpyFile, shape: tuple[int, ...], region: Region, mode: Literal["r", "r+"] = "r") -> Array:
+    """Map the part of an operand that a region of the output needs.
+
+    Args:
+        file: the operand.
+        shape: what its shape becomes before broadcasting: its own, with dims of 1 put in.
+        region: of the output, as :func:`regions` makes it; dims of 1 stay whole.
+    """
+    parts = region[len(region) - len(shape) :]
+    parts = tuple(slice(0, 1) if size == 1 else part for size, part in zip(shape, parts, strict=True))
+    if file.fortran:
+        return expanded(file.map(), shape)[parts]
+    start = 0
+    for size, part in zip(shape, parts, strict=True):
+        start = start * size + part.start
+    return file.map_part(start, tuple(part.stop - part.start for part in parts), mode)
+
+
+def expanded(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return a view of an array with dims of 1 put in, so that it has this shape; never a copy.
+
+    A one-element array may also lose dims.
+    """
+    if array.size == 1:
+        return array.reshape(shape)
+    # reshape() would copy an array in Fortran order, which may be larger than memory.
+    sizes = iter(array.shape)
+    size = next(sizes, None)
+    index: list[slice | None] = []
+    for dim in shape:
+        if dim == size:
+            index.append(slice(None))
+            size = next(sizes, None)
+        else:
+            index.append(np.newaxis)
+    return array[tuple(index)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.cli.output import check_writable, people, write_text
+from halfulp.cli.output import check_writable, people, say, write_text
 
 if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
@@ -46,7 +46,7 @@ def audit(
     Nothing is run. Exit status 1 says that there are findings.
     """
     # Here, so that the other verbs need not wait for the onnx package.
-    from halfulp.auditing.show import WIDTH, lines
+    from halfulp.auditing.report import WIDTH, lines
 
     check_writable(output)
     report = _audited(model, targets or None)
@@ -54,8 +54,7 @@ def audit(
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
-    for line in lines(report.targets, report.models, width=width, left_open=left_open):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, *lines(report.targets, report.models, width=width, left_open=left_open))
     if report.findings:
         raise typer.Exit(1)
 

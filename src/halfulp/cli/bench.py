@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
+from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from halfulp.cli.engine import refuse_breaches
+from halfulp.cli.inputs import fed, sizes
+from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_text
 from halfulp.errors import HalfulpError
+from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
 if TYPE_CHECKING:
     from halfulp.benchmark.case import Case
     from halfulp.benchmark.cuda import Line
+    from halfulp.benchmark.networks.network import Network
 
 _SIZE = 1 << 18  # the operands lie in a cache, and the threads are worth waking
 _SECONDS = 0.5  # a row of arrays
@@ -80,10 +86,8 @@ def bench(
     if model is None:
         _arrays(threads, _SECONDS if seconds is None else seconds)
     else:
-        from halfulp.cli.bench_network import bench_network
-
         length = _NETWORK_SECONDS if seconds is None else seconds
-        bench_network(model, threads, length, inputs or [], dims or [], seed, json)
+        _network(model, threads, length, inputs or [], dims or [], seed, json)
 
 
 def _arrays(threads: int, seconds: float) -> None:
@@ -95,7 +99,6 @@ def _arrays(threads: int, seconds: float) -> None:
     from halfulp.benchmark.peers import PEERS, versions
     from halfulp.benchmark.show import cell, table
     from halfulp.benchmark.timing import summary
-    from halfulp.cli.table import console
 
     installed = versions()
     libraries = ["halfulp", *(name for name in PEERS if name in installed)]
@@ -120,13 +123,12 @@ def _on_cuda(seconds: float | None) -> None:
     from rich.console import Console
     from rich.progress import track
 
-    if find_spec("torch") is None:
+    if not has_module("torch"):
         raise HalfulpError(
             "--device cuda needs torch, whose memory and clock it uses: pip install 'halfulp[torch]'"
         )
     from halfulp.benchmark import cuda
     from halfulp.benchmark.show import table
-    from halfulp.cli.table import console
 
     cuda.require_device()
     turns = max(3, round(20 * (_SECONDS if seconds is None else seconds)))
@@ -163,3 +165,90 @@ def _cases() -> dict[str, Case]:
     constants = {f"float32 ** {e:g}": constant_power("float32", e, _SIZE) for e in (2, 3, 0.5, 2.5)}
     mixed = {"float32 ** int64": power("float32", "int64", _SIZE)}
     return arrays | constants | mixed | {"PRelu float32": prelu("float32", (1, 64, 64, 64), (64, 1, 1))}
+
+
+# --- a network -----------------------------------------------------------------------------------
+
+
+def _network(
+    path: Path,
+    threads: int,
+    seconds: float,
+    inputs: list[str],
+    dims: list[str],
+    seed: int,
+    output: Path | None,
+) -> None:
+    """Measure a network and print what was found; the arguments are those of the verb.
+
+    Raises:
+        HalfulpError: there is no such network, no runtime for it, or no inputs on which it runs.
+    """
+    from halfulp.benchmark.networks.comparison import compare, document, report, runtimes_of, sentences
+    from halfulp.benchmark.networks.network import light, nodes_of
+    from halfulp.models.graph import Model
+    from halfulp.models.load import load
+
+    check_writable(output)
+    model = load(path, keep_unknown=True)
+    runtimes = runtimes_of(path)
+    if not isinstance(model, Model) or not runtimes:
+        raise HalfulpError(
+            f"{path}: no runtime that is installed runs it",
+            expected="an ONNX file and onnxruntime or openvino, or an .xml file and openvino",
+        )
+    if not any(nodes_of(model.graph)):
+        raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
+    dim_sizes = sizes(dims, made_up=not inputs)
+    refuse_breaches(path, model)
+    del model  # the weights of the copy are mapped
+    with light(path) as copy, working() as shown:
+        progress = shown or (lambda line: None)
+        network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)
+        rows = compare(network, runtimes, seconds, progress)
+        nodes = len(list(nodes_of(network.model.graph)))
+    if output is not None:
+        text = dumps({"model": str(path), "threads": threads, "runtimes": document(rows)}, indent=1)
+        write_text(output, text + "\n")
+        if is_stdout(output):
+            return
+    to = console()
+    say(to, *([told] if told else []))
+    to.print(report(rows, nodes))
+    say(to, *sentences(rows))
+    to.print(
+        f"\nThe median of runs in turns, on {threads} thread{'s' * (threads > 1)}, and half the distance of the"
+        " quartiles; the Pow and PRelu nodes' time\nand their share of all nodes', by the runtime's own profile;"
+        " the share of their results that are not correctly\nrounded, given their operands, and how many values off"
+        " the farthest is.",
+        highlight=False,
+    )
+
+
+def _runnable(
+    path: Path,
+    threads: int,
+    inputs: list[str],
+    dims: dict[str, int],
+    seed: int,
+    progress: Callable[[str], None],
+) -> tuple[Network, str]:
+    """Return the network with inputs on which it runs, and a line on those that were made up."""
+    from halfulp.benchmark.networks.network import network_of, release, watched
+    from halfulp.models.graph import Model
+    from halfulp.models.load import load
+    from halfulp.models.run.fitting import fit
+
+    progress("running it once for the operands of its Pow and PRelu")
+    model, told = load(path, keep_unknown=True), ""
+    assert isinstance(model, Model)
+    run = watched(path, model)
+    if inputs:
+        values = fed(model, inputs)
+    else:
+        found = fit(model, run, seed=seed, dims=dims, progress=progress)
+        values, told = found.inputs(model, seed), str(found)
+    network = network_of(path, model, run, values, threads)
+    del run
+    release()
+    return network, told

@@ -108,8 +108,7 @@ def check(
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.conformance.check import selection
     from halfulp.conformance.report import terminal
-    from halfulp.conformance.runner.examine import Options
-    from halfulp.conformance.runner.executor import processors
+    from halfulp.conformance.runner.examine import Options, processors
     from halfulp.conformance.runner.targets import find, find_command, on_device
     from halfulp.conformance.schema import dumps
     from halfulp.conformance.verdict.allow import load as load_allowed

@@ -38,6 +38,18 @@ def convert(
             metavar="HOW", help="expand each PRelu into its function body, or fold each such body back."
         ),
     ] = None,
+    pow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="expand each Pow with a constant exponent into products, roots or a reciprocal, or fold such back"
+            " where every bit stays.",
+        ),
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
+    ] = False,
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Run both models on the same inputs and compare every bit."),
@@ -73,8 +85,7 @@ def convert(
     check_writable(output, binary=True)
     if (dims or inputs) and not verify:
         raise HalfulpError("--dim and --input are for --verify, which is not given")
-    if dims and inputs:
-        raise HalfulpError("--dim is for inputs that are made up; these are not")
+    dim_sizes = sizes(dims, made_up=not inputs)
     fed_inputs = fed(load(model), inputs) if inputs else None
     with working() as progress:
         conversion = convert_model(
@@ -83,9 +94,11 @@ def convert(
             opset=opset,
             target=target,
             prelu=cast("How | None", prelu),
+            pow=cast("How | None", pow),
+            repair=repair,
             verify=verify,
             seed=seed,
-            dims=sizes(dims),
+            dims=dim_sizes,
             inputs=fed_inputs,
             progress=progress,
         )

@@ -15,7 +15,7 @@ from halfulp.models.source import format_of
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
     from halfulp.models.graph import Model
-    from halfulp.models.run.report import Report
+    from halfulp.models.run.report import RunReport
 
 
 class Engine(StrEnum):
@@ -46,7 +46,7 @@ def evaluate(
     model: Model | Program,
     inputs: Mapping[str, Any],
     output_folder: Path | None,
-) -> tuple[dict[str, Any], Report, str]:
+) -> tuple[dict[str, Any], RunReport, str]:
     """Return the outputs, the report, and a line that says which engine made them and why.
 
     Raises:

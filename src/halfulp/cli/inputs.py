@@ -72,12 +72,18 @@ def _dtype(declared: Value) -> np.dtype[Any] | None:
     return None if declared.type is None else dtype_named(declared.type)
 
 
-def sizes(arguments: list[str] | None) -> dict[str, int]:
+def sizes(arguments: list[str] | None, *, made_up: bool) -> dict[str, int]:
     """Return the sizes that ``--dim`` gives, by dim.
 
+    Args:
+        arguments: those of the option.
+        made_up: whether inputs are made up, which these sizes are for.
+
     Raises:
-        HalfulpError: one is not NAME=N.
+        HalfulpError: one is not NAME=N, or no inputs are made up.
     """
+    if arguments and not made_up:
+        raise HalfulpError("--dim is for inputs that are made up; these are not")
     return dict(map(_dim, arguments or []))
 
 

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from halfulp.cli.table import console
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 
 _STDOUT = Path("-")
+_PIPED_WIDTH = 160
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -57,9 +57,26 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Return a console for tables; in a file or a pipe it is wide, so that nothing is cut."""
+    plain = _Console(stderr=stderr)
+    return plain if plain.is_terminal else _Console(stderr=stderr, width=_PIPED_WIDTH)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # handled with all other errors, instead of exiting with status 1
+
+
 def people(*written: Path | None) -> Console:
     """Return the console for tables: on standard error where one of the outputs takes standard output."""
     return console(stderr=any(map(is_stdout, written)))
+
+
+def say(to: Console, *lines: str) -> None:
+    """Print lines as they are, whatever signs are in them."""
+    for line in lines:
+        to.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -1,31 +1,26 @@
-"""One case: inputs for an operator version, or something that it must refuse."""
+"""One case: inputs for an operator version, or something that it must refuse, and its right result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from halfulp._interop import Array
+from halfulp.errors import HalfulpError
+from halfulp.operators import op
 from halfulp.specs import OpVersion, TensorType, find
 from halfulp.specs.tensor import tensor_type
+from halfulp.types import element_type
 
 Group = Literal["values", "special", "edge", "hard", "broadcast", "invalid", "reproducibility"]
 Aspect = Literal["position", "length", "threads", "scalar exponent", "constant folding"]
 Mode = Literal["quick", "full"]
 
-GROUPS: tuple[Group, ...] = (
-    "values",
-    "special",
-    "edge",
-    "hard",
-    "broadcast",
-    "invalid",
-    "reproducibility",
-)
-ASPECTS: tuple[Aspect, ...] = ("position", "length", "threads", "scalar exponent", "constant folding")
+GROUPS: tuple[Group, ...] = get_args(Group)
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +30,12 @@ class Case:
     Attributes:
         id: operator version, input types, group and a name: ``"onnx.Pow-15/float32,int64/special/grid"``.
         operator: the id of the operator version.
-        group: what the case is for.
+        group: the purpose of the case.
         inputs: as many arrays as the operator has inputs; in an invalid case perhaps more or fewer.
         attributes: by their names in the document.
         constants: the indices of inputs that the model holds as initializers instead of being fed.
         clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
-        aspect: in a reproducibility case what is different about it.
+        aspect: in a reproducibility case the difference from the other case.
         compared_with: in a reproducibility case the id of the case that it is compared with.
         positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
             None where they stand at the same places.
@@ -98,12 +93,12 @@ def parse(id: str) -> Id:
     """Return the parts of a case's id.
 
     Raises:
-        ValueError: it has not the form of one.
+        HalfulpError: it isn't an id.
     """
     parts = id.split("/")
     group = next((g for g in GROUPS if len(parts) == 4 and g == parts[2]), None)
     if group is None or not all(parts):
-        raise ValueError(f"not the id of a case: {id!r}")
+        raise HalfulpError(f"not the id of a case: {id!r}")
     return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
 
 
@@ -119,3 +114,32 @@ def broadcast(case: Case) -> tuple[Array, ...]:
 def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
     """Return the operands of one element of a valid case's output, as 0-d arrays."""
     return tuple(np.asarray(array[index]) for array in broadcast(case))
+
+
+def expected(case: Case) -> Array:
+    """Return the right output of a case, by halfulp.
+
+    Raises:
+        SpecError: the case is invalid; ``.clause`` is ``case.clause``.
+    """
+    out = None
+    if (declared := case.declared) is not None:
+        shape = tuple(dim for dim in declared.shape or () if isinstance(dim, int))
+        out = np.empty(shape, element_type(declared.type).dtype)
+    return op(case.operator)(*case.inputs, out=out, **case.attributes)
+
+
+def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
+    """Return the right output of a valid case, or of one element of it, by the slow exact oracle; needs gmpy2.
+
+    It shares with ``expected`` the way in which operands of different shapes meet, and nothing else.
+    """
+    from halfulp import reference  # lazily, since the cases alone don't need gmpy2
+
+    row = case.row
+    x, *rest = broadcast(case) if index is None else operands_at(case, index)
+    if row.kernel == "prelu":
+        return reference.prelu(x, *rest)
+    values = row.check_attributes(case.attributes)
+    y = rest[0] if rest else np.float32(values["Exponent"])
+    return reference.pow(x, y, directml=row.kernel == "pow_directml", scale_bias=values.get("ScaleBias"))

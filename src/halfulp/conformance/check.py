@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from halfulp.conformance.case import Case, Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
-from halfulp.conformance.report.document import FAULTS, document, run_entry
-from halfulp.conformance.runner.examine import Options, Result
-from halfulp.conformance.runner.executor import locally, on_dask, processors
+from halfulp.conformance.report.document import document, run_entry
+from halfulp.conformance.runner.examine import Options, Result, locally, on_dask, processors
 from halfulp.conformance.runner.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.runner.targets import TargetSpec, find
-from halfulp.conformance.schema import Document, Selection, dumps
+from halfulp.conformance.schema import Document, Selection, dumps, faults
 from halfulp.conformance.verdict.allow import Allowed, Entry
 from halfulp.conformance.verdict.allow import load as load_allowed
+from halfulp.conformance.verdict.judge import FAULTS
 from halfulp.errors import HalfulpError, check_integer
 from halfulp.types import element_type
 
@@ -29,7 +29,7 @@ _ULP_LIMIT = 4.0
 
 
 class Progress(NamedTuple):
-    """How far a check is: operator versions with types done, of how many; cases, and faults among them."""
+    """The progress of a check: rows (an operator version with types) done of the total, cases, and faults."""
 
     done: int
     total: int
@@ -39,11 +39,23 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class CheckReport:
-    """What a check found. ``print`` shows it as a table.
+    """The findings of :func:`check` about one runtime. ``print`` shows them as tables.
 
     Attributes:
-        document: all of it, as docs/formats/check.md describes it.
-        stale: the entries of the list of allowed findings that are about cases of this run, and allowed nothing.
+        document: all findings, in the form that docs/formats/check.md describes.
+        stale: the entries of the allow list that are about cases of this run, but matched no finding.
+
+    Example:
+        >>> import halfulp as hu
+        >>> report = hu.check("numpy", operators=["PRelu"], types=["int32"], processes=1)
+        >>> report
+        <CheckReport of numpy: 49 cases, 48 exact, 1 unspecified>
+        >>> report.ok
+        True
+        >>> report.document["rows"][0]["operator"], report.document["rows"][0]["verdict"]
+        ('onnx.PRelu-16', 'exact')
+        >>> report.json().splitlines()[1]
+        '"schema": "halfulp.check/1",'
     """
 
     document: Document
@@ -51,7 +63,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is the runtime's fault but what is allowed."""
+        """Whether all faults of the runtime are allowed ones, or there are none."""
         return not faults(self.document)
 
     def json(self) -> str:
@@ -98,10 +110,10 @@ def check(
         types: only where an input has one of these types.
         ulp_limit: up to how many representable values off a floating result is still ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
-        processes: how many of them run at a time; as many as there are processors if not given.
+        processes: the number of processes at a time; one for each processor if not given.
         dask: the address of a Dask scheduler, on whose workers to run instead.
         allow: a file of findings that are known, as docs/check.md describes it.
-        progress: is called after each operator version and types.
+        progress: a callback that is called after each operator version and types.
 
     Returns:
         The report: print it, or take its ``document``.
@@ -114,7 +126,7 @@ def check(
         >>> report.document["summary"]["wrong"], report.ok
         (0, True)
     """
-    if mode not in ("quick", "full"):
+    if mode not in get_args(Mode):
         raise HalfulpError("no such mode", expected="quick or full", got=repr(mode)[:80])
     if not (_is_number(ulp_limit) and 0 <= ulp_limit < math.inf):
         raise HalfulpError("ulp_limit must be a number >= 0", got=repr(ulp_limit)[:80])
@@ -152,7 +164,7 @@ def check_target(
     allowed: Allowed | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> CheckReport:
-    """Do what :func:`check` does, of what it made of its arguments."""
+    """Check a target as :func:`check` does, with arguments that are known to be valid."""
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
@@ -182,18 +194,11 @@ def check_target(
     return CheckReport(found, tuple(stale))
 
 
-def faults(document: Document) -> int:
-    """Return how many findings are the runtime's fault, and not allowed."""
-    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
-    differing = [entry for entry in document["reproducibility"] if entry["verdict"] == "differs"]
-    return cases + sum(not entry["allowed"] for entry in differing)
-
-
 def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable[str]) -> Selection:
     """Return what to narrow a run to, its names checked.
 
     Raises:
-        HalfulpError: a name is none.
+        HalfulpError: there is no such operator, version or type.
     """
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),

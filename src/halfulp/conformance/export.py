@@ -14,10 +14,9 @@ from typing import NamedTuple
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case
+from halfulp.conformance.case import Case, expected
 from halfulp.conformance.floats import float_type
-from halfulp.conformance.runner.onnx_model import model, model_inputs, tensor
-from halfulp.conformance.verdict.expected import expected
+from halfulp.conformance.runner.targets.onnx_models import model, model_inputs
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError
 from halfulp.types import element_type
@@ -28,7 +27,7 @@ VALID, INVALID = "node", "invalid"
 
 
 class Exported(NamedTuple):
-    """How many cases were written, and how many were left out."""
+    """The numbers of cases written and left out."""
 
     valid: int
     invalid: int
@@ -70,7 +69,7 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
     try:
         with _new_folder(Path(directory)) as folder:
             for case in cases:
-                if not _can_be_told(case):
+                if not _has_answer(case):
                     left_out += 1
                     continue
                 kind = VALID if case.clause is None else INVALID
@@ -87,7 +86,7 @@ def folder_name(case: Case) -> str:
 
 
 def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
-    """Return the relative and the absolute tolerance that allow so many representable values, and 0 for integers."""
+    """Return the relative and the absolute tolerance that allow ``ulp_limit`` ulps, and 0 for integers."""
     row = element_type(result.dtype)
     if row.kind != "float":
         return {"rtol": 0, "atol": 0}
@@ -98,8 +97,8 @@ def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
     }
 
 
-def _can_be_told(case: Case) -> bool:
-    """Whether ONNX has the case, and whether all of its result, or its refusal, is what the document says."""
+def _has_answer(case: Case) -> bool:
+    """Tell whether ONNX has the case, and its document determines all of its result, or its refusal."""
     if case.row.standard != "onnx" or case.threads is not None:
         return False
     found = unspecified(case)
@@ -112,10 +111,12 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
     onnx.save(model(case), folder / "model.onnx")
     told: dict[str, object] = {"id": case.id}
     for number, (name, array) in enumerate(model_inputs(case).items()):
-        (data / f"input_{number}.pb").write_bytes(tensor(name, array).SerializeToString())
+        tensor = onnx.numpy_helper.from_array(array, name)
+        (data / f"input_{number}.pb").write_bytes(tensor.SerializeToString())
     if case.clause is None:
         result = expected(case)
-        (data / "output_0.pb").write_bytes(tensor(case.row.outputs[0].name, result).SerializeToString())
+        output = onnx.numpy_helper.from_array(result, case.row.outputs[0].name)
+        (data / "output_0.pb").write_bytes(output.SerializeToString())
         told |= tolerances(result, ulp_limit)
     else:
         clause = next(c for c in case.row.clauses if case.clause == f"{case.row.id}.{c.id}")

@@ -1,4 +1,4 @@
-"""What a type's numbers are, by their bits: the range, the order, the special values."""
+"""The numbers of each type by their bits: the range, the order, the special values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class FloatType:
     """A floating type's facts. A code is a value's bits as an unsigned integer.
 
     Attributes:
-        name: as in the type table.
         bits: how many a value has.
         digits: significand digits, the hidden one included.
         least_exponent: the binary exponent of the least positive value.
         greatest_exponent: the largest finite value lies below 2 to this.
         largest: the largest finite value's code.
         least_normal: the least normal value's code; the codes from 0 to below it are zero and the subnormals.
+        one: the code of 1.
         infinity, nan: the codes that an infinity and a NaN are converted to.
         has_infinity, has_zero: whether there are infinities, and a zero (with it a sign).
         has_minus_zero: whether zeros have a sign.
     """
 
-    name: str
     bits: int
     digits: int
     least_exponent: int
     greatest_exponent: int
     largest: int
     least_normal: int
+    one: int
     infinity: int
     nan: int
     has_infinity: bool
@@ -63,13 +63,13 @@ def float_type(name: str) -> FloatType:
         infinite = np.array(np.inf).astype(dtype).astype(np.float64)
         zero, minus_zero = np.array([0.0, -0.0]).astype(dtype).astype(np.float64)
     return FloatType(
-        name=name,
         bits=info.bits,
         digits=info.nmant + 1,
         least_exponent=int(np.frexp(np.float64(info.smallest_subnormal))[1]) - 1,
         greatest_exponent=int(np.frexp(np.float64(info.max))[1]),
         largest=code(info.max),
         least_normal=code(info.smallest_normal),
+        one=code(1),
         infinity=code(np.inf),
         nan=code(np.nan),
         has_infinity=bool(np.isinf(infinite)),
@@ -121,7 +121,7 @@ def ranks(array: Array) -> Array:
     """
     row = element_type(array.dtype)
     if row.kind != "float":
-        # The sign bit turned over: what a subtraction of the least value does, modulo 2^64.
+        # Flipping the sign bit subtracts the least value, modulo 2^64.
         if row.kind == "int":
             return array.astype(np.int64).astype(np.uint64) ^ np.uint64(1 << 63)
         return array.astype(np.uint64)

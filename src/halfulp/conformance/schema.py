@@ -13,13 +13,22 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
-from halfulp.conformance.verdict.judge import HISTOGRAM, Verdict
+from halfulp.conformance.verdict.judge import FAULTS, HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 
 SCHEMA = "halfulp.check/1"
 
 _LARGEST = 1 << 28
+_NAMES: dict[Any, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "an integer >= 0",
+    float: "a number",
+    types.NoneType: "null",
+}
 
 
 class Number(TypedDict):
@@ -115,14 +124,14 @@ class ReproducibilityEntry(TypedDict):
 
 
 class TargetEntry(TypedDict):
-    """What was checked."""
+    """The runtime that was checked."""
 
     name: str
     versions: dict[str, str]
 
 
 class Selection(TypedDict):
-    """What the run was narrowed to; an empty list is everything."""
+    """The selection that the run was narrowed to; an empty list is everything."""
 
     operators: list[str]
     versions: list[str]
@@ -130,7 +139,7 @@ class Selection(TypedDict):
 
 
 class Run(TypedDict):
-    """How it was checked: all of the document that changes where the results don't."""
+    """The circumstances of the check: the part of the document that may change though the results don't."""
 
     halfulp: str
     date: str
@@ -160,7 +169,7 @@ class Summary(TypedDict):
 
 
 class Document(TypedDict):
-    """What ``halfulp check --json`` writes of one target."""
+    """The document of one target, as ``halfulp check --json`` writes it."""
 
     schema: str
     target: TargetEntry
@@ -170,6 +179,12 @@ class Document(TypedDict):
     specials: list[SpecialEntry]
     reproducibility: list[ReproducibilityEntry]
     cases: list[CaseEntry]
+
+
+def faults(document: Document) -> int:
+    """Return how many findings are the runtime's fault, and not allowed."""
+    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
+    return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
 
 
 def dumps(documents: list[Document]) -> str:
@@ -197,10 +212,10 @@ def _line(value: Any) -> str:
 
 
 def load(path: Path | str) -> list[Document]:
-    """Read what ``halfulp check --json`` wrote.
+    """Read a file that ``halfulp check --json`` wrote.
 
     Raises:
-        HalfulpError: it can't be read, or is no such document; where it breaks is named.
+        HalfulpError: it can't be read, or isn't such a document; the error names the place.
     """
     return loads(read_text(Path(path), _LARGEST), str(path))
 
@@ -230,7 +245,7 @@ def loads(text: str, file: str = "<text>") -> list[Document]:
 
 
 def _problem(value: Any, kind: Any, where: str) -> str | None:
-    """Return the place where a value is not of a kind, with what it is to be; None where it is."""
+    """Return the place where a value is not of a kind, with the kind expected there; None if it is."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         try:
@@ -247,27 +262,22 @@ def _problem(value: Any, kind: Any, where: str) -> str | None:
             return f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
         return _first(_problem(value[name], fields[name], f"{where}.{name}".lstrip(".")) for name in fields)
     if origin is Literal:
-        return None if isinstance(value, str) and value in arguments else f"{where} must be {_or(arguments)}"
+        if isinstance(value, str) and value in arguments:
+            return None
+        return f"{where} must be {', '.join(arguments[:-1])} or {arguments[-1]}"
     if origin is types.UnionType:
         found = [_problem(value, argument, where) for argument in arguments]
         return None if None in found else found[0]
-    if origin is list:
-        if not isinstance(value, list):
-            return f"{where} must be a list"
-        return _first(_problem(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, dict):
-            return f"{where} must be an object"
-        return _first(_problem(item, arguments[1], f"{where}[{key!r}]") for key, item in value.items())
-    if kind is float:
-        return None if _is_number(value, int | float) else f"{where} must be a number"
-    if kind is int:
-        return None if _is_number(value, int) and value >= 0 else f"{where} must be an integer >= 0"
-    if kind is bool:
-        return None if isinstance(value, bool) else f"{where} must be true or false"
-    if kind is str:
-        return None if isinstance(value, str) else f"{where} must be a text"
-    return None if value is None else f"{where} must be null"
+    if origin in (list, dict):
+        if not isinstance(value, origin):
+            return f"{where} must be {_NAMES[origin]}"
+        items = enumerate(value) if isinstance(value, list) else value.items()
+        return _first(_problem(item, arguments[-1], f"{where}[{key!r}]") for key, item in items)
+    if kind in (int, float):
+        fits = _is_number(value, int | kind) and (kind is float or value >= 0)
+    else:
+        fits = isinstance(value, kind)
+    return None if fits else f"{where} must be {_NAMES[kind]}"
 
 
 @functools.cache
@@ -287,7 +297,3 @@ def _is_number(value: Any, kinds: Any) -> bool:
 
 def _first(problems: Any) -> str | None:
     return next((problem for problem in problems if problem is not None), None)
-
-
-def _or(choices: tuple[str, ...]) -> str:
-    return ", ".join(choices[:-1]) + " or " + choices[-1]

@@ -10,12 +10,15 @@ from typing import Any, NoReturn, get_args
 
 from onnx import ModelProto
 
+from halfulp.conversion.between import dxdispatch as between_dxdispatch
+from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
-from halfulp.conversion.ir import IR, from_dxdispatch, from_graph, to_dxdispatch, to_onnx, to_openvino
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.opset.body import How, body
+from halfulp.conversion.opset.powers import powers
+from halfulp.conversion.repair import repaired
 from halfulp.conversion.rewrite.clauses import check_clauses
 from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
@@ -79,6 +82,8 @@ def convert(
     opset: int | None = None,
     target: str | None = None,
     prelu: How | None = None,
+    pow: How | None = None,
+    repair: bool = False,
     verify: bool = False,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
@@ -97,6 +102,10 @@ def convert(
         target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
             it accepts each Pow and PRelu.
         prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
+        pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
+            such operators back into Pow, where every bit stays.
+        repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
+            model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
             every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
             has others.
@@ -131,13 +140,13 @@ def convert(
         check_integer(f"the size of dim {name!r}", size, 0)
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
-    work = _Work(model)
+    work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_of(output))
-    if wanted != "onnx" and (opset, target, prelu) != (None, None, None):
-        raise HalfulpError("opset, target and prelu are for what becomes an ONNX model", got=wanted)
+    if wanted != "onnx" and (opset, target, prelu, pow) != (None, None, None, None):
+        raise HalfulpError("opset, target, prelu and pow are for what becomes an ONNX model", got=wanted)
     work.become(wanted)
     if isinstance(work.model, ModelProto):
-        work.edit(work.model, opset, target, prelu)
+        work.edit(work.model, opset, target, prelu, pow)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
@@ -162,7 +171,7 @@ def _subject(proto: ModelProto, work: _Work) -> Subject:
 class _Work:
     """A conversion under way."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, repair: bool) -> None:
         self.changes: list[Change] = []
         self.renamed: Mapping[str, str] = {}
         self.folder: Path | None = None
@@ -174,11 +183,16 @@ class _Work:
             sorted_: list[str] = []
             self._source, self.file, self.folder = onnx_front_end.parse(source, report=sorted_.append)
             self.changes += [Change(self.file, line) for line in sorted_]
+            if repair:
+                self._source, changes, _ = repaired(self._source, self.file, self.folder)
+                self.changes += changes
             self.before = _subject(self._source, self)
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
             if has_ours(self.before):
                 self.changes += check_clauses(self.model, self.file, self.folder)
+        elif repair:
+            raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=self.format)
         else:
             self.model = loaded = load(source)
             self.before = Subject(loaded)
@@ -193,26 +207,27 @@ class _Work:
             self.changes += dropped_metadata(self.model, self.file) + changes
             self.model, self.folder = network, None
             return
-        ir = self._ir()
+        said: list[Change] = []
+        between = self._neutral(said)
         self.changes += dropped_metadata(
             self.before.model if self._source is None else self._source, self.file
         )
         match wanted:
             case "onnx":
-                self.model = to_onnx.write(ir)
+                self.model = to_onnx.write(between, said)
             case "openvino":
-                self.model = to_openvino.write(ir)
+                self.model = to_openvino.write(between, said)
             case "directml":
-                self.model = to_dxdispatch.write(ir)
-        self.changes += ir.changes
-        self.renamed = ir.renamed
+                self.model = between_dxdispatch.write(between, said)
+        self.changes += said
         self.folder = None
 
-    def _ir(self) -> IR:
+    def _neutral(self, said: list[Change]) -> Model:
         if isinstance(self.model, Program):
-            return from_dxdispatch.read(self.model)
+            model, self.renamed = between_dxdispatch.read(self.model, said)
+            return model
         if isinstance(self.model, Model):
-            return from_graph.read(self.model)
+            return neutral(self.model, said)
         assert isinstance(self.model, ModelProto)
         proto = self.model
         self.changes += inline(proto, self.file, self.folder)
@@ -220,9 +235,11 @@ class _Work:
         labels = {output: label(node, index, "") for index, node in named for output in node.output}
         if opset_of(proto, self.file) < _OLDEST_READ:
             self.changes += to_opset(proto, to_onnx.OPSET, self.file, self.folder)
-        return from_graph.read(build(proto, self.file, self.folder), labels)
+        return neutral(build(proto, self.file, self.folder), said, labels)
 
-    def edit(self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None) -> None:
+    def edit(
+        self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None, pow: How | None
+    ) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""
         if opset is not None:
             self.changes += to_opset(model, opset, self.file, self.folder)
@@ -230,6 +247,8 @@ class _Work:
             self.changes += for_target(model, target, self.file, self.folder)
         if prelu is not None:
             self.changes += body(model, prelu, self.file, self.folder)
+        if pow is not None:
+            self.changes += powers(model, pow, self.file, self.folder)
         found = refusal(model)
         if found is not None and (self._source is None or refusal(self._source) is None):
             self.changes += correct_scalars(model, self.file)

@@ -11,7 +11,7 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, helper
 
-from halfulp.conversion.ir.from_graph import is_foreign
+from halfulp.conversion.between import is_foreign
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value

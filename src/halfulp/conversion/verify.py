@@ -16,7 +16,7 @@ from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Value
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
-from halfulp.models.run.vacuous import is_usable, sentence, vacuous
+from halfulp.models.run.report import is_usable, sentence, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4

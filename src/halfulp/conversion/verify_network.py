@@ -19,8 +19,7 @@ from halfulp.conversion.verify import Verification, nothing_told
 from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.report import show
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import show, vacuous
 
 _TOLERANCE = 1e-2
 """Of an output's greatest magnitude: further away it is no other order of summing up."""

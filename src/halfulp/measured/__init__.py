@@ -1,14 +1,240 @@
-"""What runtimes were measured to do: a JSON file for each version, and its reader."""
+"""What runtimes were measured to do: a JSON file for each version beside this one, and their reader.
 
-from halfulp.measured.reader import (
-    SLOPES,
-    Broadcast,
-    Group,
-    Measured,
-    Row,
-    available,
-    kind_of_slope,
-    nearest,
-)
+``tools/measure_targets.py`` makes them from what ``halfulp check --json`` writes.
+"""
 
-__all__ = ["SLOPES", "Broadcast", "Group", "Measured", "Row", "available", "kind_of_slope", "nearest"]
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SCHEMA = "halfulp.measured/1"
+_FOLDER = Path(__file__).parent
+
+_EXAMPLE = re.compile(r"(\((?P<negative>[^()^ ]+)\)|(?P<x>[^()^ ]+))(\^| with slope )(?P<y>[^ ]+) gives ")
+
+
+SLOPES = {
+    "zero": "slopes of 0",
+    "tiny": "slopes below 2^-13",
+    "fraction": "slopes from 2^-13 to 1",
+    "one": "slopes of 1 or -1",
+    "number": "slopes from 1 to 2^10",
+    "huge": "slopes above 2^10",
+    "infinite": "slopes that are infinite",
+    "nan": "slopes that are NaN",
+}
+"""The kinds of slopes that are measured apart, by their size, and how a line names them."""
+
+
+def kind_of_slope(slope: float) -> str:
+    """Return the kind of a slope, as ``SLOPES`` has them."""
+    size = abs(slope)
+    if size == 0 or size == 1:
+        return "one" if size else "zero"
+    if math.isnan(size):
+        return "nan"
+    if size < 1:
+        return "tiny" if size < 2**-13 else "fraction"
+    return "number" if size <= 2**10 else "infinite" if math.isinf(size) else "huge"
+
+
+class Broadcast(NamedTuple):
+    """What was broadcast in a case."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the cases of one group gave, where some of them were not exact.
+
+    Attributes:
+        name: as cases have it, such as ``special``.
+        verdict: that of its worst case.
+        max_ulp: the greatest difference; None where there was none to be measured.
+        wrong: how many elements were wrong.
+        example: the worst element, or what the runtime said, in one line.
+        shapes: for broadcasting: the shapes of X and of Y of each case that was wrong, and the attributes' names.
+        differs: for a constant exponent: ``position`` where the bits depend on that.
+    """
+
+    name: str
+    verdict: str
+    max_ulp: float | None = None
+    wrong: int = 0
+    example: str | None = None
+    shapes: tuple[Broadcast, ...] = ()
+    differs: str | None = None
+
+    @property
+    def operands(self) -> tuple[str, str] | None:
+        """Return X and the exponent or slope of the example, as it spells them; None where it is of no element."""
+        found = None if self.example is None else _EXAMPLE.match(self.example)
+        return None if found is None else (found["x"] or found["negative"], found["y"])
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a runtime did with an operator version and input types.
+
+    Attributes:
+        verdict: that of the worst case.
+        max_ulp: the greatest difference.
+        message: what the runtime said, where it refuses these types altogether.
+        groups: those that were not exact.
+        differs: on what the bits of a result depend beside the operands.
+        constants: what powers to one constant exponent came to, all bases together; measured with the newest version.
+        columns: the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
+        slopes: what slopes of one kind came to, by the names of ``SLOPES``; nothing where that was not measured.
+    """
+
+    verdict: str
+    max_ulp: float | None = None
+    message: str | None = None
+    groups: tuple[Group, ...] = ()
+    differs: tuple[str, ...] = ()
+    constants: Mapping[float, Group] = field(default_factory=dict)
+    columns: Mapping[float, Group] = field(default_factory=dict)
+    slopes: Mapping[str, Group] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one version of a runtime was measured to do.
+
+    Attributes:
+        target: the runtime.
+        version: its version.
+        date: when, as in ISO 8601.
+        mode: ``quick`` or ``full``.
+        ulp_limit: up to how many ulps a difference is ``within``, and not ``wrong``.
+        rows: by operator version and input types.
+        accepts: the clauses that it lets invalid models break.
+        by_meaning: whether it is an array library, which has what an operator means and no versions of it: its rows
+            are those of the newest version.
+        halves: the types that it computes in float32 without a rounding between two nodes; with each the operators
+            that it computes in the type itself.
+    """
+
+    target: str
+    version: str
+    date: str
+    mode: str
+    ulp_limit: int
+    rows: Mapping[tuple[str, tuple[str, ...]], Row]
+    accepts: frozenset[str]
+    by_meaning: bool = False
+    halves: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def available() -> dict[str, tuple[str, ...]]:
+    """Return the versions that were measured, by runtime, oldest first."""
+    return {name: tuple(sorted(versions, key=order)) for name, versions in sorted(_files().items())}
+
+
+def nearest(target: str, version: str | None = None) -> Measured | None:
+    """Return what is known of a runtime: of the version asked for, or else of the nearest one.
+
+    Args:
+        target: the runtime.
+        version: the newest one measured where not given. The nearest is the newest that is not newer than the one
+            asked for, and the oldest measured where all are newer.
+    """
+    versions = available().get(target, ())
+    if not versions:
+        return None
+    chosen = versions[-1]
+    if version is not None:
+        older = [known for known in versions if order(known) <= order(version)]
+        chosen = older[-1] if older else versions[0]
+    return _read(_files()[target][chosen])
+
+
+def order(version: str) -> tuple[tuple[int, str], ...]:
+    """Return what versions are sorted by."""
+    release, _, rest = re.sub(r"[^\d.].*", r" \g<0>", version.partition("+")[0]).partition(" ")
+    parts = tuple((int(part or 0), "") for part in release.split("."))
+    return (*parts, (-1, rest) if rest else (0, ""))  # a release candidate comes before its release
+
+
+@cache
+def _files() -> dict[str, dict[str, Path]]:
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(_FOLDER.glob("*.json")):
+        target, _, version = path.stem.rpartition("-")
+        found.setdefault(target, {})[version] = path
+    return found
+
+
+@cache
+def _read(path: Path) -> Measured:
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def from_json(document: Mapping[str, Any]) -> Measured:
+    """Return what a file holds.
+
+    Raises:
+        ValueError: it is of another schema.
+    """
+    if document.get("schema") != SCHEMA:
+        raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
+    target, run = document["target"], document["run"]
+    powers, columns = document.get("constants", {}), document.get("columns", {})
+    rows = {(row["operator"], tuple(row["types"])): _row(row, powers, columns) for row in document["rows"]}
+    return Measured(
+        target["name"],
+        target["version"],
+        run["date"],
+        run["mode"],
+        run["ulp_limit"],
+        rows,
+        frozenset(document.get("accepts", ())),
+        target.get("by_meaning", False),
+        {kind: frozenset(keeps) for kind, keeps in document.get("halves", {}).items()},
+    )
+
+
+def _row(row: Mapping[str, Any], powers: Mapping[str, Any], columns: Mapping[str, Any]) -> Row:
+    constants, of_columns = (
+        known.get(",".join(row["types"]), {}) if ".Pow" in row["operator"] else {}
+        for known in (powers, columns)
+    )
+    return Row(
+        row["verdict"],
+        row.get("max_ulp"),
+        row.get("message"),
+        tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
+        tuple(row.get("differs", ())),
+        {float(exponent): _constant(found) for exponent, found in constants.items()},
+        {float(exponent): _constant(found) for exponent, found in of_columns.items()},
+        {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
+    )
+
+
+def _constant(found: list[Any]) -> Group:
+    verdict, max_ulp, example, differs = [*found, None, None, None][:4]
+    return Group("constant", verdict, max_ulp, example=example, differs=differs)
+
+
+def _group(name: str, group: Mapping[str, Any]) -> Group:
+    shapes = (
+        Broadcast(tuple(map(tuple, shapes)), tuple(attributes))
+        for shapes, attributes in group.get("shapes", ())
+    )
+    return Group(
+        name,
+        group["verdict"],
+        group.get("max_ulp"),
+        group.get("wrong", 0),
+        group.get("example"),
+        tuple(shapes),
+    )

@@ -31,6 +31,10 @@ from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
 _PIECE = 1 << 20
+_NO_NPZ = (
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error),
+    *(NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
+)
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,7 @@ def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
 
 
 def create_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NpyFile:
-    """Make a .npy file of zeros whose space is reserved, so that a full disk shows here and not later.
-
-    Raises:
-        OSError: there is no room.
-    """
+    """Make a .npy file of zeros whose space is reserved: a full disk is an OSError here and not later."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
@@ -99,11 +99,7 @@ def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """Return the arrays of a .npz file by name.
-
-    Raises:
-        HalfulpError: it can't be read, is no .npz file, or an entry claims more than it holds.
-    """
+    """Return the arrays of a .npz file by name; raises HalfulpError where it is broken."""
     arrays = {}
     with opened(path) as stream:
         try:
@@ -115,28 +111,15 @@ def read_npz(path: Path) -> dict[str, Array]:
                         raise HalfulpError(f"{path}, entry {name!r}: compressed as NumPy does not do")
                     with archive.open(entry) as member:
                         arrays[name] = _read_member(member, f"{path}, entry {name!r}")
-        except (
-            zipfile.BadZipFile,
-            zipfile.LargeZipFile,
-            NotImplementedError,
-            RuntimeError,
-            EOFError,
-            zlib.error,
-        ) as error:
-            raise HalfulpError(f"{path}: no .npz file: {error}") from None
-        except (OSError, ValueError) as error:
-            if isinstance(error, HalfulpError):
-                raise
-            raise HalfulpError(f"{path}: no .npz file: {error}") from None
+        except HalfulpError:
+            raise
+        except _NO_NPZ as error:
+            raise HalfulpError(f"{path}: not a .npz file: {error}") from None
     return arrays
 
 
 def viewed(array: Array, dtype: np.dtype[Any] | None, what: str) -> Array:
-    """Return an array of raw bytes as what it is; any other array as it is.
-
-    Raises:
-        HalfulpError: raw bytes without a type to view them as, or of another size than it.
-    """
+    """Return raw bytes as an array of a type of their size; any other array as it is."""
     return array.view(_viewed(array.dtype, dtype, what))
 
 
@@ -186,24 +169,19 @@ def _umask() -> int:
 def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
     """Open a plain file to read it.
 
-    Args:
-        path: the file.
-        file: the model's name in messages, where it is a model's.
-
     Raises:
-        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where it is a model's.
+        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where ``file`` is given.
     """
     try:
         # Before opening: to open a named pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise _unread("not a plain file", path, file)
         stream = path.open("rb")
-    except OSError as error:
-        raise _unread(f"can't be read: {error.strerror}", path, file) from None
-    except ValueError as error:
-        if isinstance(error, HalfulpError):
-            raise
-        raise _unread(f"can't be read: {error}", path, file) from None
+    except HalfulpError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise _unread(f"can't be read: {reason}", path, file) from None
     with stream:
         yield stream
 
@@ -217,11 +195,7 @@ def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """Return the text of a plain file of at most ``most`` bytes.
-
-    Raises:
-        HalfulpError: it can't be read, is larger, or is not UTF-8.
-    """
+    """Return the text in UTF-8 of a plain file of at most ``most`` bytes; else raises HalfulpError."""
     try:
         return read_whole(path, most).decode()
     except UnicodeDecodeError:

@@ -6,6 +6,7 @@ node's ``source``, for those who must hand the node on to that format's own libr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from halfulp.errors import HalfulpError
-from halfulp.specs.tensor import Shape, format_shape
+from halfulp.specs.tensor import Dim, Shape, format_shape
 
 __all__ = ["Graph", "Model", "Node", "Value"]
 
@@ -24,17 +25,87 @@ MOST_DIMS = 64
 """The most dims that NumPy's arrays have."""
 
 
-def reshaped(array: Array, shape: Sequence[int]) -> Array:
-    """Return an array in a shape of as many elements.
+def reshaped(array: Array, shape: Sequence[Any]) -> Array:
+    """Return an array in a shape of as many elements; raises HalfulpError for more dims than NumPy has."""
+    _check_rank(len(shape))
+    return array.reshape(shape)
+
+
+def unsqueezed(shape: Sequence[Dim], axes: Sequence[int], *, from_end: bool = True) -> tuple[Dim, ...]:
+    """Return a shape with 1-dims inserted.
+
+    Args:
+        shape: of the data.
+        axes: places in the result.
+        from_end: whether negative axes count from the end of the result; they are refused if not.
 
     Raises:
-        HalfulpError: the shape has more dims than NumPy does.
+        HalfulpError: the axes are not distinct dims of the result, or it has more dims than NumPy has.
     """
-    if len(shape) > MOST_DIMS:
+    rank = len(shape) + len(axes)
+    _check_rank(rank)
+    lowest = -rank if from_end else 0
+    places = {axis % rank for axis in axes if lowest <= axis < rank}
+    if len(places) < len(axes):
+        known = f"{lowest} to {rank - 1}"
+        raise HalfulpError("the axes must be distinct dims of the output", expected=known, got=list(axes))
+    rest = iter(shape)
+    return tuple(1 if axis in places else next(rest) for axis in range(rank))
+
+
+def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, ...]:
+    """Return the shape that Reshape gives, as far as it is known.
+
+    Args:
+        shape: of the data.
+        asked: for which shape; one -1 stands for the dim that makes up the number of elements.
+        copies: whether a 0 stands for the data's dim in the same place.
+
+    Raises:
+        HalfulpError: the data does not fit.
+    """
+    dims: list[Dim] = list(asked)
+    if any(dim < -1 for dim in asked) or dims.count(-1) > 1:
+        raise HalfulpError("the shape may hold one -1 and no other negative dim", got=dims[:MOST_DIMS])
+    if copies and shape is None:
+        dims = [dim or None for dim in asked]
+    elif copies and shape is not None:
+        if 0 in asked[len(shape) :]:
+            raise HalfulpError("a 0 in the shape copies a dim that the data lacks", got=dims[:MOST_DIMS])
+        dims = [dim or shape[axis] for axis, dim in enumerate(asked)]
+    total, rest = _elements(shape), _elements([dim for dim in dims if dim != -1])
+    if total is None or rest is None:
+        return tuple(None if dim == -1 else dim for dim in dims)
+    if -1 in dims and rest and total % rest == 0:
+        dims[dims.index(-1)], rest = total // rest, total
+    if total != rest or -1 in dims:
         raise HalfulpError(
-            "its output has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=len(shape)
+            "the data has not as many elements as the shape asks for",
+            expected=list(asked[:MOST_DIMS]),
+            got=format_shape(shape),
         )
-    return array.reshape(shape)
+    return tuple(dims)
+
+
+def _check_rank(rank: int) -> None:
+    if rank > MOST_DIMS:
+        raise HalfulpError(
+            "its output has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=rank
+        )
+
+
+def _elements(shape: Shape | list[Dim]) -> int | None:
+    """Return how many elements a shape has; None where a dim is not known."""
+    dims = [dim for dim in shape or () if isinstance(dim, int)]
+    return None if shape is None or len(dims) < len(shape) else math.prod(dims)
+
+
+def agree(a: Shape, b: Shape) -> bool:
+    """Return whether two shapes may be those of one tensor."""
+    if a is None or b is None:
+        return True
+    known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
+    return len(a) == len(b) and all(x == y for x, y in known)
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
@@ -71,14 +142,7 @@ class Value:
 
     def fits(self, array: Array) -> bool:
         """Tell whether an array has this type, rank, and the dims that are numbers."""
-        if self.type is not None and type_name(array.dtype) != self.type:
-            return False
-        return self.shape is None or (
-            array.ndim == len(self.shape)
-            and all(
-                size == dim for size, dim in zip(array.shape, self.shape, strict=True) if isinstance(dim, int)
-            )
-        )
+        return self.type in (None, type_name(array.dtype)) and agree(self.shape, array.shape)
 
     def __str__(self) -> str:
         if self.kind != "tensor":
@@ -99,7 +163,7 @@ class Node:
 
     Attributes:
         label: how messages name the node: its name, or its place in the file.
-        standard: ``onnx``, ``openvino`` or ``directml``.
+        standard: ``onnx``, ``openvino`` or ``directml``; ``neutral`` between formats.
         domain: the operator's domain, empty for the standard's own operators.
         type: the operator's name as the file spells it.
         version: the version in force: since-version, opset or feature level, as the rows spell it.

@@ -20,11 +20,7 @@ _ALWAYS_THERE = 1 << 26
 def guard_memory(
     shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
 ) -> None:
-    """Refuse an array that NumPy or the free memory can't hold, before the system swaps or ends this process.
-
-    Raises:
-        ModelError: it has more dims than NumPy's arrays, or is larger than that memory.
-    """
+    """Raise ModelError for an array that NumPy or the free memory can't hold, before the system swaps."""
     if len(shape) > MOST_DIMS:
         raise ModelError(
             f"{what} has more dims than NumPy does",
@@ -48,11 +44,7 @@ def guard_memory(
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Return how many bytes more this process may take: the least of what the system and its control groups say.
-
-    Args:
-        root: the folder in which Linux's files lie.
-    """
+    """Return how many bytes more this process may take, by the system and its control groups."""
     return max(min(_of_the_machine(root), *_of_the_groups(root)), 0)
 
 

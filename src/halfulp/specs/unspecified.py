@@ -1,9 +1,24 @@
-"""What documents leave open, and our choice: shared by the rows of every standard.
+"""The questions that documents leave open: one table by key, read by the rows, ``hu.audit`` and ``hu.check``.
 
-The ids N1 to N7 are those of the numeric contract, which every row follows.
+First come the questions that rows of several standards share, with halfulp's choice. The ids N1 to N7 are those of the
+numeric contract, which every row follows. ``QUESTIONS`` says which nodes each question of any row concerns, by its key.
+A test proves that no key is missing.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
 from halfulp.specs.model import Unspecified
+from halfulp.specs.tensor import Dim, Shape
+from halfulp.types import TYPES
+
+Array = NDArray[Any]
 
 ROUNDING = Unspecified(
     "rounding",
@@ -70,3 +85,330 @@ POW_FLOAT = (ROUNDING, SPECIAL_VALUES, NAN, ENVIRONMENT)
 POW_ANY = (ROUNDING, SPECIAL_VALUES, NAN, INTEGER_OVERFLOW, INTEGER_BASE, ENVIRONMENT)
 PRELU_FLOAT = (PRELU_ZERO_AND_NAN, PRELU_ROUNDING, ENVIRONMENT)
 PRELU_ANY = (PRELU_ZERO_AND_NAN, PRELU_ROUNDING, PRELU_INTEGER, ENVIRONMENT)
+
+
+class Tensor(Protocol):
+    """An operand as far as it is known; a type or shape of None is not known."""
+
+    @property
+    def type(self) -> str | None: ...
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as far as it is known: of a case, everything is.
+
+    Attributes:
+        x: the base, or PRelu's input.
+        y: the exponent or slope; None where there is no such input.
+        attributes: by name.
+        values: the distinct values of a constant exponent or slope, as float64 or as integers.
+        exponent: the same as text.
+    """
+
+    x: Tensor
+    y: Tensor | None
+    attributes: Mapping[str, Any]
+    values: Array | None = None
+    exponent: str = "?"
+
+    @property
+    def named(self) -> str:
+        """The type of X in words."""
+        return self.x.type or "a type that is not known"
+
+    @property
+    def scales(self) -> bool:
+        """Whether DirectML's scale and bias come before the power."""
+        return self.attributes.get("ScaleBias") is not None
+
+    def is_kind(self, *kinds: str) -> bool:
+        """Tell whether X may be of one of these kinds of types."""
+        return _is_kind(self.x.type, kinds)
+
+    def second_is_kind(self, *kinds: str) -> bool:
+        """Tell whether the exponent may be of one of these kinds; as an attribute it is a float."""
+        return "float" in kinds if self.y is None else _is_kind(self.y.type, kinds)
+
+    def holds_only(self, *allowed: int) -> bool:
+        """Tell whether the constant exponent or slope holds nothing but these values."""
+        found = self.values
+        return found is not None and found.size <= len(allowed) and all(n in allowed for n in found.tolist())
+
+    def is_integral(self) -> bool:
+        """Tell whether all values of the constant exponent are integers."""
+        found = self.values
+        assert found is not None
+        return found.dtype.kind in "iu" or bool((np.isfinite(found) & (np.floor(found) == found)).all())
+
+    def may_have_one_slope(self) -> bool:
+        """Tell whether Y may have one element."""
+        shape = None if self.y is None else self.y.shape
+        return self.y is not None and (
+            shape is None or all(dim in (1, None) or isinstance(dim, str) for dim in shape)
+        )
+
+
+def _is_kind(type: str | None, kinds: tuple[str, ...]) -> bool:
+    return type is None or (type in TYPES and TYPES[type].kind in kinds)
+
+
+def number(value: Any) -> str:
+    """Return a number with as many digits as tell it from its neighbours."""
+    return str(value).removesuffix(".0")
+
+
+# Each function says how a node touches a question, or None where the node cannot touch it.
+
+
+# --- Pow -----------------------------------------------------------------------------------------
+
+
+def _rounding(node: Node) -> str | None:
+    # x^0 and x^1 are exact, unless a scale and a bias come before.
+    if not node.is_kind("float") or (node.holds_only(0, 1) and not node.scales):
+        return None
+    return (
+        f"powers in {node.named}" if node.values is None else f"{node.named} to the power of {node.exponent}"
+    )
+
+
+def _special_values(node: Node) -> str | None:
+    if not node.is_kind("float"):
+        return None
+    if node.values is None:
+        return "zeros, infinities, NaN and negative bases"
+    if node.holds_only(0):
+        return "x^0, of a NaN too"
+    if not np.isfinite(node.values).all():
+        return f"an exponent of {node.exponent}"
+    if node.is_integral():
+        return "a base of zero, infinity or NaN"
+    return f"a base of zero, infinity or NaN, and a negative one to the power of {node.exponent}"
+
+
+def _nan(node: Node) -> str | None:
+    return None if not node.is_kind("float") or node.holds_only(0) else "every NaN"
+
+
+def _integer_overflow(node: Node) -> str | None:
+    if not node.is_kind("int", "uint") or not node.second_is_kind("int", "uint"):
+        return None
+    if node.values is None:
+        return f"a power that {node.named} does not hold"
+    if node.values.dtype.kind not in "iu" or not (node.values > 1).any():
+        return None
+    return f"{node.named} to the power of {node.exponent}"
+
+
+def _integer_base(node: Node) -> str | None:
+    if not node.is_kind("int", "uint") or not node.second_is_kind("int", "float"):
+        return None
+    if node.values is None:
+        floats = node.second_is_kind("float")
+        return f"{node.named} to a power that is {'no integer, or ' if floats else ''}below 0"
+    if node.values.dtype.kind in "iu" and not (node.values < 0).any():
+        return None
+    return f"{node.named} to the power of {node.exponent}"
+
+
+def _environment(node: Node) -> str | None:
+    return "every result"
+
+
+def _negative_axis(node: Node) -> str | None:
+    axis = node.attributes.get("axis")
+    return f"axis={axis}" if isinstance(axis, int) and axis < 0 else None
+
+
+def _axis_alone(node: Node) -> str | None:
+    if node.attributes.get("axis") is None or node.attributes.get("broadcast", 0):
+        return None
+    return f"axis={node.attributes['axis']} without broadcast=1"
+
+
+def _axis_of_one(node: Node) -> str | None:
+    if node.attributes.get("axis") is None or not node.attributes.get("broadcast", 0):
+        return None
+    return f"axis={node.attributes['axis']} and a Y of {node.y}" if node.may_have_one_slope() else None
+
+
+def _differing_shapes(node: Node) -> str | None:
+    if node.attributes.get("broadcast", 0) or node.y is None:
+        return None
+    x, y = node.x.shape, node.y.shape
+    known = x is not None and y is not None and None not in (*x, *y)
+    return None if known and x == y else f"{node.x} and {node.y} without broadcast=1"
+
+
+def _odd_broadcast(node: Node) -> str | None:
+    broadcast = node.attributes.get("broadcast", 0)
+    return None if broadcast in (0, 1) else f"broadcast={broadcast}"
+
+
+# --- PRelu ---------------------------------------------------------------------------------------
+
+
+def _prelu_zero_and_nan(node: Node) -> str | None:
+    return "an X of zero or NaN" if node.is_kind("float") else None
+
+
+def _prelu_rounding(node: Node) -> str | None:
+    if not node.is_kind("float") or node.holds_only(0, 1, -1):
+        return None
+    return f"products in {node.named}" if node.values is None else f"{node.named} times {node.exponent}"
+
+
+def _prelu_integer(node: Node) -> str | None:
+    copied = not node.is_kind("uint") and node.holds_only(0, 1)
+    return f"products in {node.named}" if node.is_kind("int", "uint") and not copied else None
+
+
+def _long_slope(node: Node) -> str | None:
+    if node.y is None or node.y.shape == (1,):
+        return None
+    return f"a slope of {node.y}" if node.y.shape is None or len(node.y.shape) == 1 else None
+
+
+def _high_slope(node: Node) -> str | None:
+    if node.y is None or (node.y.shape is not None and len(node.y.shape) < 2):
+        return None
+    return f"a slope of {node.y}"
+
+
+def _one_slope(node: Node) -> str | None:
+    return f"a slope of {node.y}" if node.may_have_one_slope() else None
+
+
+def _output_shape(node: Node) -> str | None:
+    return f"an X of {node.x}"
+
+
+def _higher_slope(node: Node) -> str | None:
+    if node.y is None:
+        return None
+    if node.y.shape is None:
+        return "a slope whose rank is not known"
+    if node.x.shape is None:
+        return "an X whose rank is not known" if node.y.shape else None
+    return f"a slope of {node.y}" if len(node.y.shape) > len(node.x.shape) else None
+
+
+# --- OpenVINO and DirectML -----------------------------------------------------------------------
+
+
+def _auto_broadcast(node: Node) -> str | None:
+    rule = node.attributes.get("auto_broadcast", "numpy")
+    return None if rule in ("none", "numpy") else f"auto_broadcast={rule}"
+
+
+def _narrow_types(node: Node) -> str | None:
+    least = 16 if node.is_kind("float") else 8
+    usual = node.x.type in TYPES and TYPES[str(node.x.type)].bits >= least
+    return None if usual else f"operands in {node.named}"
+
+
+def _negative_base(node: Node) -> str | None:
+    if not (node.is_kind("float", "int") or node.scales) or not node.second_is_kind("float"):
+        return None
+    if node.values is None:
+        return "a negative base to a power that is no integer"
+    return None if node.is_integral() else f"a negative base to the power of {node.exponent}"
+
+
+def _scale_bias(node: Node) -> str | None:
+    return "ScaleBias is given" if node.scales and node.is_kind("float") else None
+
+
+def _scale_bias_integer(node: Node) -> str | None:
+    return f"ScaleBias is given with {node.named}" if node.scales and node.is_kind("int", "uint") else None
+
+
+def _not_float32(node: Node) -> str | None:
+    numbers = [node.attributes.get("Exponent"), *(node.attributes.get("ScaleBias") or ())]
+    with np.errstate(over="ignore"):
+        rounded = [n for n in numbers if n is not None and float(np.float32(n)) != n and n == n]
+    return f"{number(rounded[0])} is no float32" if rounded else None
+
+
+def _differing_sizes(node: Node) -> str | None:
+    return None if node.y is None or node.x.shape == node.y.shape else f"{node.x} and {node.y}"
+
+
+class Question(NamedTuple):
+    """Which nodes a question concerns.
+
+    Attributes:
+        where: says how a node touches it, or None where the node cannot.
+        of_case: how much of a case that touches it ``hu.check`` does not judge: ``all``, even whether there is an
+            output; ``refusal``, but an output is judged; empty where at most some elements are open.
+        judged: tells whether a case is judged all the same, because every reading of the document gives the same.
+    """
+
+    where: Callable[[Node], str | None]
+    of_case: Literal["", "all", "refusal"] = ""
+    judged: Callable[[Node], bool] = lambda node: False
+
+    def concerns(self, case: Node, much: str) -> bool:
+        """Tell whether so much of a case is open, as ``of_case`` has it."""
+        return self.of_case == much and self.where(case) is not None and not self.judged(case)
+
+
+def _shape(tensor: Tensor | None) -> tuple[Dim, ...]:
+    """Return the shape of an operand of a case, where it has one."""
+    return (tensor and tensor.shape) or ()
+
+
+def _is_integer(node: Node, attribute: str) -> bool:
+    """Tell whether an attribute has its type; a case where it has another is invalid for that."""
+    return isinstance(node.attributes.get(attribute), int)
+
+
+def _added(node: Node) -> tuple[Dim, ...]:
+    """Return the leading dims that a slope of higher rank has more than X."""
+    x, y = _shape(node.x), _shape(node.y)
+    return y[: len(y) - len(x)]
+
+
+QUESTIONS: Mapping[str, Question] = {
+    ROUNDING.key: Question(_rounding),
+    SPECIAL_VALUES.key: Question(_special_values),
+    NAN.key: Question(_nan),
+    INTEGER_OVERFLOW.key: Question(_integer_overflow),
+    INTEGER_BASE.key: Question(_integer_base),
+    ENVIRONMENT.key: Question(_environment),
+    PRELU_ZERO_AND_NAN.key: Question(_prelu_zero_and_nan),
+    PRELU_ROUNDING.key: Question(_prelu_rounding),
+    PRELU_INTEGER.key: Question(_prelu_integer),
+    # Without broadcast=1 an axis is the next question's.
+    "negative-axis": Question(_negative_axis, "all", lambda node: node.attributes.get("broadcast") != 1),
+    "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),
+    "axis-of-one-element": Question(_axis_of_one, "all", lambda node: not _is_integer(node, "axis")),
+    "shapes-without-broadcast": Question(_differing_shapes, "all"),
+    "other-broadcast": Question(_odd_broadcast, "all", lambda node: not _is_integer(node, "broadcast")),
+    # The channels of an X of rank 2 are its last dim: every reading is the same.
+    "slope-of-rank-1": Question(
+        _long_slope, "all", lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y)
+    ),
+    # A slope of X's very shape needs no broadcasting.
+    "slope-of-rank-2": Question(
+        _high_slope, "all", lambda node: node.may_have_one_slope() or _shape(node.x) == _shape(node.y)
+    ),
+    "slope-of-one-element": Question(_one_slope, "all", lambda node: len(_shape(node.y)) == 1),
+    "output-shape": Question(_output_shape),
+    "slope-of-higher-rank": Question(_higher_slope, "all", lambda node: set(_added(node)) != {1}),
+    "other-auto-broadcast": Question(
+        _auto_broadcast, "all", lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd")
+    ),
+    "supported-types": Question(_narrow_types, "refusal"),
+    "differing-sizes": Question(_differing_sizes, "all"),
+    "negative-base": Question(_negative_base),
+    "scale-bias-rounding": Question(_scale_bias),
+    "scale-bias-of-integers": Question(_scale_bias_integer, "all"),
+    "exponent-not-float32": Question(_not_float32),
+    "prelu-nan": Question(_prelu_zero_and_nan),
+}
+"""By the question's key."""

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from halfulp import reference
-from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, parse
+from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracle, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.floats import codes
-from halfulp.conformance.verdict.expected import expected, oracle
 from halfulp.conformance.verdict.judge import judge
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError, SpecError

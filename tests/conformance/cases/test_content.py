@@ -10,17 +10,15 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.oracle.grids import worst_cases
 
 from halfulp import _core
 from halfulp.conformance import cases as module
+from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
-from halfulp.conformance.cases.generators import hard
-from halfulp.conformance.cases.generators.exact import exact_pairs
-from halfulp.conformance.cases.generators.random import Random, cast, log2
-from halfulp.conformance.cases.generators.special import specials
+from halfulp.conformance.cases.operands import Random, cast, exact_pairs, log2
+from halfulp.conformance.cases.values import FOLDER, hard_pairs, specials
 from halfulp.conformance.floats import codes, float_type
-from halfulp.conformance.verdict.expected import expected
+from halfulp.reference.formats import FLOAT_FORMATS, TOWARD_ZERO, decode
 from halfulp.types import FLOATS, INTEGERS, TYPES
 
 FULL_FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -68,35 +66,31 @@ def test_edges_have_odd_exponents_that_a_double_does_not_hold() -> None:
     assert (y[odd].astype(np.float64).astype(object) != y[odd].astype(object)).any()
 
 
-@pytest.mark.parametrize(
-    ("x_name", "y_name"), [("float32", "float32"), ("float16", "int8"), ("float64", "float64")]
-)
-def test_exact_cases_and_ties(x_name, y_name) -> None:
-    pairs = exact_pairs(x_name, y_name, 0, 300)
-    assert len(pairs.x) > 150
-    digits = float_type(x_name).digits
-    ties = 0
-    for x, y in zip(pairs.x.astype(np.float64).tolist(), pairs.y.astype(np.float64).tolist(), strict=True):
-        exponent = Fraction(y)
-        root = Fraction(x)
-        for _ in range(exponent.denominator.bit_length() - 1):
-            root = square_root(root)
-        power = root**exponent.numerator
-        n = abs(power.numerator)
-        assert power.denominator & (power.denominator - 1) == 0 or n == 1
-        length = n.bit_length() - ((n & -n).bit_length() - 1)
-        assert length <= digits + 1 or power.denominator == 1 or n == 1
-        ties += length == digits + 1
-    assert ties > 10
-
-
-def square_root(number):
-    """The root of a square, exactly."""
-    import gmpy2
-
-    assert gmpy2.is_square(number.numerator)
-    assert gmpy2.is_square(number.denominator)
-    return Fraction(int(gmpy2.isqrt(number.numerator)), int(gmpy2.isqrt(number.denominator)))
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16", "float8_e4m3"])
+def test_exact_cases_are_exact_or_ties(name) -> None:
+    """No power has more than one digit beyond the type's, and every kind occurs."""
+    row = FLOAT_FORMATS[name]
+    x, y = exact_pairs(name, "float64", 0, 400)
+    kinds = set()
+    for base, exponent in zip(decode(x), decode(y), strict=True):
+        power = TOWARD_ZERO.pow(base, exponent)
+        assert power.rc == 0
+        mantissa, last = power.as_mantissa_exp()
+        digits = int(mantissa).bit_length()
+        zeros = (int(mantissa) & -int(mantissa)).bit_length() - 1
+        last += zeros
+        digits -= zeros
+        assert digits <= row.digits + 1
+        fractional = Fraction(*exponent.as_integer_ratio()).denominator > 1
+        if last == row.quantum - 1:
+            kinds.add("subnormal tie")
+        elif last >= row.quantum and digits == row.digits + 1:
+            kinds.add("tie")
+        elif last >= row.quantum:
+            kinds.add("fractional" if fractional else "exact")
+    assert kinds >= {"subnormal tie", "tie", "exact", "fractional"} - (
+        {"fractional"} if row.digits < 3 else set()
+    )
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -153,28 +147,29 @@ def test_full_mode_tries_every_pair_of_8_bit_values(operator, x_name, y_name) ->
 )
 def test_the_hard_cases_are_those_of_the_files(x_name, y_name) -> None:
     one = case(f"onnx.Pow-15/{x_name},{y_name}/hard/0")
-    x, y = worst_cases(x_name, y_name)
-    assert np.array_equal(codes(one.inputs[0]).ravel(), codes(x))
-    assert np.array_equal(codes(one.inputs[1]).ravel(), codes(y))
+    lines = (FOLDER / f"{x_name}.txt").read_text("ascii").splitlines()
+    fields = [line.split("#")[0].split() for line in lines]
+    pairs = [(int(part[0], 16), int(part[2], 16)) for part in fields if part and part[1] == y_name]
+    assert list(zip(*(codes(array).ravel().tolist() for array in one.inputs), strict=True)) == pairs
 
 
 def test_there_is_a_file_of_hard_cases_for_every_type() -> None:
     """In the source tree; the build copies them into the package."""
-    assert {path.stem for path in hard.FOLDER.glob("*.txt")} == set(TYPES)
-    rules = (hard.FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
+    assert {path.stem for path in FOLDER.glob("*.txt")} == set(TYPES)
+    rules = (FOLDER.parents[1] / "CMakeLists.txt").read_text("utf-8")
     assert "install(DIRECTORY data/worst_cases DESTINATION halfulp" in rules
 
 
 def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> None:
     package = tmp_path / "halfulp"
-    source = Path(hard.__file__).parents[3]
+    source = Path(module.__file__).parents[2]
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(hard.FOLDER, package / "worst_cases", dirs_exist_ok=True)
+    shutil.copytree(FOLDER, package / "worst_cases", dirs_exist_ok=True)
     for extension in Path(_core.__file__).parent.glob("_core*"):
         shutil.copy(extension, package)
     code = (
-        "from halfulp.conformance.cases.generators import hard;"
-        "print(hard.FOLDER, len(hard.hard_pairs('float32', 'float32').x))"
+        "from halfulp.conformance.cases.values import FOLDER, hard_pairs;"
+        "print(FOLDER, len(hard_pairs('float32', 'float32').x))"
     )
     # Without site, so that no editable installation comes before the copy.
     environment = os.environ | {
@@ -190,7 +185,7 @@ def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> 
     )
     assert done.stdout.split() == [
         str(package / "worst_cases"),
-        str(len(worst_cases("float32", "float32")[0])),
+        str(len(hard_pairs("float32", "float32").x)),
     ]
 
 

@@ -18,8 +18,8 @@ from tests.conformance.report.documents import PROFILES, document, documents
 
 from halfulp.conformance import schema
 from halfulp.conformance.report import page
-from halfulp.conformance.report.document import FAULTS
-from halfulp.conformance.report.verdicts import SHOWN
+from halfulp.conformance.report.comparison import SHOWN, short, targets
+from halfulp.conformance.verdict.judge import FAULTS
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -230,3 +230,21 @@ def test_contrast(ink: str, paper: str, least: float, scheme: int) -> None:
 def test_contrast_is_computed_as_the_guidelines_have_it() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "text"),
+    [(1, 3, "33.3 %"), (999_999, 1_000_000, "99.9999 %"), (5, 5, "100 %"), (1, 10**7, "0.00001 %")],
+)
+def test_a_share_is_0_or_100_percent_only_if_it_is(count: int, total: int, text: str) -> None:
+    assert page.percent(count, total) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(4096, "4096"), (0.5, "0.5"), (2.0**63, "9.2e18")])
+def test_a_number_is_short(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+def test_targets_of_one_name_are_told_apart() -> None:
+    found = [document("torch", versions={"torch": text}) for text in ("2.12", "2.13", "2.13")]
+    assert [one.label for one in targets(found)] == ["torch 2.12", "torch 2.13 (2)", "torch 2.13 (3)"]  # type: ignore[arg-type]

@@ -17,16 +17,15 @@ pytest.importorskip("gmpy2")
 
 from tests.conformance.report.documents import Document, document
 
-from halfulp.conformance.case import Case, operands_at, parse
+from halfulp.conformance.case import Case, expected, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
 from halfulp.conformance.report.comparison import targets
-from halfulp.conformance.report.literals import literal
+from halfulp.conformance.report.programs import comment, keywords, literal
 from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
 from halfulp.conformance.runner.examine import Options
 from halfulp.conformance.runner.targets import BUILT_IN
 from halfulp.conformance.schema import CaseEntry
-from halfulp.conformance.verdict.expected import expected
 from halfulp.conformance.verdict.judge import shown
 from halfulp.specs import find
 
@@ -257,3 +256,19 @@ def test_an_array_is_written_bit_for_bit(name: str) -> None:
         made = eval(literal(array), {"np": np, "ml_dtypes": ml_dtypes, "base64": base64, "zlib": zlib})
         assert made.dtype == array.dtype
         assert made.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code"),
+    [
+        ({"broadcast": 1, "axis": -1}, ", axis=-1, broadcast=1"),
+        ({"x": float("nan")}, ", x=float('nan')"),
+        ({"no name": "text", "class": 1}, ", **{'class': 1, 'no name': 'text'}"),
+    ],
+)
+def test_attributes_as_code(attributes: dict[str, Any], code: str) -> None:
+    assert keywords(attributes) == code
+
+
+def test_a_message_does_not_become_code() -> None:
+    assert comment("bad\nimport os", "") == "# bad import os\n"

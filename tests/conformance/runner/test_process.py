@@ -20,10 +20,9 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.process import NONSENSE, Process, unpacked
+from halfulp.conformance.runner.process import Process
 from halfulp.conformance.runner.targets import TargetSpec, find
-from halfulp.conformance.runner.wire import Closed, Late, receive, send
-from halfulp.conformance.runner.worker import one_line, packed
+from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, packed, receive, send, unpacked
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError
 
@@ -128,7 +127,7 @@ def test_bytes_that_do_not_fit_what_is_said_of_them() -> None:
     ],
 )
 def test_nonsense_is_told_from_an_output(output: Any) -> None:
-    with pytest.raises(NONSENSE):
+    with pytest.raises(MALFORMED):
         unpacked([output], b"")
 
 
@@ -228,7 +227,7 @@ def test_a_target_that_can_not_be_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_case_that_is_at_fault_is_not_the_targets_fault() -> None:
     broken = Case("onnx.Pow-7/a/values/0", "onnx.Pow-7", "values", (np.zeros(2, np.complex64),) * 2)
     with (
-        Process(TargetSpec("onnx-reference", "onnx_reference")) as process,
+        Process(TargetSpec("onnx-reference", "onnx_models.Reference")) as process,
         pytest.raises(HalfulpError) as caught,
     ):
         process.run(broken)

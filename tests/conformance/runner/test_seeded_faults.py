@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("gmpy2")
 
-from halfulp.conformance.check import check_target, faults, selection
+from halfulp.conformance.check import check_target, selection
 from halfulp.conformance.runner.examine import MOST_HANGS, Options
 from halfulp.conformance.runner.targets import find
-from halfulp.conformance.schema import Document
+from halfulp.conformance.schema import Document, faults
 
 FAULTY = "tests.conformance.runner.faulty"
 

@@ -1,25 +1,28 @@
-"""A network in every runtime that is installed: what would our kernels gain?"""
+"""A network in every runtime that is installed, with halfulp's kernels and without; as a table and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from halfulp.benchmark.exactness import Exactness
+from rich.table import Table
+
+from halfulp.benchmark.comparison import Exactness
 from halfulp.benchmark.networks import onnxruntime
-from halfulp.benchmark.networks.contender import Contender, Network, Prepare, difference
-from halfulp.benchmark.networks.subject import release
+from halfulp.benchmark.networks.network import Contender, Network, Prepare, difference, release
+from halfulp.benchmark.show import error, table, time_of
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError
-from halfulp.models.run.vacuous import vacuous
+from halfulp.installed import has_module, version_of
+from halfulp.models.run.report import sentence, vacuous
 from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]
 
 RUNTIMES = ("onnxruntime", "openvino")
+_COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,13 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
         Timed(refused=each) if isinstance(each, str) else Timed(each, times[label])
         for label, each in found.items()
     )
-    return InRuntime(runtime, version(runtime), own, ours_too)
+    return InRuntime(runtime, version_of(runtime) or "", own, ours_too)
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
     """Return the runtimes that are installed and read a file's format."""
     readers = {"openvino": ("openvino",), "directml": ()}.get(format_of(path), RUNTIMES)
-    return tuple(name for name in readers if find_spec(name))
+    return tuple(name for name in readers if has_module(name))
 
 
 def _preparer(runtime: str, network: Network) -> Prepare:
@@ -133,3 +136,99 @@ def _preparer(runtime: str, network: Network) -> Prepare:
 
         return openvino.preparer(network)
     return onnxruntime.preparer(network)
+
+
+# --- as a table and as JSON ----------------------------------------------------------------------
+
+
+def report(rows: Sequence[InRuntime], nodes: int) -> Table:
+    """Return the table: two lines a runtime.
+
+    Args:
+        rows: what was measured.
+        nodes: how many Pow and PRelu the network has.
+    """
+    lines = []
+    for row in rows:
+        lines.append([f"{row.runtime} {row.version}", *_cells(row.own, nodes)])
+        lines.append(["  with halfulp", *_cells(row.ours, nodes)])
+    return table("", _COLUMNS, lines)
+
+
+def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
+    """Yield for each runtime what is gained, and why one does not run."""
+    for row in rows:
+        if row.ratio is not None and row.difference is not None:
+            apart = row.difference
+            told = (
+                "outputs equal" if apart.total else "the outputs have no elements: --dim NAME=N changes sizes"
+            )
+            if apart.misrounded:
+                share = f"{100 * apart.misrounded / apart.total:.2g} % of {apart.total:,} elements"
+                told = f"outputs at most {apart.farthest:,} ulp apart, in {share}"
+            yield f"{row.runtime}: with halfulp a run takes {row.ratio:.2f} times as long; {told}"
+        for name, reason in row.vacuous.items():
+            yield f"{row.runtime}: {sentence(name, reason)}"
+        refusals = dict.fromkeys(found.refused for found in (row.own, row.ours) if found.refused)
+        for refusal in refusals:
+            label = " with halfulp" if refusal != row.own.refused else ""
+            yield f"{row.runtime}{label}: {refusal}"
+        if row.ours.contender is not None:
+            for left in row.ours.contender.left:
+                yield f"{row.runtime} with halfulp: {left}"
+
+
+def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
+    """Return what was measured as JSON has it: seconds, shares from 0 to 1, distances in representable values."""
+    return [
+        {
+            "runtime": row.runtime,
+            "version": row.version,
+            "own": _entry(row.own),
+            "halfulp": _entry(row.ours),
+            "ratio": row.ratio,
+            "outputs": row.difference and row.difference._asdict(),
+            "vacuous": row.vacuous,
+        }
+        for row in rows
+    ]
+
+
+def _cells(found: Timed, nodes: int) -> list[str]:
+    contender = found.contender
+    if contender is None:
+        return ["refused", "", ""]
+    summary = found.summary
+    spread = 50 * (summary.high - summary.low) / summary.median
+    times = contender.nodes
+    part = f"{_time(times.seconds)}, {times.share:.0%}; {times.executed} of {nodes} nodes"
+    if times.executed == 0:
+        part = "merged into others" if nodes else "none"
+    return [f"{_time(summary.median)} ±{spread:.0f}%", part, _exact(contender, nodes)]
+
+
+def _exact(contender: Contender, nodes: int) -> str:
+    if not contender.compared:
+        return "not compared"
+    told = error(*contender.results)
+    return told if contender.compared == nodes else f"{told}; {contender.compared} of {nodes} nodes"
+
+
+def _time(seconds: float) -> str:
+    return (
+        time_of(1e9 * seconds) if seconds >= 1e-6 else f"{1e6 * seconds:.2f} µs"
+    )  # nanoseconds have no unit there
+
+
+def _entry(found: Timed) -> dict[str, Any]:
+    if found.contender is None:
+        return {"refused": found.refused}
+    times: Summary = found.summary
+    contender = found.contender
+    return {
+        "seconds": times._asdict(),
+        "runs": len(found.times),
+        "nodes": contender.nodes._asdict(),
+        "results": {**contender.results._asdict(), "nodes": contender.compared},
+        "left": list(contender.left),
+    }

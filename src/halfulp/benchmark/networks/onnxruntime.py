@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-import numpy as np
-
-from halfulp.benchmark.exactness import Exactness
-from halfulp.benchmark.networks.contender import (
+from halfulp.benchmark.comparison import Exactness
+from halfulp.benchmark.networks.network import (
     PROFILED_RUNS,
     Contender,
     Network,
     NodeTimes,
     Prepare,
-    together,
+    nodes_of,
 )
-from halfulp.benchmark.networks.subject import nodes_of
 from halfulp.benchmark.timing import Call
 from halfulp.errors import printable
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.models.run.report import NodeRun, Report
-from halfulp.types import TYPES
+from halfulp.models.run.report import NodeRun, RunReport
 
 
 def preparer(network: Network) -> Prepare:
@@ -37,16 +32,11 @@ def _prepare(network: Network, *, ours: bool) -> tuple[Contender, Call]:
         network.path, network.model, network.inputs, settings, runs=PROFILED_RUNS
     )
     results = _results(network, engine.Settings(ours=ours, optimized=False, threads=network.threads))
-    found = Contender(
-        {name: value for name, value in outputs.items() if _is_tensor(value)},
-        _times(reports, _labels(network), ours=ours),
-        together(results),
-        len(results),
-    )
+    found = Contender.of(outputs, _times(reports, _labels(network), ours=ours), results)
     return found, partial(engine.run_in, session, network.model, network.inputs)
 
 
-def _times(reports: Sequence[Report], labels: set[str], *, ours: bool) -> NodeTimes:
+def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> NodeTimes:
     """Return the times of nodes with these labels: ONNX Runtime makes a Pow of some other operators, too."""
 
     def is_wanted(row: NodeRun) -> bool:
@@ -73,7 +63,3 @@ def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
         return []
     session, _ = engine.open_session(samples.proto(), settings)
     return samples.exactness(engine.run_in(session, network.model, samples.fed))
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.name in TYPES

@@ -7,21 +7,19 @@ from typing import Any
 import openvino as ov
 from openvino import opset1
 
-from halfulp.benchmark.exactness import Exactness
-from halfulp.benchmark.networks.contender import (
+from halfulp.benchmark.comparison import Exactness
+from halfulp.benchmark.networks.network import (
     PROFILED_RUNS,
     Contender,
     Network,
     NodeTimes,
     Prepare,
-    together,
+    Samples,
 )
-from halfulp.benchmark.networks.subject import Samples
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, sentence, tensor_of
-from halfulp.types import TYPES
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})
@@ -48,16 +46,9 @@ def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Ca
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     compiled.bind(network.inputs)
     compiled.infer()
-    found = compiled.named_outputs()
-    results = _results(network, ours=ours)
-    contender = Contender(
-        {name: value for name, value in found.items() if value.dtype.name in TYPES},
-        _times(compiled, names),
-        together(results),
-        len(results),
-        tuple(left),
-    )
-    return contender, compiled.infer
+    outputs = dict(compiled.named_outputs())  # before it runs again
+    found = Contender.of(outputs, _times(compiled, names), _results(network, ours=ours), left)
+    return found, compiled.infer
 
 
 def _names(model: Any, network: Network) -> set[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import product
+from typing import get_args
 
 from halfulp.conformance.case import GROUPS, Case, Group, Mode, parse
-from halfulp.conformance.cases.generators import edge, hard, invalid, reproducibility, shapes, special, values
-from halfulp.conformance.cases.generators.build import Types, representative
+from halfulp.conformance.cases import reproducibility, shapes, values
+from halfulp.conformance.cases.values import Types
 from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES, element_type
@@ -18,11 +20,11 @@ Generator = Callable[[OpVersion, Types, Mode], Iterator[Case]]
 
 GENERATORS: dict[Group, Generator] = {
     "values": values.values,
-    "special": special.special,
-    "edge": edge.edge,
-    "hard": hard.hard,
-    "broadcast": shapes.shapes,
-    "invalid": invalid.invalid,
+    "special": values.special,
+    "edge": values.edge,
+    "hard": values.hard,
+    "broadcast": shapes.broadcast,
+    "invalid": shapes.invalid,
     "reproducibility": reproducibility.reproducibility,
 }
 
@@ -35,9 +37,9 @@ def cases(
 ) -> Iterator[Case]:
     """Yield the cases of operator versions, in a stable order; the quick ones are among the full ones.
 
-    Values of every kind are tried with every combination of types. What must be refused, and in quick mode shapes and
-    reproducibility too, with one that stands for all; reproducibility of the newest version also with every type of
-    16 bits or more.
+    Values of every kind are tried with every combination of types. Invalid cases are tried with one combination that
+    stands for all, and so are shapes and reproducibility in quick mode. Reproducibility of the newest version is also
+    tried with every type of 16 bits or more.
 
     Args:
         mode: ``"quick"`` or ``"full"``.
@@ -56,18 +58,17 @@ def cases(
     names = {element_type(name).name for name in types}
     for row in rows:
         pairs = [pair for pair in type_pairs(row) if not names or names & set(pair)]
-        newest = not any(
-            (r.standard, r.name) == (row.standard, row.name) for r in rows[rows.index(row) + 1 :]
-        )
+        later = rows[rows.index(row) + 1 :]
+        newest = all((r.standard, r.name) != (row.standard, row.name) for r in later)
+        one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
             for group in GROUPS:
-                if _wanted(group, mode, pair, representative(pairs), newest):
+                if pair == one_for_all or _wanted(group, mode, pair, newest):
                     yield from GENERATORS[group](row, pair, mode)
 
 
-def _wanted(group: Group, mode: Mode, pair: Types, one_for_all: Types, newest: bool) -> bool:
-    if pair == one_for_all:
-        return True
+def _wanted(group: Group, mode: Mode, pair: Types, newest: bool) -> bool:
+    """Tell whether a group is made of types other than those that stand for all."""
     match group:
         case "invalid":
             return False
@@ -83,24 +84,31 @@ def case(id: str) -> Case:
     """Return the case of an id.
 
     Raises:
-        HalfulpError: there is none.
+        HalfulpError: there is no such case.
 
     Example:
         >>> case("onnx.Pow-7/float16,float16/broadcast/2x3x4,4").shapes
         ((2, 3, 4), (4,))
     """
-    try:
-        operator, types, group, _ = parse(id)
-    except ValueError as error:
-        raise HalfulpError(str(error)) from None
+    if (made := find_case(id)) is None:
+        raise HalfulpError(f"no case {id}")
+    return made
+
+
+def find_case(id: str) -> Case | None:
+    """Return the case of an id, or None; raises HalfulpError if it isn't an id, or there is no such operator."""
+    operator, types, group, _ = parse(id)
     row = find(operator)
-    if row.id == operator and types in type_pairs(row):
-        both: tuple[Mode, ...] = ("quick", "full")
-        for mode in both:
-            for made in GENERATORS[group](row, types, mode):
-                if made.id == id:
-                    return made
-    raise HalfulpError(f"no case {id}")
+    if row.id != operator or types not in type_pairs(row):
+        return None
+    found = (_generated(operator, types, group, mode).get(id) for mode in get_args(Mode))
+    return next((made for made in found if made is not None), None)
+
+
+@lru_cache(maxsize=4)
+def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[str, Case]:
+    """Return the cases of a group by their ids; a caller often wants many of one group."""
+    return {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
 
 
 def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:

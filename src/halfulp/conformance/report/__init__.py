@@ -1,1 +1,1 @@
-"""What ``halfulp check`` found, for people: a table in the terminal, and one self-contained HTML page."""
+"""Reports on the findings of ``halfulp check``: tables in the terminal, and one self-contained HTML page."""

@@ -1,4 +1,4 @@
-"""Documents of several targets side by side: what each says of each operator version and types."""
+"""Documents of several targets side by side, in words and in an order for people."""
 
 from __future__ import annotations
 
@@ -7,10 +7,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from halfulp.conformance.report.verdicts import SHOWN, urgency
-from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry
+from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry, faults
+from halfulp.conformance.verdict.judge import FAULTS, VERDICTS, Verdict
 from halfulp.specs import ids
 from halfulp.types import TYPES
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
+
+    Attributes:
+        name: the verdict's name in the documents; ``page.css`` has its colours under ``--<name>``.
+        sign: one character.
+        meaning: a sentence about the runtime.
+        style: the terminal's, as rich spells it.
+    """
+
+    name: Verdict
+    sign: str
+    meaning: str
+    style: str
+
+    @property
+    def fault(self) -> bool:
+        """Whether it is the runtime's fault, with which ``check`` fails."""
+        return self.name in FAULTS
+
+
+_ROWS = (
+    Shown("exact", "=", "every result is the correctly rounded one", "green"),
+    Shown("within", "≈", "not always the nearest value, but never farther off than the limit", "yellow"),
+    Shown("wrong", "≠", "a result farther off than the limit, or a special value gone wrong", "bold red"),
+    Shown("refused", "⊘", "a valid model that the runtime does not take", "blue"),
+    Shown("accepted", "!", "an invalid model that the runtime takes", "magenta"),
+    Shown("crashed", "✕", "the runtime's process died", "bold red"),
+    Shown("hung", "…", "no result within the time limit", "bold red"),
+    Shown("rejected", "✓", "an invalid model that the runtime refuses, as it must", "green"),
+    Shown("unspecified", "?", "the document leaves it open; recorded, not judged", "dim"),
+)
+SHOWN: Mapping[str, Shown] = {row.name: row for row in _ROWS}
+"""The verdicts in the order of a table's columns."""
+
+# A wrong result hides, a refusal doesn't.
+_URGENT_FIRST = (
+    *("crashed", "hung", "wrong", "accepted", "refused"),
+    *("within", "unspecified", "exact", "rejected"),
+)
+
+assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
+    "a verdict without a row, or a row without a verdict"
+)
+
+
+def urgency(verdict: str) -> int:
+    """Return a number that is greater the sooner a person wants to see a finding."""
+    return _URGENT_FIRST[::-1].index(verdict)
 
 
 @dataclass(frozen=True)
@@ -29,12 +81,12 @@ class Target:
 
     @property
     def versions(self) -> str:
-        """What was measured: the packages and their versions."""
+        """The measured packages with their versions."""
         return ", ".join(f"{name} {text}" for name, text in self.document["target"]["versions"].items())
 
     @property
     def run(self) -> str:
-        """How it was measured: on which day, how thoroughly, on what."""
+        """The circumstances of the run: its date, mode and machine."""
         run = self.document["run"]
         parts = [run["date"], f"{run['mode']} run", run["machine"], f"Python {run['python']}"]
         selection = run["selection"]
@@ -50,18 +102,13 @@ class Target:
 
     @property
     def faults(self) -> int:
-        """How many findings make ``check`` fail."""
-        found = [SHOWN[case["verdict"]].fault and not case["allowed"] for case in self.document["cases"]]
-        differing = [
-            entry["verdict"] == "differs" and not entry["allowed"]
-            for entry in self.document["reproducibility"]
-        ]
-        return sum(found) + sum(differing)
+        """The number of findings that make ``check`` fail."""
+        return faults(self.document)
 
 
 @dataclass(frozen=True)
 class Line:
-    """What the targets say of one operator version and types; a target without a word of it is not in ``rows``."""
+    """One operator version and types, with the row of each target that has one."""
 
     operator: str
     types: tuple[str, ...]
@@ -69,7 +116,7 @@ class Line:
 
     @property
     def key(self) -> str:
-        """How the ids of its cases begin."""
+        """The beginning of the ids of its cases."""
         return f"{self.operator}/{','.join(self.types)}"
 
     @property
@@ -81,20 +128,17 @@ class Line:
 def targets(documents: Sequence[Document]) -> list[Target]:
     """Name the documents."""
     names = Counter(document["target"]["name"] for document in documents)
-    found = []
-    for number, document in enumerate(documents):
+    labels = []
+    for document in documents:
         name, versions = document["target"]["name"], document["target"]["versions"]
-        label = name
-        if names[name] > 1:
-            label = f"{name} {versions.get(name) or ' '.join(versions.values())}".strip()
-        found.append(Target(number, label, document))
-    repeated = Counter(target.label for target in found)
-    return [
-        Target(target.number, f"{target.label} ({target.number + 1})", target.document)
-        if repeated[target.label] > 1
-        else target
-        for target in found
-    ]
+        version = versions.get(name) or " ".join(versions.values())
+        labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
+    repeated = Counter(labels)
+    found = []
+    for number, (label, document) in enumerate(zip(labels, documents, strict=True)):
+        unique = f"{label} ({number + 1})" if repeated[label] > 1 else label
+        found.append(Target(number, unique, document))
+    return found
 
 
 def lines(documents: Sequence[Document]) -> list[Line]:
@@ -107,14 +151,14 @@ def lines(documents: Sequence[Document]) -> list[Line]:
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
-    """Return what sorts operator versions and types as halfulp's own tables have them; strangers come last."""
+    """Return a key that sorts operator versions and types as halfulp's own tables do; strangers come last."""
     known = ids()
     place = known.index(operator) if operator in known else len(known)
     return place, operator, [type_order(name) for name in types]
 
 
 def type_order(name: str) -> tuple[int, str]:
-    """Return what sorts types as the table of types has them."""
+    """Return a key that sorts types as the table of types does."""
     return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
 
 
@@ -134,7 +178,7 @@ def types_text(types: Sequence[str]) -> str:
 
 
 def distance(row: RowEntry) -> str:
-    """Return how far off a row's results are, in few words; empty where none is."""
+    """Return how far off a row's results are, in few words; empty if all are exact."""
     far = [short(row["max_ulp"])] if row["max_ulp"] else []
     return ", ".join(far + ["special"] * (row["histogram"]["special"] > 0))
 
@@ -148,7 +192,7 @@ def short(number: float) -> str:
 
 
 def describe(row: RowEntry) -> str:
-    """Return a sentence on a row, for who can't see a colour or wants to know more."""
+    """Return a sentence on a row, for people who can't see a colour or want to know more."""
     text = str(row["verdict"])
     if row["message"]:
         return f"{text}: {row['message']}"
@@ -161,7 +205,7 @@ def describe(row: RowEntry) -> str:
 
 
 def gist(case: CaseEntry) -> str:
-    """Return what is wrong in one case, in a line."""
+    """Return one case's finding in a line."""
     example = case["example"]
     if example is None:
         return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
@@ -179,15 +223,13 @@ def repetition_gist(example: Difference) -> str:
     return f"{inputs} gives {first}, and {again} in {example['case']}"
 
 
-def worst_first(case: CaseEntry) -> tuple[Any, ...]:
-    """Return what sorts findings, the worst first: a special value gone wrong is worse than any distance."""
-    example = case["example"]
-    special = example is not None and example["ulp"] is None
-    return (
-        -urgency(case["verdict"]),
-        case["allowed"],
-        not special,
-        -(case["max_ulp"] or 0),
-        -case["wrong"],
-        case["id"],
-    )
+def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+
+    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+        target, case = pair
+        special = case["example"] is not None and case["example"]["ulp"] is None
+        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        return -urgency(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+
+    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from halfulp.conformance.case import ASPECTS, GROUPS, Mode
+from halfulp.conformance.report.comparison import order
 from halfulp.conformance.runner.examine import Result
+from halfulp.conformance.runner.targets import versions
 from halfulp.conformance.schema import (
     SCHEMA,
     CaseEntry,
@@ -25,18 +27,11 @@ from halfulp.conformance.schema import (
     TargetEntry,
 )
 from halfulp.conformance.verdict.allow import Allowed
-from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS, worst
+from halfulp.conformance.verdict.judge import FAULTS, HISTOGRAM, VERDICTS
 from halfulp.operators import instruction_set
-from halfulp.specs import ids
-from halfulp.types import TYPES
-
-FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
-"""The verdicts that are a runtime's fault."""
 
 _INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
 _UNLISTED = ("exact", "rejected")
-_OPERATORS = {operator: place for place, operator in enumerate(ids())}
-_TYPES = {name: place for place, name in enumerate(TYPES)}
 
 
 def document(
@@ -77,7 +72,7 @@ def document(
 def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
     """Return how it was checked: on what, when, for how long."""
     return {
-        "halfulp": _version(),
+        "halfulp": versions("halfulp")["halfulp"],
         "date": datetime.now(UTC).date().isoformat(),
         "mode": mode,
         "selection": selection,
@@ -88,16 +83,8 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
     }
 
 
-def _version() -> str:
-    try:
-        return version("halfulp")
-    except PackageNotFoundError:
-        return "(source tree)"
-
-
 def _order(result: Result) -> tuple[Any, ...]:
-    types = tuple(_TYPES.get(name, len(_TYPES)) for name in result.types)
-    return _OPERATORS[result.operator], types, GROUPS.index(result.group), result.id
+    return order(result.operator, result.types), GROUPS.index(result.group), result.id
 
 
 def _row(operator: str, types: tuple[str, ...], results: Sequence[Result]) -> RowEntry:
@@ -110,7 +97,7 @@ def _row(operator: str, types: tuple[str, ...], results: Sequence[Result]) -> Ro
     return {
         "operator": operator,
         "types": list(types),
-        "verdict": worst(*counts),
+        "verdict": max(counts, key=VERDICTS.index),
         "cases": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
         "elements": sum(judgement.elements for judgement in judged),
         "misrounded": sum(histogram.values()) - histogram["0"],
@@ -135,20 +122,19 @@ def _reproducibility(
 ) -> list[ReproducibilityEntry]:
     entries: list[ReproducibilityEntry] = []
     for aspect in ASPECTS:
-        tried = [r for r in results if r.repetition is not None and r.repetition.aspect == aspect]
+        tried = [(r.id, r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect]
         if not tried:
             continue
-        differing = [r for r in tried if r.repetition is not None and r.repetition.same is False]
-        same = any(r.repetition is not None and r.repetition.same for r in tried)
-        permitted = [allowed.allows(target, result.id, "differs") for result in differing]
-        first = differing[0].repetition if differing else None
+        differing = [(id, repetition) for id, repetition in tried if repetition.same is False]
+        same = any(repetition.same for _, repetition in tried)
+        permitted = [allowed.allows(target, id, "differs") for id, _ in differing]
         entries.append(
             {
                 "operator": operator,
                 "types": list(types),
                 "aspect": aspect,
                 "verdict": "differs" if differing else "same" if same else "not tested",
-                "example": None if first is None else first.example,  # type: ignore[typeddict-item]
+                "example": differing[0][1].example if differing else None,  # type: ignore[typeddict-item]
                 "allowed": bool(permitted) and all(permitted),
             }
         )
@@ -156,32 +142,20 @@ def _reproducibility(
 
 
 def _case(target: str, result: Result, allowed: Allowed) -> CaseEntry:
-    judgement = result.judgement
-    return {
-        "id": result.id,
-        "operator": result.operator,
-        "types": list(result.types),
-        "group": result.group,  # type: ignore[typeddict-item]
-        "shapes": [list(shape) for shape in result.shapes],
-        "attributes": {name: _plain(value) for name, value in sorted(result.attributes.items())},
-        "constants": list(result.constants),
-        "clause": result.clause,
-        "verdict": judgement.verdict,
-        "elements": judgement.elements,
-        "wrong": judgement.wrong,
-        "max_ulp": judgement.max_ulp,
-        "example": judgement.example,  # type: ignore[typeddict-item]
-        "message": judgement.message,
-        "confirmed": result.confirmed,
-        "allowed": judgement.verdict in FAULTS and allowed.allows(target, result.id, judgement.verdict),
-    }
+    verdict = result.judgement.verdict
+    found = vars(result) | vars(result.judgement)
+    found["attributes"] = dict(sorted(result.attributes.items()))
+    found["allowed"] = verdict in FAULTS and allowed.allows(target, result.id, verdict)
+    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute's value as JSON has it; what JSON lacks as text."""
+    """Return a value as JSON has it: lists for tuples, and as text what JSON lacks."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, str | bool | int | float | None) else str(value)
 
@@ -189,20 +163,9 @@ def _plain(value: Any) -> Any:
 def _summary(
     results: Sequence[Result], entries: Sequence[CaseEntry], reproducibility: Sequence[ReproducibilityEntry]
 ) -> Summary:
-    counts = Counter(result.judgement.verdict for result in results)
+    counts = Counter[str](result.judgement.verdict for result in results)
     differing = [entry for entry in reproducibility if entry["verdict"] == "differs"]
-    allowed = sum(entry["allowed"] for entry in entries) + sum(entry["allowed"] for entry in differing)
-    return {
-        "cases": len(results),
-        "exact": counts["exact"],
-        "within": counts["within"],
-        "wrong": counts["wrong"],
-        "refused": counts["refused"],
-        "accepted": counts["accepted"],
-        "rejected": counts["rejected"],
-        "crashed": counts["crashed"],
-        "hung": counts["hung"],
-        "unspecified": counts["unspecified"],
-        "allowed": allowed,
-        "not_reproducible": len(differing),
-    }
+    counts["cases"] = len(results)
+    counts["allowed"] = sum(e["allowed"] for e in entries) + sum(e["allowed"] for e in differing)
+    counts["not_reproducible"] = len(differing)
+    return cast(Summary, {name: counts[name] for name in Summary.__annotations__})

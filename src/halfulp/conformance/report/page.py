@@ -1,40 +1,41 @@
-"""The HTML page: one file that holds all it needs, and that reads without JavaScript."""
+"""The HTML page: one file that loads nothing, and is readable without JavaScript."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import groupby, islice
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
 from halfulp.conformance.report.comparison import (
+    SHOWN,
+    Line,
     Target,
     describe,
     distance,
     family,
+    findings,
     lines,
     order,
     repetition_gist,
     targets,
     type_order,
     types_text,
+    urgency,
     version,
-    worst_first,
 )
-from halfulp.conformance.report.heatmap import heatmaps
-from halfulp.conformance.report.histogram import histogram
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
-from halfulp.conformance.report.specials import deviations, pack
-from halfulp.conformance.report.verdicts import SHOWN, severity, urgency
-from halfulp.conformance.schema import CaseEntry, Document, RowEntry
-from halfulp.conformance.verdict.judge import HISTOGRAM
+from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
+from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")
@@ -42,8 +43,9 @@ SCRIPTS = (
     *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
     *("grids.js", "distances.js", "findings.js", "main.js"),
 )
-# How many findings the page shows to who has no JavaScript.
+# How many findings the page shows without JavaScript.
 _STATIC = 100
+_CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "within") | {
     "0": "exact",
     "5-16": "wrong",
@@ -63,8 +65,7 @@ def render(results: Sequence[Document]) -> str:
     # Autoescape, whatever the file is called; a missing key is an error and not an empty cell.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string((files(__package__) / "page.html.jinja").read_text("utf-8"))
-    cases = [(target, case) for target in named for case in target.document["cases"]]
-    cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
+    cases = findings(named)
     programs = reproducers(cases)
     return template.render(
         title=_title(named),
@@ -93,20 +94,16 @@ def render(results: Sequence[Document]) -> str:
 
 
 def _title(named: Sequence[Target]) -> str:
-    if len(named) == 1:
-        return f"Conformance of {named[0].label}"
-    return f"Conformance of {len(named)} runtimes"
+    return f"Conformance of {named[0].label if len(named) == 1 else f'{len(named)} runtimes'}"
 
 
 def _about(results: Sequence[Document]) -> str:
-    versions = sorted({result["run"]["halfulp"] for result in results})
+    if not results:
+        return ""
+    versions = ", ".join(sorted({result["run"]["halfulp"] for result in results}))
     limits = sorted({result["run"]["ulp_limit"] for result in results})
     limit = " or ".join(f"{limit:g}" for limit in limits)
-    return (
-        f"Made by halfulp check {', '.join(versions)}; up to {limit} ulp off counts as within."
-        if results
-        else ""
-    )
+    return f"Made by halfulp check {versions}; up to {limit} ulp off counts as within."
 
 
 def _policy(style: str, code: str) -> str:
@@ -122,7 +119,7 @@ def _policy(style: str, code: str) -> str:
 
 
 def _json(value: Any) -> Markup:
-    """Return JSON that can stand in a script element: nothing in it can end that or begin a comment."""
+    """Return JSON for a script element: nothing in it can end the element or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -139,7 +136,7 @@ def _data(
     pieces: dict[str, int] = {}
     packed = []
     for (target, case), made in zip(cases, programs, strict=True):
-        # What the script can do without is left out.
+        # The script needs neither empty fields nor the parts of the id.
         entry: dict[str, Any] = {
             name: value for name, value in case.items() if value and name not in _KNOWN_FROM_ID
         }
@@ -152,7 +149,7 @@ def _data(
     return {
         "targets": [target.label for target in named],
         "verdicts": {
-            name: {"sign": row.sign, "severity": severity(name), "urgency": urgency(name)}
+            name: {"sign": row.sign, "severity": VERDICTS.index(row.name), "urgency": urgency(name)}
             for name, row in SHOWN.items()
         },
         "buckets": HISTOGRAM,
@@ -177,7 +174,7 @@ def _row(row: RowEntry) -> dict[str, Any]:
 
 
 def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
-    """Return the filters that are lists: the control's name, what it is called, and what there is to choose."""
+    """Return the filters that are lists: the control's name, its label, and its options."""
     operators = sorted(
         {row["operator"] for result in results for row in result["rows"]}, key=lambda o: order(o, ())
     )
@@ -200,56 +197,170 @@ def _verdicts(named: Sequence[Target]) -> list[str]:
     return [name for name in SHOWN if name in common or any(target.counts[name] for target in named)]
 
 
-class _Part(NamedTuple):
-    verdict: str
-    x: float
-    width: float
-
-
-class _Share(NamedTuple):
-    label: str
-    parts: list[_Part]
-
-
-def _share(target: Target) -> _Share:
+def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
-    counts = [(name, target.counts[name]) for name in SHOWN]
-    counts = [(name, count) for name, count in counts if count]
-    total = sum(count for _, count in counts)
+    counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
+    total = sum(counts.values())
     parts, x = [], 0.0
-    for name, count in counts:
-        parts.append(_Part(name, round(x, 2), round(100 * count / total, 2)))
+    for name, count in counts.items():
+        parts.append({"verdict": name, "x": round(x, 2), "width": round(100 * count / total, 2)})
         x += 100 * count / total
-    return _Share(", ".join(f"{count} {name}" for name, count in counts), parts)
+    return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 
-class _Difference(NamedTuple):
-    where: str
-    gist: str
-    program: str
-
-
-class _Aspect(NamedTuple):
-    target: Target
-    tested: int
-    differs: list[_Difference]
-
-
-def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[_Aspect]]]:
-    table: list[tuple[str, list[_Aspect]]] = []
+def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return for each aspect a cell of each target: how much was tested, and the differences."""
+    table: list[tuple[str, list[dict[str, Any]]]] = []
     for aspect in ASPECTS:
         cells = []
         for target in named:
             entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
             differs = [
-                _Difference(
-                    f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
-                    repetition_gist(e["example"]) if e["example"] else "",
-                    "".join(repetition(target, e)),
-                )
+                {
+                    "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                    "gist": repetition_gist(e["example"]) if e["example"] else "",
+                    "program": "".join(repetition(target, e)),
+                }
                 for e in entries
                 if e["verdict"] == "differs"
             ]
-            cells.append(_Aspect(target, sum(e["verdict"] != "not tested" for e in entries), differs))
+            tested = sum(e["verdict"] != "not tested" for e in entries)
+            cells.append({"target": target, "tested": tested, "differs": differs})
         table.append((aspect, cells))
     return table
+
+
+# --- heatmaps ------------------------------------------------------------------------------------
+
+
+def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each operator with the tables of all targets."""
+    for operator, found in groupby(lines, key=lambda line: family(line.operator)):
+        group = list(found)
+        paired = any(len(set(line.types)) > 1 for line in group)
+        # An array library has only the newest version, and so only that one's rows.
+        tables = [
+            _table(target, paired, [line for line in group if target.number in line.rows])
+            for target in targets
+        ]
+        yield operator, [table for table in tables if table["rows"]]
+
+
+def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any]:
+    """Return the table of one operator and target.
+
+    If ``paired``, a row is a version and a first input's type (``base``), and a column the second input's type.
+    Otherwise a row is a version, and a column a type that all inputs share. The ``first`` row of a version has its
+    number, which spans the others.
+    """
+    columns = sorted({line.types[-1] for line in lines}, key=type_order)
+    cells = {
+        (version(line.operator), line.types[0] if paired else "", line.types[-1]): _square(line, target)
+        for line in lines
+    }
+    rows = []
+    # One row for each version and base, in the order in which the lines have them.
+    heads = dict.fromkeys((number, base) for number, base, _ in cells)
+    for number, group in groupby(heads, key=lambda head: head[0]):
+        bases = [base for _, base in group]
+        for place, base in enumerate(bases):
+            row = [cells.get((number, base, name)) for name in columns]
+            head = {"version": number, "base": base, "first": place == 0, "span": len(bases)}
+            rows.append({**head, "cells": row})
+    return {"target": target, "paired": paired, "columns": columns, "rows": rows}
+
+
+def _square(line: Line, target: Target) -> dict[str, str]:
+    """Return a target's verdict on one operator version and types."""
+    row = line.rows[target.number]
+    shown = SHOWN[row["verdict"]]
+    text = shown.sign + (distance(row) if shown.name == "within" else "")
+    label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
+    return {"key": line.key, "verdict": shown.name, "text": text, "label": label}
+
+
+# --- histograms ----------------------------------------------------------------------------------
+
+
+def histogram(rows: Sequence[RowEntry]) -> list[dict[str, Any]]:
+    """Return the bars of some rows of a document together: how many elements are how far off.
+
+    The width is on a logarithmic scale from 0 to 100, so that one element in a million is seen.
+    """
+    counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
+    total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
+    bars = []
+    for bucket in HISTOGRAM:
+        count = counts.get(bucket, 0)
+        width = 100 * math.log10(count + 1) / math.log10(total + 1) if count else 0.0
+        share = percent(count, total) if count else "0"
+        bars.append({"bucket": bucket, "count": count, "share": share, "width": round(width, 1)})
+    return bars
+
+
+def percent(count: int, total: int) -> str:
+    """Format a percentage. Shows 0 % or 100 % only if exact."""
+    if count in (0, total):
+        return "100 %" if count else "0 %"
+    # Enough digits to tell it from 0 % and from 100 %.
+    far = min(count, total - count) / total * 100
+    digits = max(1, -math.floor(math.log10(far)))
+    text = f"{100 * count / total:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+# --- special values ------------------------------------------------------------------------------
+
+
+def pack(targets: Sequence[Target]) -> dict[str, Any]:
+    """Return the grids of all targets for the page's script; many types and targets have one in common.
+
+    Returns:
+        ``grids``: the distinct ones, each with its ``x``, its ``y`` and, row by row, the ``expected`` results (None
+        where the grid has no such pair). ``cells``: by ``"onnx.Pow-15/float32,int64"`` and the target's number the
+        grid's place, the verdicts (a digit each, the place in the list of verdicts; empty if all are exact), and the
+        results that are not the expected ones.
+    """
+    grids: list[dict[str, Any]] = []
+    numbers: dict[Any, int] = {}
+    cells: dict[str, dict[int, list[Any]]] = {}
+    entries = sorted(
+        ((entry, target.number) for target in targets for entry in target.document["specials"]),
+        key=lambda pair: (order(pair[0]["operator"], pair[0]["types"]), pair[1]),
+    )
+    for entry, number in entries:
+        grid, codes, got = _packed(entry["grid"])
+        place = numbers.setdefault(repr(grid), len(grids))
+        if place == len(grids):
+            grids.append(grid)
+        key = f"{entry['operator']}/{','.join(entry['types'])}"
+        cells.setdefault(key, {})[number] = [place, codes, got]
+    return {"grids": grids, "cells": cells}
+
+
+def _packed(grid: Sequence[Cell]) -> tuple[dict[str, Any], str, dict[int, str]]:
+    xs = list(dict.fromkeys(str(cell["x"]) for cell in grid))
+    ys = list(dict.fromkeys(str(cell["y"]) for cell in grid))
+    found = {(str(cell["x"]), str(cell["y"])): cell for cell in grid}
+    inside = [found.get((x, y)) for x in xs for y in ys]
+    expected = [None if cell is None else cell["expected"] for cell in inside]
+    codes = "".join(" " if cell is None else _CODES[cell["verdict"]] for cell in inside)
+    got = {
+        place: cell["got"]
+        for place, cell in enumerate(inside)
+        if cell is not None and cell["got"] != cell["expected"]
+    }
+    return {"x": xs, "y": ys, "expected": expected}, "" if set(codes) <= {_CODES["exact"]} else codes, got
+
+
+def deviations(targets: Sequence[Target]) -> Iterator[dict[str, Any]]:
+    """Yield the special values that are wrong, each once for a target, with all places."""
+    for target in targets:
+        where: dict[tuple[str, ...], list[str]] = {}
+        for entry in target.document["specials"]:
+            for cell in entry["grid"]:
+                if cell["verdict"] == "wrong":
+                    key = (cell["x"], cell["y"], cell["expected"], cell["got"])
+                    where.setdefault(key, []).append(f"{entry['operator']} {types_text(entry['types'])}")
+        for (x, y, expected, got), places in where.items():
+            yield {"target": target.label, "x": x, "y": y, "expected": expected, "got": got, "where": places}

@@ -1,8 +1,8 @@
 """For each finding a short program that shows it: it builds the model and the inputs bit by bit, and needs no halfulp.
 
-A program is put together from pieces (what was found, the inputs, the model, the call of the runtime, what to
-print), most of which many programs share. Where a case has few elements the program has them all; of a large one it
-has the worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
+A program consists of pieces (the finding, the inputs, the model, the call of the runtime, the output), most of which
+many programs share. Where a case has few elements the program has them all; of a large one it has the worst element,
+in an array of the case's shape, or the extreme elements where there is no result to compare.
 """
 
 from __future__ import annotations
@@ -10,16 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
-from halfulp.conformance.case import Case, Group, Mode, broadcast, operands_at, parse
-from halfulp.conformance.cases import GENERATORS
+from halfulp.conformance.case import Case, broadcast, operands_at
+from halfulp.conformance.cases import find_case
 from halfulp.conformance.floats import ranks
 from halfulp.conformance.report.comparison import Target, gist, repetition_gist
-from halfulp.conformance.report.literals import VARIABLES, filled, literal, one_line, only_numpys, scalar
-from halfulp.conformance.report.runtimes import call, needs
+from halfulp.conformance.report.programs import (
+    VARIABLES,
+    call,
+    comment,
+    filled,
+    literal,
+    needs,
+    only_numpys,
+    scalar,
+)
 from halfulp.conformance.schema import CaseEntry, Difference, Example, ReproducibilityEntry
 from halfulp.conformance.verdict.judge import shown
 from halfulp.errors import HalfulpError
@@ -30,7 +37,7 @@ Program = tuple[str, ...]
 
 # Up to how many elements a program has all of a case's inputs.
 _WHOLE = 64
-# What comes of documents that are not about cases of ours.
+# Raised for documents that are not about cases of this version.
 _STRANGE = (HalfulpError, ValueError, ArithmeticError, LookupError)
 _PRINTED = (
     'for name, value in (("{}", {}), ("{}", {})):\n'
@@ -47,7 +54,7 @@ def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
 
 
 def reproducer(target: Target, entry: CaseEntry) -> Program:
-    """Return the program for one case of a target; only comments where the document's case is none of ours."""
+    """Return the program for one case of a target; only comments if this version has no such case."""
     try:
         case = _case(entry)
         return (
@@ -58,20 +65,20 @@ def reproducer(target: Target, entry: CaseEntry) -> Program:
             _report(entry),
         )
     except _STRANGE as error:
-        return (_found(target, entry) + f"# no program for it: {one_line(str(error))}\n",)
+        return (_found(target, entry) + comment(f"no program for it: {error}"),)
 
 
 def _case(entry: CaseEntry) -> Case:
     """Return the case of an entry, so small that a person can read it."""
     small = sum(math.prod(shape) for shape in entry["shapes"]) <= _WHOLE
     told = _told(entry)
-    # What the entry does not tell of a case, such as its threads, is about reproducibility.
+    # The entry lacks some of a reproducibility case, such as its threads.
     if entry["example"] is not None and not small and entry["group"] != "reproducibility":
         return told
-    case = _again(entry["id"])
+    case = find_case(entry["id"])
     if case is None or not _same(case, entry):
         return told
-    # Whether a process dies may depend on all that it reads.
+    # Whether a process dies may depend on all of the input.
     if small or entry["verdict"] in ("crashed", "hung"):
         return case
     return _extremes(case) if entry["example"] is None else replace(case, inputs=told.inputs)
@@ -91,7 +98,7 @@ def _meet(case: Case, example: Example | Difference) -> bool:
 
 
 def _told(entry: CaseEntry) -> Case:
-    """Return what an entry tells of its case: arrays of the shapes, filled with the example's operands or with ones."""
+    """Return an entry's case with arrays of its shapes, filled with the example's operands or with ones."""
     example = entry["example"]
     inputs = []
     for place, shape in enumerate(entry["shapes"]):
@@ -119,22 +126,8 @@ def _extremes(case: Case) -> Case:
     return replace(case, inputs=tuple(array[chosen] for array in flat))
 
 
-def _again(id: str) -> Case | None:
-    """Return the case of an id, generated again."""
-    parts = parse(id)
-    modes: tuple[Mode, ...] = ("quick", "full")
-    cases = (_generated(parts.operator, parts.types, parts.group, mode).get(id) for mode in modes)
-    return next((found for found in cases if found is not None), None)
-
-
-@lru_cache(maxsize=4)
-def _generated(operator: str, types: tuple[str, ...], group: Group, mode: Mode) -> dict[str, Case]:
-    """Return the cases of a group by their ids."""
-    return {case.id: case for case in GENERATORS[group](find(operator), types, mode)}
-
-
 def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
-    """Return the program that computes the same element in two surroundings; nothing where ours are others by now."""
+    """Return the program that computes the same element in two surroundings; empty if this version lacks the case."""
     try:
         return _repetition(target, entry)
     except _STRANGE:
@@ -143,21 +136,17 @@ def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
 
 def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
     example = entry["example"]
-    again = None if example is None else _again(example["case"])
-    first = None if again is None or again.compared_with is None else _again(again.compared_with)
+    again = None if example is None else find_case(example["case"])
+    first = None if again is None or again.compared_with is None else find_case(again.compared_with)
     if example is None or again is None or first is None or not _meet(again, example):
         return ()
     index = tuple(example["index"])
     shape = np.broadcast_shapes(*(array.shape for array in broadcast(again)))
     flat = int(np.ravel_multi_index(index, shape))
     place = flat if again.positions is None else int(again.positions.reshape(-1)[flat])
-    heading = [
-        f"the bits depend on {entry['aspect']}: {again.id} and {first.id}",
-        repetition_gist(example),
-        _made(target),
-    ]
+    depends = f"the bits depend on {entry['aspect']}: {again.id} and {first.id}"
     return (
-        "".join(f"# {one_line(line)}\n" for line in heading) + _installed(target, again),
+        comment(depends, repetition_gist(example), _made(target)) + _installed(target, again),
         _inputs(first),
         *call(target, first),
         f"first = np.asarray(got).reshape(-1)[{place}]\n\n",
@@ -177,28 +166,24 @@ def _made(target: Target) -> str:
 
 
 def _found(target: Target, entry: CaseEntry) -> str:
-    """Return what was found, as comments."""
-    lines = [
-        f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}",
-        f"{_clause(entry)}" if entry["clause"] else gist(entry),
-        _made(target),
-    ]
-    return "".join(f"# {one_line(line)}\n" for line in lines if line)
+    """Return the finding as comments."""
+    where = f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}"
+    return comment(where, _clause(entry) if entry["clause"] else gist(entry), _made(target))
 
 
 def _clause(entry: CaseEntry) -> str:
+    """Return the id and the text of an entry's clause; no text if this version lacks the operator or the clause."""
     try:
-        texts = {
-            f"{entry['operator']}.{clause.id}": clause.text for clause in find(entry["operator"]).clauses
-        }
+        clauses = find(entry["operator"]).clauses
     except HalfulpError:
-        texts = {}
+        clauses = ()
+    texts = {f"{entry['operator']}.{clause.id}": clause.text for clause in clauses}
     return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
 
 
 def _installed(target: Target, case: Case) -> str:
     packages = " ".join(needs(target, case))
-    return f"# pip install {one_line(packages)}\n" if packages else ""
+    return comment(f"pip install {packages}") if packages else ""
 
 
 def _inputs(case: Case) -> str:
@@ -214,8 +199,9 @@ def _expected(entry: CaseEntry) -> str:
     example = entry["example"]
     if example is None:
         return "\n"
-    bits, text = int(example["expected"]["bits"], 16), one_line(example["expected"]["value"])
-    return f"\nindex = {tuple(example['index'])}\nexpected = {scalar(bits, entry['types'][0])}  # {text}\n"
+    right = scalar(int(example["expected"]["bits"], 16), entry["types"][0])
+    text = comment(example["expected"]["value"])
+    return f"\nindex = {tuple(example['index'])}\nexpected = {right}  {text}"
 
 
 def _report(entry: CaseEntry) -> str:

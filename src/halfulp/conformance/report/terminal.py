@@ -1,4 +1,4 @@
-"""What ``halfulp check`` found, as tables in a terminal."""
+"""The findings of ``halfulp check`` as tables in a terminal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.report.comparison import (
+    SHOWN,
     Line,
     Target,
+    family,
+    findings,
     gist,
     lines,
     short,
     targets,
     types_text,
-    worst_first,
 )
-from halfulp.conformance.report.verdicts import SHOWN, severity
 from halfulp.conformance.schema import CaseEntry, Document
+from halfulp.conformance.verdict.judge import VERDICTS, Verdict
 from halfulp.errors import printable
 
 _MOST_FINDINGS = 12
@@ -33,12 +35,12 @@ _LONGEST = 160
 
 
 def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
-    """Print what was found of some targets: how often which verdict, where, and the worst of it.
+    """Print the findings about some targets: how often each verdict occurs, where, and the worst cases.
 
     Args:
         results: a document of ``halfulp check`` for each target.
         console: where to; in a narrow one the columns wrap.
-        page: what the closing line calls the page of them; how to have one made where there is none.
+        page: the closing line's words for the page of the findings, or for the option that makes one.
     """
     named = targets(results)
     if not named:
@@ -78,7 +80,7 @@ def _sign(name: str, text: str | None = None) -> Text:
 
 
 def _summary(named: Sequence[Target], narrow: bool) -> Table:
-    """Return the table of counts; what nobody has has no column. In a narrow terminal a target has one, not a row."""
+    """Return the table of the counts that are not all 0. In a narrow terminal a target is a column, not a row."""
     counts = [target.counts for target in named]
     table = _table()
     table.add_column("target", no_wrap=True)
@@ -114,21 +116,17 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
     if not narrow:
         table.add_column("why")
     for operator, group in groupby(found, key=lambda line: line.operator):
-        alike: dict[str, list[Line]] = {}
+        alike: dict[Verdict, list[Line]] = {}
         for line in group:
             alike.setdefault(line.rows[target.number]["verdict"], []).append(line)
         label = operator
-        for verdict in sorted(alike, key=severity, reverse=True):
+        for verdict in sorted(alike, key=VERDICTS.index, reverse=True):
             members = [(line.name, line.rows[target.number]) for line in alike[verdict]]
             farthest = max((row["max_ulp"] or 0 for _, row in members), default=0)
             special = any(row["histogram"]["special"] for _, row in members)
             far = ([short(farthest)] if farthest else []) + ["special"] * special
             reasons = list(dict.fromkeys(row["message"] for _, row in members if row["message"]))
-            why = (
-                f"{printable(reasons[0], _LONGEST)}; or the like"
-                if len(reasons) > 1
-                else printable("".join(reasons), _LONGEST)
-            )
+            why = printable("".join(reasons[:1]), _LONGEST) + "; or the like" * (len(reasons) > 1)
             table.add_row(
                 escape(printable(label)),
                 _sign(verdict),
@@ -180,19 +178,11 @@ def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
 
 
 def _worst(named: Sequence[Target]) -> Table:
-    cases = [
-        (target, case)
-        for target in named
-        for case in target.document["cases"]
-        if SHOWN[case["verdict"]].fault
-    ]
-    cases.sort(key=lambda pair: (worst_first(pair[1]), pair[0].number))
-    # Of each operator, target and verdict the worst, so that one fault does not hide the others.
+    # The worst case of each operator, target and verdict, so that one fault does not hide the others.
     first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
-    for target, case in cases:
-        first.setdefault(
-            (target.number, case["operator"].rpartition("-")[0], case["verdict"]), (target, case)
-        )
+    for target, case in findings(named):
+        if SHOWN[case["verdict"]].fault:
+            first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
         table.add_column("target")

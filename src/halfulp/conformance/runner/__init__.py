@@ -1,1 +1,1 @@
-"""Running cases: a process for each runtime, what goes to it and comes back, and who works on which batch."""
+"""Running cases: a process for each runtime, the messages to and from it, and the distribution of batches."""

@@ -1,38 +1,53 @@
-"""From cases to results: run each in the target's process, judge it, and keep what a report needs."""
+"""From cases to results: each case is run in the target's process and judged.
+
+A batch holds the cases of one operator version and input types, and so all that are compared with each other. It is
+examined in processes here, or on the workers of a Dask cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import islice
+from queue import LifoQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, operands_at, parse
+from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle, parse
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
 from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.verdict.expected import expected, oracle
+from halfulp.conformance.runner.wire import first_line
 from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.types import type_name
+from halfulp.operators import thread_count
+from halfulp.specs.tensor import tensor_type
 
 MOST_HANGS = 5
-"""After so many cases that hung one after another the rest of an operator version and types is not run."""
+"""The number of cases in a row that hang after which the rest of an operator version and types is not run."""
 
-_GRID = "grid"  # so the names begin of the cases that make up the grid which reports show
+_GRID = "grid"  # the names of the cases of the special-value grid begin with it
+_ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
+_PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to examine.
+    """The limits of an examination.
 
     Attributes:
-        ulp_limit: up to how many representable values off a floating result is still ``within``.
+        ulp_limit: the distance in representable values up to which a floating result is ``within``.
         time_limit: the seconds that a target may take for a case.
-        memory: the bytes that it may take beyond what it has once it is loaded.
-        threads: the most that a case may let it use.
+        memory: the bytes that it may take beyond those that it has once it is loaded.
+        threads: the maximum number of threads of a case.
     """
 
     ulp_limit: float = 4
@@ -42,9 +57,12 @@ class Options:
 
 
 class Repetition(NamedTuple):
-    """Whether a computation in other surroundings gave the same bits, and the first element that shows it if not.
+    """The comparison of a result with that of the same computation in other surroundings.
 
-    ``same`` is None where either gave no result.
+    Attributes:
+        aspect: the difference between the surroundings.
+        same: whether both have the same bits; None if either gave no result.
+        example: the first element that differs.
     """
 
     aspect: str
@@ -54,7 +72,7 @@ class Repetition(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What is kept of one case."""
+    """One case without its arrays, and the findings about it."""
 
     id: str
     operator: str
@@ -71,7 +89,7 @@ class Result:
 
 
 class _Answer(NamedTuple):
-    """What a case should give, and what it gave, for the cases that are compared with it."""
+    """A case's right result and its output, for the cases that are compared with it."""
 
     right: Array | HalfulpError
     output: Array | None
@@ -141,29 +159,18 @@ class Examiner:
     def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
         right = self._expected(case, other)
         threads = min(case.threads or 1, self.options.threads)
-        answer: list[Array | str] | Outcome | None = None
-        if not is_run:
-            answer = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
-        elif not self._is_closed:
-            answer = self._process(threads).run(case)
-        if answer is None or self._is_closed:
-            self.close()  # what was started since
-            raise HalfulpError("the examination was ended")
-        if not isinstance(answer, list):
-            judgement, output = judge(case, right, answer, self.options.ulp_limit), None
-        elif case.clause is None and (len(answer) != 1 or isinstance(answer[0], str)):
-            judgement, output = _no_single_array(right, answer), None
-        else:
-            output = answer[0] if answer and not isinstance(answer[0], str) else np.empty(0)
-            judgement = judge(case, right, output, self.options.ulp_limit)
-        if not isinstance(right, np.ndarray) or output is None or not _alike(right, output):
-            output = None  # nothing to compare element by element
+        answer: list[Array | str] | Outcome = Outcome(
+            "hung", f"not run: {MOST_HANGS} cases one after another hung"
+        )
+        if is_run:
+            answer = self._run(case, threads)
+        judgement, output = _judged(case, right, answer, self.options.ulp_limit)
         grid: tuple[Mapping[str, str], ...] = ()
         if case.name.startswith(_GRID) and output is not None:
             grid = _grid(case, np.asarray(right), output, self.options.ulp_limit)
         repetition = None
-        if case.compared_with is not None and case.aspect is not None:
-            # On one processor there is no telling what threads do.
+        if case.aspect is not None:
+            # With one processor, the number of threads changes nothing.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
         result = Result(
@@ -182,14 +189,21 @@ class Examiner:
         )
         return result, _Answer(right, output)
 
+    def _run(self, case: Case, threads: int) -> list[Array | str] | Outcome:
+        answer = None if self._is_closed else self._process(threads).run(case)
+        if answer is None or self._is_closed:
+            self.close()  # a process may have been started since
+            raise HalfulpError("the examination was ended")
+        return answer
+
     def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
         if other is not None and isinstance(other.right, np.ndarray):
             same = other.right if case.positions is None else other.right.ravel()[case.positions]
             shape = broadcast(case)[0].shape
             return same.reshape(shape)
         try:
-            # halfulp is not to be its own judge.
-            own = self.spec.module == "halfulp" and case.clause is None
+            # halfulp does not judge itself.
+            own = self.spec.code == "onnx_models.Halfulp" and case.clause is None
             return np.asarray(oracle(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:
@@ -197,17 +211,23 @@ class Examiner:
             return error
 
 
-def _no_single_array(right: Array | HalfulpError, answer: list[Array | str]) -> Judgement:
-    count = right.size if isinstance(right, np.ndarray) else 0
+def _judged(
+    case: Case, right: Array | HalfulpError, answer: list[Array | str] | Outcome, ulp_limit: float
+) -> tuple[Judgement, Array | None]:
+    """Return the judgement of an answer, and its output if that can be compared element by element."""
+    if isinstance(answer, Outcome):
+        return judge(case, right, answer, ulp_limit), None
+    if not isinstance(right, np.ndarray) or case.clause is not None:
+        return judge(case, right, np.empty(0), ulp_limit), None
     if len(answer) != 1:
         message = f"{len(answer)} outputs instead of 1"
-    else:
-        message = f"the output is no array of numbers: {answer[0]}"
-    return Judgement("wrong", count, count, message=message)
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return type_name(a.dtype) == type_name(b.dtype) and a.shape == b.shape
+        return Judgement("wrong", right.size, right.size, message=message), None
+    output = answer[0]
+    if isinstance(output, str):
+        message = f"the output is no array of numbers: {output}"
+        return Judgement("wrong", right.size, right.size, message=message), None
+    is_alike = tensor_type(right) == tensor_type(output)
+    return judge(case, right, output, ulp_limit), output if is_alike else None
 
 
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
@@ -251,24 +271,150 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
     """Ask MPFR about the one element that a report shows."""
     if judgement.example is None or not isinstance(right, np.ndarray):
         return None
+    index = tuple(judgement.example["index"])
     try:
-        from halfulp import reference
+        exact, found = np.asarray(oracle(case, index)), np.asarray(right[index])
     except ImportError:
         return None
-    index = tuple(judgement.example["index"])
-    x, *rest = operands_at(case, index)
-    row = case.row
-    if row.kernel == "prelu":
-        exact = reference.prelu(x, rest[0])
-    else:
-        values = row.check_attributes(case.attributes)
-        y = rest[0] if rest else np.float32(values["Exponent"])
-        exact = reference.pow(x, y, directml=row.kernel == "pow_directml", scale_bias=values.get("ScaleBias"))
-    same = codes(np.asarray(exact)) == codes(np.asarray(right[index]))
-    if not same and not bool(is_nan(np.asarray(exact)) & is_nan(np.asarray(right[index]))):
+    if codes(exact) != codes(found) and not (is_nan(exact) and is_nan(found)):
         raise HalfulpError(
             f"{case.id}: halfulp and MPFR disagree at {list(index)}",
             expected=shown(exact)["bits"],
-            got=shown(right[index])["bits"],
+            got=shown(found)["bits"],
         )
     return "MPFR"
+
+
+# --- where batches are examined ------------------------------------------------------------------
+
+
+Batch = list[Case]
+Tell = Callable[[list[Result]], None]
+"""A callback that receives each batch's results; it is never called concurrently."""
+
+
+class Examined(NamedTuple):
+    """The results of all batches, in no order, and the versions of what was examined."""
+
+    results: list[Result]
+    versions: dict[str, str]
+
+
+def processors() -> int:
+    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less."""
+    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    is_number = text.isascii() and text.isdigit() and int(text) > 0
+    return min(thread_count(), int(text)) if is_number else thread_count()
+
+
+def locally(
+    spec: TargetSpec, options: Options, batches: Iterable[Batch], processes: int, tell: Tell
+) -> Examined:
+    """Examine batches in ``processes`` processes of the target at a time.
+
+    Raises:
+        HalfulpError: the target can't be loaded, or a case is at fault.
+    """
+    results: list[Result] = []
+    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+        examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
+        versions = examiners[0].versions
+        free = LifoQueue[Examiner]()
+        for examiner in reversed(examiners):  # the first one's process runs already
+            free.put(examiner)
+
+        def examine(batch: Batch) -> list[Result]:
+            examiner = free.get()
+            try:
+                return examiner.examine(batch)
+            finally:
+                free.put(examiner)
+
+        try:
+            for found in _in_turn(lambda batch: pool.submit(examine, batch), batches, processes + 1):
+                results += found
+                tell(found)
+        except BaseException:
+            # The running examinations wait for these processes.
+            for examiner in examiners:
+                examiner.close()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return Examined(results, versions)
+
+
+def _in_turn(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int) -> Iterator[list[Result]]:
+    """Submit batches, at most ``most`` at a time: those of a full run don't fit into memory together."""
+    waiting = iter(batches)
+    running: set[Future[list[Result]]] = set()
+    while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+
+
+def on_dask(
+    spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str, tell: Tell
+) -> Examined:
+    """Examine batches on the workers of a Dask cluster, which need halfulp and the target installed.
+
+    Args:
+        spec: the target.
+        options: how to examine.
+        batches: the cases.
+        address: the scheduler's, such as ``tcp://10.0.0.1:8786``.
+        tell: receives the results of each batch.
+
+    Raises:
+        HalfulpError: dask is not installed, the scheduler does not answer or has no workers, or as ``locally``.
+    """
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
+    if not _ADDRESS.fullmatch(str(address)):  # the client would try for long, and complain on stderr
+        raise HalfulpError(
+            f"no Dask scheduler at {str(address)[:80]}", expected="an address such as tcp://10.0.0.1:8786"
+        )
+    try:
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise HalfulpError(f"no Dask scheduler at {address}: {first_line(error)}") from None
+    with client, client.as_current():
+        slots = sum(client.nthreads().values())
+        if not slots:
+            raise HalfulpError(f"the Dask cluster at {address} has no workers")
+        results: list[Result] = []
+        versions: dict[str, str] = {}
+        waiting = iter(batches)
+
+        def submit(count: int) -> list[Any]:
+            chosen = islice(waiting, count)
+            return [client.submit(_on_worker, spec, options, batch, pure=False) for batch in chosen]
+
+        running = distributed.as_completed(submit(2 * slots))
+        for future in running:
+            try:
+                found, versions = future.result()
+            except HalfulpError:
+                raise
+            except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+                line = f"{type(error).__name__}: {first_line(error)}"
+                raise HalfulpError(f"a worker of {address} failed: {line}") from None
+            results += found
+            tell(found)
+            running.update(submit(1))
+    return Examined(results, versions)
+
+
+_kept = threading.local()
+
+
+def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> tuple[list[Result], dict[str, str]]:
+    """Examine a batch on a thread of a worker; the target's process stays for the thread's next batch."""
+    examiner = getattr(_kept, "examiner", None)
+    if examiner is None or (examiner.spec, examiner.options) != (spec, options):
+        if examiner is not None:
+            examiner.close()
+        examiner = _kept.examiner = Examiner(spec, options)
+    return examiner.examine(batch), examiner.versions

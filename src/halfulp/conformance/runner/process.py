@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pickle
 import signal
@@ -13,31 +12,26 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import IO, Any
-
-import numpy as np
 
 from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.runner.wire import Closed, Late, receive, send
+from halfulp.conformance.runner.targets import TargetSpec, death
+from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError, UnsupportedError
-from halfulp.types import TYPES
 
 MEMORY = 4 << 30
-"""The bytes that a target may take beyond what it has once it is loaded."""
+"""The bytes that a target may take beyond those that it has once it is loaded."""
 
 TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
 
 LONGEST = 86400.0
-"""The most that a time limit may be: clocks of sockets don't take any number."""
-
-NONSENSE = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
-"""What comes of reading an answer that is none."""
+"""The longest time limit in seconds: clocks of sockets don't take any number."""
 
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
@@ -49,34 +43,25 @@ serve(int(sys.argv[1]))
 """
 
 
+@dataclass
 class Process:
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
-    Args:
-        spec: the target.
-        threads: how many it may use.
-        time_limit: the seconds that it may take for a case.
-        memory: the bytes that it may take beyond what it has once it is loaded.
-
     Attributes:
+        spec: the target.
+        threads: the number of threads that it may use.
+        time_limit: the seconds that it may take for a case.
+        memory: the bytes that it may take beyond those that it has once it is loaded.
         versions: of the runtime and of what takes part, by package; known once it has started.
     """
 
-    def __init__(
-        self,
-        spec: TargetSpec,
-        *,
-        threads: int = 1,
-        time_limit: float = TIME_LIMIT,
-        memory: int = MEMORY,
-    ) -> None:
-        self.spec = spec
-        self.versions: dict[str, str] = {}
-        self._threads = threads
-        self._time_limit = time_limit
-        self._memory = memory
-        self._running: _Running | None = None
-        self._asked = 0
+    spec: TargetSpec
+    threads: int = 1
+    time_limit: float = TIME_LIMIT
+    memory: int = MEMORY
+    versions: dict[str, str] = field(default_factory=dict, init=False)
+    _running: _Running | None = field(default=None, init=False)
+    _asked: int = field(default=0, init=False)
 
     def __enter__(self) -> Process:
         return self
@@ -95,9 +80,9 @@ class Process:
             return
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
-        running = _Running(self._threads)
+        running = _Running(self.threads)
         try:
-            start = {"threads": self._threads, "memory": self._memory}
+            start = {"threads": self.threads, "memory": self.memory}
             send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
             answer, _ = receive(running.channel, _START_LIMIT)
         except Late:
@@ -112,7 +97,9 @@ class Process:
         versions = answer.get("versions")
         if answer.get("kind") != "ready" or not isinstance(versions, dict):
             running.end()
-            raise HalfulpError(f"the target {self.spec.name} can't be loaded: {_text(answer.get('message'))}")
+            raise HalfulpError(
+                f"the target {self.spec.name} can't be loaded: {one_line(str(answer.get('message')))}"
+            )
         self._running = running
         self.versions = {str(name): str(version) for name, version in versions.items()}
 
@@ -120,7 +107,7 @@ class Process:
         """Run a case.
 
         Returns:
-            The outputs, an output that is no array of numbers as the name of its type; or what happened instead.
+            The outputs (the type's name instead of one that is no array of numbers), or the outcome without outputs.
 
         Raises:
             HalfulpError: the target can't be loaded, or the case itself is at fault.
@@ -130,11 +117,11 @@ class Process:
         assert running is not None
         self._asked += 1
         try:
-            send(running.channel, {"number": self._asked}, pickle.dumps(case), self._time_limit)
-            answer, data = receive(running.channel, self._time_limit, most=2 * self._memory)
+            send(running.channel, {"number": self._asked}, pickle.dumps(case), self.time_limit)
+            answer, data = receive(running.channel, self.time_limit, most=2 * self.memory)
         except Late:
             self.close()
-            return Outcome("hung", f"no answer in {self._time_limit:g} s")
+            return Outcome("hung", f"no answer in {self.time_limit:g} s")
         except Closed:
             self._running = None
             return Outcome("crashed", running.end(_PATIENCE))
@@ -145,7 +132,7 @@ class Process:
             return self._outcome(case, answer, data)
         except HalfulpError:
             raise
-        except NONSENSE:
+        except MALFORMED:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
 
@@ -161,7 +148,7 @@ class Process:
         kind = answer["kind"]
         if kind == "returned":
             return unpacked(answer["outputs"], data)
-        message = _text(answer["message"])
+        message = one_line(str(answer["message"]))
         if kind == "refused":
             return Outcome("refused", message)
         if kind == "crashed":
@@ -178,9 +165,14 @@ class _Running:
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
         path = json.dumps([entry or os.getcwd() for entry in sys.path])
-        # What it leaves behind when it is killed goes with this folder.
+        # The files that it leaves when it is killed are deleted with this folder.
         self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
-        variables = os.environ | _environment(threads) | {"TMPDIR": self._folder.name}
+        variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
+        variables |= {
+            "OPENBLAS_NUM_THREADS": str(threads),
+            "JAX_PLATFORMS": "cpu",
+            "TMPDIR": self._folder.name,
+        }
         with theirs:
             try:
                 self._process = subprocess.Popen(
@@ -190,7 +182,7 @@ class _Running:
                     stderr=subprocess.STDOUT,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a group of its own, to be killed with all that it starts
-                    env=variables,
+                    env=os.environ | variables,
                 )
             except BaseException:
                 self.channel.close()
@@ -201,7 +193,7 @@ class _Running:
         self._reader.start()
 
     def end(self, patience: float = 0) -> str:
-        """Kill it with all that it started, and return how it died by itself, if it did within so many seconds."""
+        """Kill it with all that it started. Return how it died, if it did by itself within ``patience`` seconds."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
@@ -212,48 +204,12 @@ class _Running:
         self._process.wait()
         self._reader.join(1)
         self._folder.cleanup()
-        return _death(code)
+        if code is None:
+            return "closed its socket"
+        return death(-code) if code < 0 else f"exited with status {code}"
 
     def _read(self, stream: IO[bytes]) -> None:
-        # What it prints is noise; but it must not wait for somebody to read it.
+        # Its output is noise, but it must not wait for a reader.
         with stream:
             while stream.read(1 << 16):
                 pass
-
-
-def _death(code: int | None) -> str:
-    if code is None:
-        return "closed its socket"
-    if code >= 0:
-        return f"exited with status {code}"
-    try:
-        return f"died of {signal.Signals(-code).name}"
-    except ValueError:
-        return f"died of signal {-code}"
-
-
-def _environment(threads: int) -> dict[str, str]:
-    variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
-    return variables | {"OPENBLAS_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
-
-
-def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
-    """Return the outputs that a message holds; raises one of :data:`NONSENSE` where it contradicts itself."""
-    outputs: list[Array | str] = []
-    start = 0
-    for output in described:
-        if "other" in output:
-            outputs.append(str(output["other"]))
-            continue
-        name = output["type"]
-        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
-        size = math.prod(output["shape"]) * dtype.itemsize
-        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
-        start += size
-    if start != len(data):
-        raise ValueError("bytes are left over")
-    return outputs
-
-
-def _text(message: object) -> str:
-    return str(message)[:400]

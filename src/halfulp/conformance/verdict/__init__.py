@@ -1,1 +1,1 @@
-"""What to think of an answer: the right result, what a document leaves unspecified, what is known and allowed."""
+"""Verdicts on answers: comparison with the right result, open questions of the documents, allowed findings."""

@@ -19,11 +19,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from halfulp.conformance.verdict.judge import FAULTS
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 
-FINDINGS = ("wrong", "refused", "accepted", "crashed", "hung", "differs")
-"""What can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""
+FINDINGS = (*FAULTS, "differs")
+"""The findings that can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""
 
 _LARGEST = 1 << 24
 

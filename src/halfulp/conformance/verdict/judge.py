@@ -1,10 +1,10 @@
-"""What to think of a runtime's answer to a case."""
+"""The verdict on a runtime's answer to a case."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -19,28 +19,21 @@ from halfulp.types import type_name
 Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
 ]
-VERDICTS: tuple[Verdict, ...] = (
-    "rejected",
-    "unspecified",
-    "exact",
-    "within",
-    "wrong",
-    "refused",
-    "accepted",
-    "crashed",
-    "hung",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """From best to worst: the worst one of a row's cases is the row's.
 
 An invalid case's: ``rejected`` (right) and ``accepted``. ``unspecified``: the document leaves it all open.
 ``exact``; ``within``: all differences are small; ``wrong``; ``refused``, ``crashed``, ``hung``: no result.
 """
 
+FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
+"""The verdicts that are a runtime's fault."""
+
 HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
 
 
 class Outcome(NamedTuple):
-    """What came of a run that gave no result: what happened, and the runtime's first words about it."""
+    """A run without a result: what happened, and the first line of the runtime's message."""
 
     kind: Literal["refused", "crashed", "hung"]
     message: str
@@ -48,7 +41,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a comparison of one case's results with the right ones found.
+    """The comparison of one case's results with the right ones.
 
     Attributes:
         verdict: one of VERDICTS.
@@ -72,11 +65,6 @@ class Judgement:
     message: str | None = None
 
 
-def worst(*verdicts: Verdict) -> Verdict:
-    """Return the worst of some verdicts."""
-    return max(verdicts, key=VERDICTS.index)
-
-
 def judge(
     case: Case,
     expected: Array | HalfulpError,
@@ -92,7 +80,7 @@ def judge(
         expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
         got: the runtime's output, or what happened instead.
         ulp_limit: up to how many representable values a floating result may be off and still be ``within``.
-        strict: judge what the document leaves open too, against halfulp's choice.
+        strict: judge open elements too, against halfulp's choice.
     """
     open_ = None if strict else unspecified(case)
     if isinstance(got, Outcome):
@@ -127,16 +115,9 @@ def _accepted(case: Case, open_: UnspecifiedOutput | None) -> Judgement:
     return Judgement("accepted", message=f"{case.clause} must refuse it")
 
 
-class Distances(NamedTuple):
-    """How far each element is off: in representable values, and whether it is a special value gone wrong."""
-
-    steps: Array
-    special: Array
-
-
 @np.errstate(invalid="ignore")  # signalling NaNs
-def distances(expected: Array, got: Array) -> Distances:
-    """Compare results of one type and shape, element by element.
+def distances(expected: Array, got: Array) -> tuple[Array, Array]:
+    """Return how many representable values each element is off, and which are special values gone wrong.
 
     Special is: a NaN where a number should be or the other way round, an infinity likewise, a zero of the wrong sign.
     Every NaN equals every other. Distances are uint64, and 0 where special.
@@ -151,7 +132,7 @@ def distances(expected: Array, got: Array) -> Distances:
         zero_sign = (expected == 0) & (got == 0) & (steps != 0)
         special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | other_infinity | zero_sign))
         steps = np.where(special | nan_a, np.uint64(0), steps)
-    return Distances(steps, special)
+    return steps, special
 
 
 def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4, *, strict: bool = False) -> Array:

@@ -6,7 +6,7 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import onnx
@@ -14,6 +14,7 @@ import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.opset import adapters, downgrades, fallback
+from halfulp.conversion.opset.ir_version import lower
 from halfulp.conversion.rewrite.clauses import check_node
 from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
 from halfulp.conversion.rewrite.value_info import default_opset
@@ -29,7 +30,9 @@ _OLDEST_IR = 3  # the first with opset imports
 _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
 
-def to_opset(model: ModelProto, opset: int, file: str, folder: Path | None) -> list[Change]:
+def to_opset(
+    model: ModelProto, opset: int, file: str, folder: Path | None, *, unchecked: Collection[str] = ()
+) -> list[Change]:
     """Convert a model in place, and return what was done.
 
     Args:
@@ -37,6 +40,7 @@ def to_opset(model: ModelProto, opset: int, file: str, folder: Path | None) -> l
         opset: the version of ONNX's own operators that it shall import.
         file: its name in messages.
         folder: where its external data lies.
+        unchecked: the outputs of nodes that are valid in the new opset and not in theirs.
 
     Raises:
         UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
@@ -47,17 +51,18 @@ def to_opset(model: ModelProto, opset: int, file: str, folder: Path | None) -> l
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
-    opset_of(model, file)
+    before = opset_of(model, file)
     walk = Walk(model, file, folder)
     for owner in walk.owners:
         here = opset_of(model, file)
         if isinstance(owner, FunctionProto):
             here = default_opset(owner.opset_import) or here
         for source, target in _steps(here, opset):
-            _step(walk, owner, source, target)
+            _step(walk, owner, source, target, unchecked)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
     _refuse(walk, file, opset)
-    return finish(walk, file)
+    changes = finish(walk, file)
+    return changes + lower(model, opset, file) if opset < before else changes
 
 
 def _refuse(walk: Walk, file: str, opset: int) -> None:
@@ -126,9 +131,11 @@ def opset_of(model: ModelProto, file: str) -> int:
     return opset
 
 
-def _step(walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int) -> None:
+def _step(
+    walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int, unchecked: Collection[str]
+) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
-        if node.op_type in SUPPORTED_OPS:
+        if node.op_type in SUPPORTED_OPS and node.output[0] not in unchecked:
             check_node(node, here, edit.value_info)
         node, made = fallback.trimmed(node, here, there), len(edit.nodes)
         move(node, edit)

@@ -13,9 +13,8 @@ from halfulp.conversion.rewrite.editor import Change, Editor
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset
 from halfulp.conversion.rewrite.walk import Walk
 from halfulp.errors import SpecError
-from halfulp.models.graph import describe
+from halfulp.models.graph import agree, describe
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.models.openvino.operators import agree
 from halfulp.specs import in_force
 from halfulp.specs.tensor import Shape, TensorType
 
@@ -48,15 +47,21 @@ def check_clauses(model: ModelProto, file: str, folder: Path | None) -> list[Cha
     return walk.changes
 
 
-def check_node(node: NodeProto, opset: int, value_info: ValueInfo) -> None:
+def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bool = True) -> None:
     """Refuse a Pow or PRelu that breaks a clause of its own version, whatever it is fed.
+
+    Args:
+        node: the node.
+        opset: the version of ONNX's own operators that is in force.
+        value_info: what is known of its operands.
+        output: whether what is known of its output is compared, too.
 
     Raises:
         SpecError: with the clause.
     """
     if any(attribute.ref_attr_name for attribute in node.attribute):
         return
-    operands = tuple(map(value_info.value, (*node.input, node.output[0])))
+    operands = tuple(map(value_info.value, (*node.input, node.output[0] if output else "")))
     given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
     attributes = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given)
     _check(node.op_type, opset, tuple((each.type, each.shape) for each in operands), attributes)

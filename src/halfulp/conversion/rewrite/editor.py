@@ -111,6 +111,11 @@ class Editor:
         self._label = "" if silent else label
         self._base = next(filter(None, node.output), node.name or node.op_type)
 
+    @property
+    def label(self) -> str:
+        """How messages name the node that is being replaced; empty for one that the conversion has made."""
+        return self._label
+
     def note(self, what: str, differs: str | None = None) -> None:
         """Say what was done."""
         if self._label:

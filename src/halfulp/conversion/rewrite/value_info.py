@@ -13,6 +13,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.fold import folded, is_foldable
 from halfulp.models.onnx.nodes import plain_domain, schema_in_force
 from halfulp.models.onnx.tensors import TensorReader, declared, dtype_of
 from halfulp.types import type_name
@@ -41,6 +42,7 @@ class ValueInfo:
         self.defaults: set[str] = set()
         self._reader = reader
         self._outer = outer
+        self._makers: dict[str, NodeProto] = {}  # of values that may be constants, too: those not yet folded
 
     def inside(self, types: Types) -> ValueInfo:
         """Return what a subgraph sees."""
@@ -61,6 +63,8 @@ class ValueInfo:
             if tensor is not None:
                 self.constants[node.output[0]] = tensor
                 self.types[node.output[0]] = type_of_tensor(tensor)
+            elif is_foldable(node):
+                self._makers[node.output[0]] = node
 
     def value(self, name: str) -> Value:
         """Return what is known of a value: a type or shape of None where nothing is."""
@@ -70,11 +74,33 @@ class ValueInfo:
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
         """Return the tensor that a value always is (``or_default``: or is unless a caller says otherwise)."""
+        if name in self._makers:
+            self._fold(self._makers.pop(name))
         if name in self.constants:
             return self.constants[name] if or_default or name not in self.defaults else None
         if name in self.types or self._outer is None:
             return None
         return self._outer.tensor(name, or_default=or_default)
+
+    def _fold(self, node: NodeProto) -> None:
+        """Take note of what a node of constants gives; constants of constants first, without recursion."""
+        todo = [node]
+        while todo:
+            made = [self._makers.pop(name) for name in todo[-1].input if name in self._makers]
+            if made:
+                todo += made
+                continue
+            last = todo.pop()
+            tensors = [self.tensor(name) for name in last.input]
+            if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
+                continue
+            where = f"the constants of {last.output[0]!r}"
+            arrays = [None if tensor is None else self._reader.read(tensor, where) for tensor in tensors]
+            result = folded(last, arrays)
+            if result is not None:
+                tensor = onnx.numpy_helper.from_array(result, last.output[0])
+                self.constants[last.output[0]] = tensor
+                self.types[last.output[0]] = type_of_tensor(tensor)
 
     def is_default(self, name: str) -> bool:
         """Tell whether a value is an input with a default."""
@@ -120,18 +146,25 @@ def type_of_tensor(tensor: TensorProto) -> Value:
     return Value(tensor.name, type_name(dtype_of(tensor.data_type)), tuple(tensor.dims))
 
 
-def infer_types(model: ModelProto, file: str) -> dict[str, Types]:
+def infer_types(model: ModelProto, file: str, *, declared_too: bool = True) -> dict[str, Types]:
     """Return the types of the values of each graph of a model, by the graph's path.
 
     A graph's path is empty for the model's own, otherwise that of the graph around it and of the
-    attribute that it is (:func:`inner_path`).
+    attribute that it is (:func:`inner_path`). Without ``declared_too`` what the model declares of outputs of nodes
+    does not count.
     """
-    light = _inferred(_light(model))
+    light = _light(model)
+    if not declared_too:
+        for _, graph in graphs(light.graph, ""):
+            del graph.value_info[:]
+            for info in graph.output:
+                info.ClearField("type")
+    light = _inferred(light)
     if _declare_foreign(light):
         light = _inferred(light)
     found: dict[str, Types] = {}
     for path, graph in graphs(light.graph, ""):
-        types: Types = {}
+        types: Types = {tensor.name: type_of_tensor(tensor) for tensor in graph.initializer}
         for info in (*graph.value_info, *graph.output, *graph.input):
             try:
                 value = declared(info, file)

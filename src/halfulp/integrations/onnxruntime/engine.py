@@ -19,7 +19,7 @@ from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
 from halfulp.models.run.inputs import bind
-from halfulp.models.run.report import NodeRun, Report
+from halfulp.models.run.report import NodeRun, RunReport
 from halfulp.types import TYPES
 
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
@@ -50,7 +50,7 @@ class Settings:
 _OURS = Settings()
 
 
-def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
+def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
     """Run a model once in a session of ours.
 
     Args:
@@ -69,7 +69,7 @@ def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tupl
 
 def profiled(
     path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
-) -> tuple[dict[str, Any], list[Report]]:
+) -> tuple[dict[str, Any], list[RunReport]]:
     """Return the outputs of a model, and a report of each of several runs.
 
     Raises:
@@ -81,7 +81,7 @@ def profiled(
 
 def open_profiled(
     path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings, *, runs: int
-) -> tuple[Any, dict[str, Any], list[Report]]:
+) -> tuple[Any, dict[str, Any], list[RunReport]]:
     """Return a session with what :func:`profiled` gives; its later runs make no profile."""
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
@@ -186,7 +186,7 @@ def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
             begin = index + 1
 
 
-def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> Report:
+def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> RunReport:
     rows: dict[str, NodeRun] = {}
     timed = [event for event in events if event.get("cat") == "Node" and event["name"].endswith(_TIMED)]
     for event, own in zip(timed, _own_times(timed), strict=True):
@@ -202,7 +202,7 @@ def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> Repor
         row.outputs = tuple(_shown(told.get("output_type_shape", [])))
         row.seconds += own / 1e6
         row.calls += 1
-    return Report(list(rows.values()))
+    return RunReport(list(rows.values()))
 
 
 def _own_times(events: Sequence[dict[str, Any]]) -> list[int]:

@@ -23,7 +23,7 @@ from halfulp.types import TYPES
 
 DOMAIN = "halfulp"
 
-# The kernels look clauses up by these; see bindings/onnxruntime/broadcast.h.
+# The checks whose clauses the kernels look up by their attributes: bindings/onnxruntime/rules.h.
 _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
 
 _Types: TypeAlias = ChainMap[str, TypeProto]

@@ -20,7 +20,7 @@ C10  An output may share elements with InputTensor alone, and then each with its
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -59,12 +59,15 @@ def DMLCalcBufferTensorSize(
         (20, 52)
     """
     sizes = list(sizes)[:dimensionCount]
-    if strides is None:
-        elements = prod(sizes)
-    else:
-        steps = zip(sizes, list(strides)[:dimensionCount], strict=True)
-        elements = sum((size - 1) * stride for size, stride in steps) + 1
+    elements = _reach(sizes, None if strides is None else list(strides)[:dimensionCount])
     return -(-elements * _row(dataType).dtype.itemsize // 4) * 4
+
+
+def _reach(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
+    """Return how many elements there are from the first to the last in memory."""
+    if strides is None:
+        return prod(sizes)
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +136,7 @@ class DML_BUFFER_TENSOR_DESC:
             raise error(
                 "C3", "no size may be 0, and there may be at most 2^32 - 1 elements", got=_line(self.Sizes)
             )
-        reach = prod(self.Sizes)
-        if self.Strides is not None:
-            reach = (
-                sum((size - 1) * stride for size, stride in zip(self.Sizes, self.Strides, strict=True)) + 1
-            )
-        if reach > _MOST:
+        if _reach(self.Sizes, self.Strides) > _MOST:
             raise error("C4", "the strides reach more than 2^32 - 1 elements far", got=_line(self.Strides))
         alignment = self.GuaranteedBaseOffsetAlignment
         if alignment and (alignment & (alignment - 1) or alignment < itemsize):
@@ -237,17 +235,7 @@ def error(clause: str, message: str, **shown: object) -> SpecError:
 
 
 def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: int) -> None:
-    """Check the range of a buffer that a tensor is bound to.
-
-    Args:
-        name: the tensor's field.
-        tensor: its description.
-        offset: where the range starts in the buffer, in bytes.
-        size: of the whole buffer, in bytes.
-
-    Raises:
-        SpecError: C9 of DML_BUFFER_TENSOR_DESC.
-    """
+    """Check the range of a buffer, from an offset on, that a tensor is bound to; raises SpecError C9."""
     alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
     if offset % alignment:
         raise error(

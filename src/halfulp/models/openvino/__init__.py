@@ -14,8 +14,7 @@ from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 from halfulp.models.graph import Graph, Model
 from halfulp.models.openvino.builder import build
-from halfulp.models.openvino.layers import parse
-from halfulp.models.openvino.weights import Weights
+from halfulp.models.openvino.layers import Weights, parse
 from halfulp.models.openvino.writer import write
 from halfulp.models.source import read_source
 

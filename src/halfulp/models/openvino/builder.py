@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value, type_name
-from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port
-from halfulp.models.openvino.operators import OPERATORS, agree, infer, read_attributes
-from halfulp.models.openvino.weights import Weights, parse_shape
+from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, type_name
+from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port, Weights, parse_shape
+from halfulp.models.openvino.operators import OPERATORS, infer, read_attributes
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 
 Source = tuple[int, int]  # a layer's id and one of its output ports
@@ -42,11 +41,7 @@ class Origin:
 
 
 def build(net: Net, weights: Weights, file: str, *, is_body: bool = False) -> Model:
-    """Return the graph of a parsed file, or of a layer's body, which may be without a Result.
-
-    Raises:
-        ModelError, UnsupportedError: as :func:`halfulp.models.openvino.load`.
-    """
+    """Return the graph of a parsed file, or of a layer's body, which may be without a Result."""
     if not is_body and not any(layer.type == "Result" for layer in net.layers):
         raise ModelError("has no layer of the type Result: nothing would come out of it", file=file)
     return _Builder(net, weights, file).model()

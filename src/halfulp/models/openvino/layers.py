@@ -1,21 +1,26 @@
-"""OpenVINO IR as XML: the text of a file to layers, ports and edges, and nothing believed on the way.
+"""The two files of an OpenVINO IR: layers, ports and edges of the .xml, constants of the .bin; none is believed.
 
-What an element means is :mod:`halfulp.models.openvino.builder`'s business; here it is only known
-to be well-formed: ids that are unique, dims that can be, precisions that exist.
+What an element means is :mod:`halfulp.models.openvino.builder`'s business. Here it is only known to be well-formed:
+ids that are unique, dims that can be, precisions that exist. Constants are mapped, by offset and size.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 from xml.etree.ElementTree import Element, ParseError
 
+import numpy as np
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
-from halfulp.errors import ModelError, UnsupportedError, printable
-from halfulp.models.graph import MOST_DIMS
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.models.files import opened
+from halfulp.models.graph import MOST_DIMS, Array, describe
 from halfulp.types import TYPES
 
 VERSIONS = (10, 11)
@@ -93,11 +98,7 @@ class Net:
 
 
 def parse(data: bytes, file: str) -> Net:
-    """Return the layers and edges of a file.
-
-    Args:
-        data: the file. A document type declaration is refused, and so no entity is ever expanded.
-        file: the model's name in messages.
+    """Return the layers and edges of a file. Document types are refused: no entity is ever expanded.
 
     Raises:
         ModelError: it is not XML, no IR, or an element of it is not well-formed.
@@ -236,3 +237,171 @@ def natural(text: str) -> int | None:
         return None
     number = int(text)
     return number if number <= LARGEST else None
+
+
+# --- shapes and constants ---------------------------------------------------------------------------
+
+
+def parse_shape(text: str) -> tuple[int | None, ...] | None:
+    """Return the shape that a Parameter or Const declares; None for a dynamic rank, ``...``.
+
+    Commas separate the dims. ``?``, ``-1`` and ranges are dynamic dims; an empty text is a scalar's shape.
+    """
+    ranges = _ranges(text)
+    if ranges is None:
+        return None
+    if len(ranges) > MOST_DIMS:
+        raise HalfulpError("its shape has more dims than NumPy does", expected=MOST_DIMS, got=len(ranges))
+    return tuple(low if low == high else None for low, high in ranges)
+
+
+def allows(text: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a shape has the rank and lies within the ranges that a Parameter declares."""
+    ranges = _ranges(text)
+    if ranges is None:
+        return True
+    sizes = zip(shape, ranges, strict=False)
+    return len(ranges) == len(shape) and all(low <= dim <= high for dim, (low, high) in sizes)
+
+
+def _ranges(text: str) -> list[tuple[int, int]] | None:
+    """Return the least and the greatest size of each dim; None where the rank is dynamic."""
+    if text.strip() == "...":
+        return None
+    return [_range(part.strip()) for part in text.split(",")] if text.strip() else []
+
+
+def _range(text: str) -> tuple[int, int]:
+    if text in ("?", "-1"):
+        return 0, LARGEST
+    low, dots, high = (part.strip() for part in text.partition(".."))
+    bounds = natural(low or "0"), natural(high or str(LARGEST))
+    if not dots:
+        bounds = natural(text), natural(text)
+    if bounds[0] is None or bounds[1] is None or bounds[0] > bounds[1]:
+        raise HalfulpError("its shape has a dim that can't be", got=repr(text[:40]))
+    return bounds[0], bounds[1]
+
+
+class Weights:
+    """The weights of a model: bytes, or a .bin file, which need not exist where no constant has data."""
+
+    def __init__(self, source: Path | bytes | None) -> None:
+        self._source = source
+        self._memory: Array | None = None
+        self._unpacked: dict[tuple[str, int, int], Array] = {}
+        self._taken = 0
+
+    def read(self, data: Mapping[str, str]) -> Array:
+        """Return the array of a Const layer, read-only; mapped where its type is not packed.
+
+        Args:
+            data: the attributes of the layer's <data>: element_type, shape, offset, size.
+
+        Raises:
+            HalfulpError: an attribute is missing or can't be, the shape contradicts the size, or
+                the .bin file is missing or too short.
+            UnsupportedError: an element type that is not ours.
+        """
+        for name in ("element_type", "shape", "offset", "size"):
+            if name not in data:
+                raise HalfulpError(f"it has no {name}")
+        openvino = data["element_type"]
+        if openvino not in ELEMENT_TYPES:
+            raise UnsupportedError("its element_type is not one of ours", got=repr(openvino[:40]))
+        element_type = ELEMENT_TYPES[openvino]
+        shape = parse_shape(data["shape"])
+        if shape is None or None in shape:
+            raise HalfulpError("its shape is not static", got=repr(data["shape"][:40]))
+        static = tuple(dim for dim in shape if dim is not None)
+        offset, size = natural(data["offset"]), natural(data["size"])
+        if offset is None or size is None:
+            shown = f"offset {data['offset'][:40]!r}, size {data['size'][:40]!r}"
+            raise HalfulpError("offset and size must be numbers, at least 0 and below 2^63", got=shown)
+        needed = stored_bytes(element_type, math.prod(static))
+        # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
+        if needed != size or math.prod(max(dim, 1) for dim in static) >= 1 << 60:
+            raise HalfulpError(
+                f"its shape contradicts its size: {describe(element_type, static)}",
+                expected=f"{needed} bytes",
+                got=f"{size} bytes",
+            )
+        return self._array(element_type, static, offset, size)
+
+    def _array(self, element_type: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
+        dtype = np.dtype(bool) if element_type == "bool" else TYPES[element_type].dtype
+        if size == 0:
+            array = np.empty(shape, dtype)
+        else:
+            memory = self._mapped()
+            if offset + size > memory.size:
+                raise HalfulpError(
+                    "it reaches past the end of the weights",
+                    expected=f"{offset + size} bytes",
+                    got=f"{memory.size} bytes",
+                )
+            raw = memory[offset : offset + size]
+            if element_type == "bool" or TYPES[element_type].bits == 4:
+                array = self._unpack(raw, element_type, math.prod(shape), offset).reshape(shape)
+            else:
+                array = raw.view(dtype.newbyteorder("<")).reshape(shape)
+        array.flags.writeable = False
+        return array
+
+    def _unpack(self, raw: Array, element_type: str, count: int, offset: int) -> Array:
+        """Return elements that can't be looked at where they are: the only ones that take memory."""
+        key = element_type, offset, count
+        if key not in self._unpacked:
+            assert self._memory is not None
+            # Constants may share their bytes, but many that overlap would unpack to any size.
+            self._taken += count
+            if self._taken > 8 * self._memory.size:
+                raise HalfulpError("the constants overlap, and unpack to more than the weights hold")
+            if element_type == "bool":
+                self._unpacked[key] = raw != 0
+            else:
+                self._unpacked[key] = _unpacked(raw, count, TYPES[element_type].dtype)
+        return self._unpacked[key]
+
+    def _mapped(self) -> Array:
+        """Return all of the weights, mapped once: a mapping for each constant would use up the files."""
+        if self._memory is None:
+            if self._source is None:
+                raise HalfulpError("it has data, but the model came without weights")
+            if isinstance(self._source, bytes):
+                self._memory = np.frombuffer(self._source, np.uint8)
+            else:
+                self._memory = _map(self._source)
+        return self._memory
+
+
+def _map(path: Path) -> Array:
+    with opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
+
+
+def stored_bytes(element_type: str, count: int) -> int:
+    """Return the bytes that so many elements take: those of 4 bits lie two to a byte."""
+    if element_type == "bool":
+        return count
+    row = TYPES[element_type]
+    return (count + 1) // 2 if row.bits == 4 else count * row.dtype.itemsize
+
+
+def stored(array: Array) -> Array:
+    """Return an array as the bytes that :class:`Weights` reads it from."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
+        nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
+        nibbles[: flat.size] = flat.view(np.uint8) & 15
+        return nibbles[::2] | nibbles[1::2] << 4
+    return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+
+
+def _unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
+    """Return the elements of two to a byte, the first in the low half."""
+    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
+    if dtype.name == "int4":  # what ml_dtypes keeps in the byte's other half is its own affair
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
+    return nibbles.view(dtype)

@@ -11,11 +11,10 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
-from halfulp.models.graph import Array, Graph, Node, Value, listed, type_name
+from halfulp.models.graph import Array, Graph, Node, Value, agree, listed, type_name
 from halfulp.models.openvino.builder import Note, Origin
-from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, precision
-from halfulp.models.openvino.operators import OPERATORS, agree, infer
-from halfulp.models.openvino.weights import parse_shape, stored
+from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, parse_shape, precision, stored
+from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.specs.tensor import TensorType
 
 _NEW = 1 << 62  # the position of what was not in a file before: after everything that was
@@ -34,11 +33,9 @@ class _Layer:
 
 
 def write(graph: Graph, weights: IO[bytes]) -> bytes:
-    """Return a graph as XML, and write its constants to ``weights``.
+    """Return a graph as XML, and write its constants to ``weights``, where equal ones share their bytes.
 
-    Args:
-        graph: of OpenVINO's operators. A graph that was read from a file gives that file again.
-        weights: takes the .bin file; equal constants share their bytes.
+    A graph that was read from a file gives that file again.
 
     Raises:
         UnsupportedError: nodes that are not ours, and types that OpenVINO lacks, by name.
@@ -76,14 +73,11 @@ class _Writer:
         return f'<?xml version="1.0"?>\n{text}\n'.encode()
 
     def _check(self) -> None:
-        unsupported = [
-            node for node in self._graph.nodes if node.standard != "openvino" or not _is_ours(node)
-        ]
-        if unsupported:
+        if unsupported := foreign(self._graph.nodes):
             raise UnsupportedError(
                 "these nodes are not OpenVINO operators that are ours",
                 expected=", ".join(OPERATORS),
-                got=listed(node.label for node in unsupported),
+                got=listed(unsupported),
             )
         for value in self._graph.inputs:
             if value.name in self._graph.constants:
@@ -210,10 +204,6 @@ class _Writer:
         known = given.keys() == set(edges)
         edges.sort(key=lambda edge: (given[edge] if known else 0, edge))
         return [Element("edge", dict(zip(names, map(str, edge), strict=True))) for edge in edges]
-
-
-def _is_ours(node: Node) -> bool:
-    return node.domain == "" and node.type in OPERATORS and len(node.outputs) == 1
 
 
 def _shape(value: Value) -> str:

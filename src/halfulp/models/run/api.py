@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -25,12 +27,10 @@ from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
-from halfulp.models.run.fallback import Fallback
 from halfulp.models.run.fitting import fit
-from halfulp.models.run.helpers import HELPERS, NotOurs, check_types
+from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, needed
-from halfulp.models.run.report import Engine, Report
-from halfulp.models.run.vacuous import vacuous
+from halfulp.models.run.report import Engine, RunReport, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
 
@@ -100,7 +100,7 @@ def run_with_report(
     inputs: Mapping[str, Any] | None = None,
     *,
     output_folder: str | os.PathLike[str] | None = None,
-) -> tuple[dict[str, Any], Report]:
+) -> tuple[dict[str, Any], RunReport]:
     """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
     loaded = model if isinstance(model, Model | Program) else load(model)
     if inputs is None:
@@ -131,36 +131,23 @@ def _shares(a: Any, b: Any) -> bool:
     return isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
-class _Scope:
-    """The values by name of a graph being evaluated, and those of the graphs around it."""
-
-    def __init__(self, outer: _Scope | None) -> None:
-        self.values: dict[str, Any] = {}
-        self._outer = outer
-
-    def __getitem__(self, name: str) -> Any:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope._outer
-        raise KeyError(name)
+_Scope = ChainMap[str, Any]
+"""The values by name of a graph that is evaluated, and those of the graphs around it."""
 
 
 class _Walk:
     """One evaluation of one model."""
 
     def __init__(self, model: Model) -> None:
-        self.report = Report()
+        self.report = RunReport()
         self._file = model.file
         self._fallback = Fallback()
         self._inner = 0.0  # time spent in subgraphs and function bodies of the current node
 
     def graph(self, graph: Graph, inputs: Sequence[Any], outer: _Scope | None) -> list[Any]:
         """Evaluate a graph's nodes in order, dropping each value after its last reader."""
-        scope = _Scope(outer)
-        scope.values.update(graph.constants)
-        scope.values.update(zip((value.name for value in graph.inputs), inputs, strict=True))
+        scope = _Scope(dict(graph.constants), *(outer.maps if outer is not None else ()))
+        scope.update(zip((value.name for value in graph.inputs), inputs, strict=True))
         for node, dead in zip(graph.nodes, graph.dead_after, strict=True):
             arguments = [scope[name] if name else None for name in node.inputs]
             for name, value in zip(node.outputs, self._timed(node, arguments, scope), strict=False):
@@ -169,10 +156,10 @@ class _Walk:
                 if name in graph.declared:
                     declared = graph.declared[name]
                     check(value, declared, f"its output {name!r}", self._file, node.label)
-                scope.values[name] = value
+                scope[name] = value
             del arguments
             for name in dead:
-                scope.values.pop(name, None)
+                scope.maps[0].pop(name, None)
         return [scope[value.name] for value in graph.outputs]
 
     def _timed(self, node: Node, inputs: list[Any], scope: _Scope) -> list[Any]:
@@ -201,9 +188,7 @@ class _Walk:
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
             if node.type in CONTROL:
-                return "halfulp", CONTROL[node.type](
-                    node, inputs, lambda graph, values: self._subgraph(graph, values, scope)
-                )
+                return "halfulp", CONTROL[node.type](node, inputs, partial(self._subgraph, scope))
             if node.type in HELPERS:
                 check_types(node, inputs)
                 self._guard_broadcast(node, inputs)
@@ -218,7 +203,7 @@ class _Walk:
             raise UnsupportedError(f"{node.operator} has subgraphs, which nothing here evaluates")
         return "onnx reference", self._fallback(node, inputs)
 
-    def _subgraph(self, graph: Graph, values: Sequence[Any], scope: _Scope) -> list[Any]:
+    def _subgraph(self, scope: _Scope, graph: Graph, values: Sequence[Any]) -> list[Any]:
         if len(values) != len(graph.inputs):
             raise HalfulpError(
                 "a subgraph has another number of inputs than the node gives it",

@@ -20,7 +20,7 @@ RunGraph = Callable[[Graph, Sequence[Any]], list[Any]]
 
 
 def _if(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
-    branch = "then_branch" if _truth(inputs[0], "cond") else "else_branch"
+    branch = "then_branch" if _one(inputs[0], "bool", "cond") else "else_branch"
     outputs = run(node.attributes[branch], [])
     if len(outputs) != len(node.outputs):
         raise HalfulpError(
@@ -36,13 +36,13 @@ def _loop(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     limit, condition, *carried = [*inputs, None, None][: max(2, len(inputs))]
     if len(body.inputs) != len(carried) + 2 or len(body.outputs) <= len(carried):
         raise HalfulpError("the body's inputs and outputs don't match the node's")
-    last = None if limit is None else _count(limit)
-    going = True if condition is None else _truth(condition, "cond")
+    last = None if limit is None else _one(limit, "int64", "M")
+    going = True if condition is None else _one(condition, "bool", "cond")
     scanned: list[list[Array]] = [[] for _ in body.outputs[1 + len(carried) :]]
     iteration = 0
     while going and (last is None or iteration < last):
         outputs = run(body, [np.array(iteration, np.int64), np.array(going), *carried])
-        going = _truth(outputs[0], "the body's condition")
+        going = _one(outputs[0], "bool", "the body's condition")
         carried = outputs[1 : 1 + len(carried)]
         for values, value in zip(scanned, outputs[1 + len(carried) :], strict=True):
             values.append(value)
@@ -178,16 +178,10 @@ def _sequence_map(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     return [[row[index] for row in rows] for index in range(len(node.outputs))]
 
 
-def _truth(value: Any, what: str) -> bool:
-    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype != np.bool_:
-        raise HalfulpError(f"{what} must be one bool")
-    return bool(value.reshape(())[()])
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype != np.int64:
-        raise HalfulpError("M must be one int64")
-    return int(value.reshape(())[()])
+def _one(value: Any, kind: str, what: str) -> Any:
+    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype != kind:
+        raise HalfulpError(f"{what} must be one {kind}")
+    return value.item()
 
 
 def _stack(values: list[Array], axis: int, declared: Any) -> Array:

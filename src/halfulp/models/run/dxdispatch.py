@@ -14,14 +14,13 @@ import numpy as np
 from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import FEATURE_LEVELS, OPERATORS, OperatorDesc, execute, tensors
 from halfulp.models.directml.dxdispatch import Binding, Dispatch, Print, Program, Resource, WriteFile
-from halfulp.models.directml.dxdispatch.reader import offset_of
-from halfulp.models.directml.dxdispatch.values import FromFile
+from halfulp.models.directml.dxdispatch.program import FromFile
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Node, listed
 from halfulp.models.memory import guard_memory
 from halfulp.models.run.inputs import as_value, by_name, check
-from halfulp.models.run.report import Report
+from halfulp.models.run.report import RunReport
 from halfulp.specs import in_force
 
 _LINE = 10_000  # elements that are printed at a time
@@ -29,7 +28,7 @@ _LINE = 10_000  # elements that are printed at a time
 
 def run(
     program: Program, inputs: Mapping[str, Any], output_folder: str | os.PathLike[str] | None = None
-) -> tuple[dict[str, Array], Report]:
+) -> tuple[dict[str, Array], RunReport]:
     """Carry out a program.
 
     What print commands print goes to standard output, as DxDispatch spells it, a float with as many
@@ -44,12 +43,6 @@ def run(
         The resources that a dispatch wrote, in the order of the first time, and what ran in how long.
         A resource that the last tensor written to it covers has that tensor's shape; any other is a
         list of its elements.
-
-    Raises:
-        UnsupportedError: dispatchables that are not ours, by name.
-        ModelError: an input that is no resource or does not fit it, tensors that overlap, files that
-            can't be written.
-        HalfulpError: there is no ``output_folder``.
     """
     refuse_foreign(program)
     if output_folder is not None and not Path(output_folder).is_dir():
@@ -82,7 +75,7 @@ class _Machine:
     """The memory of one run."""
 
     def __init__(self, program: Program, inputs: Mapping[str, Any], folder: Path | None) -> None:
-        self.report = Report()
+        self.report = RunReport()
         self._program = program
         self._folder = program.folder if folder is None else folder
         self._written: dict[str, tuple[OperatorDesc, int]] = {}
@@ -135,7 +128,7 @@ class _Machine:
         self._record(label, command.dispatchable, desc, elapsed)
 
     def _offset(self, binding: Binding) -> int:
-        return offset_of(binding, self._program.resources[binding.name])
+        return binding.offset_in(self._program.resources[binding.name])
 
     def _record(self, label: str, name: str, desc: OperatorDesc, elapsed: float) -> None:
         row = in_force("directml", desc.type, FEATURE_LEVELS[-1])

@@ -30,8 +30,9 @@ from halfulp.models.run.inputs import (
     is_integral,
     make_inputs,
     needed,
+    sized,
 )
-from halfulp.models.run.vacuous import finite, is_usable, vacuous
+from halfulp.models.run.report import finite, is_usable, vacuous
 
 SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
 """What a dim is tried with, in this order: images' sides, tokens, windows of sound."""
@@ -45,20 +46,7 @@ _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.I
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 # What has the channels of its first operand.
 _KEEPS_CHANNELS = frozenset(
-    {
-        "Cast",
-        "Identity",
-        "Pad",
-        "Pow",
-        "PRelu",
-        "Relu",
-        "Clip",
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "BatchNormalization",
-    }
+    "Cast Identity Pad Pow PRelu Relu Clip Add Sub Mul Div BatchNormalization".split()  # noqa: SIM905
 )
 MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})
@@ -112,7 +100,7 @@ def fit(
 ) -> Fit:
     """Find sizes and values of inputs on which a model runs, and on which its outputs say something.
 
-    Where an output is empty or has no finite number (:mod:`halfulp.models.run.vacuous`), a few other inputs are tried.
+    Where an output is empty or has no finite number, a few other inputs are tried.
 
     Args:
         model: its inputs without an initializer are made up, by :func:`make_inputs`.
@@ -256,12 +244,7 @@ def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _by_product(sizes: Sequence[int], names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield every combination of sizes, by their product: the least that do are the quickest to run.
-
-    Args:
-        sizes: in ascending order.
-        names: of the dims.
-    """
+    """Yield every combination of ascending sizes, by their product: the least is the quickest to run."""
     queue: list[tuple[int, tuple[int, ...]]] = [(sizes[0] ** len(names), (0,) * len(names))] if names else []
     while queue:
         _, places = heappop(queue)
@@ -389,10 +372,4 @@ def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, M
 
 
 def _elements(model: Model, sizes: Mapping[str, int]) -> int:
-    total = 0
-    for value in needed(model):
-        shape = zip(value.shape or (), dim_names(value), strict=True)
-        total += int(
-            np.prod([dim if isinstance(dim, int) else sizes[str(name)] for dim, name in shape], dtype=object)
-        )
-    return total
+    return sum(math.prod(sized(value, sizes)) for value in needed(model))

@@ -1,20 +1,25 @@
-"""The operators that surround ours in real models, each in every version that ONNX has had.
+"""The operators of ONNX around Pow and PRelu.
 
-Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze. The types that a
-version allows are those of the onnx package's schema; they are not typed again here.
+Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze are evaluated here, in every
+version that ONNX has had. The types that a version allows are those of the onnx package's schema.
+
+All others go through the onnx package's ReferenceEvaluator, a node at a time: it passes neither replaced operators
+into a model's functions nor the names of the nodes into its errors, and keeps every intermediate alive.
 """
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+from onnx import NodeProto
+from onnx.reference import ReferenceEvaluator
 
-from halfulp.errors import HalfulpError
-from halfulp.models.graph import Array, Node, reshaped, type_name
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.models.graph import Array, Node, reshape, reshaped, type_name, unsqueezed
 from halfulp.models.onnx.nodes import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
@@ -28,12 +33,7 @@ class NotOurs(Exception):
 
 
 def check_types(node: Node, inputs: Sequence[Any]) -> None:
-    """Compare the inputs' types with the schema in force.
-
-    Raises:
-        HalfulpError: an input is missing, not a tensor, of a type that the operator version does
-            not allow, or of another type than an input that shares its type variable.
-    """
+    """Compare the inputs' types with the schema in force; raises HalfulpError where they differ."""
     schema = schema_in_force(node.domain, node.type, node.opset)
     assert schema is not None  # the front end has looked
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
@@ -45,7 +45,7 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
             if node.type == "Identity" and value is not None:
                 continue  # of a sequence, say
             raise HalfulpError(f"its input {port.name} is missing, or not a tensor")
-        got = _onnx_name(value.dtype)
+        got = f"tensor({onnx.TensorProto.DataType.Name(_number(value.dtype)).lower()})"
         if got not in allowed.get(port.type_str, [port.type_str]):
             raise HalfulpError(f"{node.operator} does not take {got} as {port.name}")
         if bound.setdefault(port.type_str, got) != got:
@@ -56,20 +56,16 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
             )
 
 
-def _onnx_name(dtype: np.dtype[Any]) -> str:
-    number = onnx.TensorProto.STRING
-    if type_name(dtype) != "string":
-        number = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    return f"tensor({onnx.TensorProto.DataType.Name(number).lower()})"
+def _number(dtype: np.dtype[Any]) -> int:
+    """Return the number of an element type in TensorProto.DataType."""
+    is_text = type_name(dtype) == "string"
+    return onnx.TensorProto.STRING if is_text else onnx.helper.np_dtype_to_tensor_dtype(dtype)
 
 
 def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
     """Return y in the shape that fits it to x by the rules of ``axis`` and ``broadcast``.
 
     Before opset 7 Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Less and Greater had them.
-
-    Raises:
-        HalfulpError: the shapes don't fit.
     """
     # "1-dim expansion doesn't work yet", says the document; exporters of that time relied on it all
     # the same. A dim that the rule doesn't know matches anything.
@@ -97,10 +93,6 @@ def _constant(node: Node, inputs: list[Any]) -> Any:
         case "value_string" | "value_strings":
             return np.asarray(value, object)
     return value
-
-
-def _identity(node: Node, inputs: list[Any]) -> Any:
-    return inputs[0]
 
 
 def _cast(node: Node, inputs: list[Any]) -> Any:
@@ -135,44 +127,19 @@ def _binary(function: Callable[[Array, Array], Any]) -> Helper:
     return evaluate
 
 
-def _where(node: Node, inputs: list[Any]) -> Any:
-    return np.where(*inputs)
-
-
 def _reshape(node: Node, inputs: list[Any]) -> Any:
     x = inputs[0]
     asked = node.attributes.get("shape", []) if node.opset < 5 else _dims(inputs[1])
-    shape = list(asked)
-    if not node.attributes.get("allowzero", 0):
-        if any(dim == 0 and axis >= x.ndim for axis, dim in enumerate(shape)):
-            raise HalfulpError("a dim of 0 in shape copies a dim that data does not have", got=asked)
-        shape = [x.shape[axis] if dim == 0 else dim for axis, dim in enumerate(shape)]
-    elif 0 in shape and -1 in shape:
+    copies = not node.attributes.get("allowzero", 0)
+    if not copies and 0 in asked and -1 in asked:
         raise HalfulpError("shape may not hold both 0 and -1 where allowzero is 1", got=asked)
-    if any(dim < -1 for dim in shape) or shape.count(-1) > 1:
-        raise HalfulpError("shape may hold one -1 and no other negative dim", got=asked)
-    rest = math.prod(dim for dim in shape if dim != -1)
-    if -1 in shape and rest and x.size % rest == 0:
-        shape[shape.index(-1)] = x.size // rest
-    if math.prod(shape) != x.size or -1 in shape:
-        raise HalfulpError(
-            "the data has not as many elements as shape asks for", expected=asked, got=list(x.shape)
-        )
-    return reshaped(x, shape)
+    return reshaped(x, reshape(x.shape, asked, copies=copies))
 
 
 def _unsqueeze(node: Node, inputs: list[Any]) -> Any:
     x = inputs[0]
-    asked = node.attributes["axes"] if node.opset < 13 else _dims(inputs[1])
-    rank = x.ndim + len(asked)
-    lowest = 0 if node.opset < 11 else -rank
-    axes = [axis % rank if lowest <= axis < rank else None for axis in asked]
-    if None in axes or len(set(axes)) < len(axes):
-        raise HalfulpError(
-            "axes must be distinct dims of the output", expected=f"{lowest} to {rank - 1}", got=asked
-        )
-    remaining = iter(x.shape)
-    return reshaped(x, [1 if axis in axes else next(remaining) for axis in range(rank)])
+    axes = node.attributes["axes"] if node.opset < 13 else _dims(inputs[1])
+    return reshaped(x, unsqueezed(x.shape, axes, from_end=node.opset >= 11))
 
 
 def _dims(value: Array) -> list[int]:
@@ -184,14 +151,92 @@ def _dims(value: Array) -> list[int]:
 
 HELPERS: Mapping[str, Helper] = {
     "Constant": _constant,
-    "Identity": _identity,
+    "Identity": lambda node, inputs: inputs[0],
     "Cast": _cast,
     "CastLike": _cast_like,
     "Less": _binary(np.less),
     "Mul": _binary(np.multiply),
     "Add": _binary(np.add),
-    "Where": _where,
+    "Where": lambda node, inputs: np.where(*inputs),
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
 }
 """By operator; each takes the node and its inputs and returns the one output."""
+
+# --- the onnx package's evaluator ---------------------------------------------------------------------
+
+# The evaluator knows the versions of opset 7 and later of these, which lack axis and broadcast.
+_LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"}
+
+
+class Fallback:
+    """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types and ranks."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
+
+    def __call__(self, node: Node, inputs: list[Any]) -> list[Any]:
+        """Return the outputs of a node without subgraphs; absent optional inputs are None."""
+        inputs = list(inputs)
+        if node.opset < 7 and node.domain == "" and node.type in _LEGACY_BROADCAST:
+            inputs[1] = broadcast_legacy(inputs[0], inputs[1], node.attributes)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                evaluator = self._evaluator(node, inputs)
+                named = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
+                outputs = evaluator.run([name for name in node.outputs if name], named)
+        except (MemoryError, HalfulpError):
+            raise
+        except NotImplementedError as error:
+            raise UnsupportedError(
+                f"the onnx package does not evaluate {node.operator}: {_line(error)}"
+            ) from error
+        except Exception as error:
+            # Any error at all: the evaluator checks little, and fails wherever NumPy does.
+            cause = error.__cause__ or error
+            raise HalfulpError(f"the onnx package fails on {node.operator}: {_line(cause)}") from error
+        present = iter(outputs)
+        return [next(present) if name else None for name in node.outputs]
+
+    def _evaluator(self, node: Node, inputs: list[Any]) -> ReferenceEvaluator:
+        kinds = ((v.dtype.name, v.ndim) if isinstance(v, np.ndarray) else type(v) for v in inputs)
+        key = node, tuple(kinds)
+        if key not in self._prepared:
+            self._prepared[key] = ReferenceEvaluator(_model_of(node, inputs))
+        return self._prepared[key]
+
+
+def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
+    """Return a model of the node alone, its inputs of the types and ranks they have in this run."""
+    source = NodeProto()
+    source.CopyFrom(node.source)
+    opset = node.opset
+    if node.domain == "" and opset < 7:
+        dropped = {"consumed_inputs"}
+        if node.type in _LEGACY_BROADCAST:
+            dropped |= {"axis", "broadcast"}
+            opset = 7
+        kept = [attribute for attribute in source.attribute if attribute.name not in dropped]
+        del source.attribute[:]
+        source.attribute.extend(kept)
+    infos: list[onnx.ValueInfoProto] = []
+    for name, value in zip(node.inputs, inputs, strict=True):
+        if not name or name in {info.name for info in infos}:
+            continue
+        if isinstance(value, np.ndarray):
+            infos.append(onnx.helper.make_tensor_value_info(name, _number(value.dtype), [None] * value.ndim))
+        else:
+            infos.append(onnx.helper.make_empty_tensor_value_info(name))
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
+    graph = onnx.helper.make_graph([source], "node", infos, outputs)
+    imports = [onnx.helper.make_opsetid(node.domain, opset)]
+    if node.domain:
+        # The body of an operator that is a function may need ONNX's own operators.
+        imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
+    return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+def _line(error: BaseException) -> str:
+    """Return the error's first line."""
+    return printable((str(error).strip() or type(error).__name__).splitlines()[0])

@@ -50,12 +50,7 @@ SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True)
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of every input: what is fed, else the initializer of the same name.
-
-    Args:
-        model: declares the inputs.
-        inputs: by name; NumPy arrays are taken as they are, anything else is made one of the declared
-            type.
+    """Return the value of every input: what is fed, by name, else the initializer of the same name.
 
     Raises:
         ModelError: a name that is no input, an input that is missing, a type or shape that
@@ -82,11 +77,7 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """Return what is fed by the inputs' names, which each may be called by an alias.
-
-    Raises:
-        ModelError: no mapping, a name that is no input or that two inputs share, an input that is fed twice.
-    """
+    """Return what is fed by the inputs' names; it may be called by an alias."""
     if not isinstance(inputs, Mapping):
         raise ModelError(
             "its inputs are fed as a dict of arrays by name", file=file, got=type(inputs).__name__
@@ -110,11 +101,7 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
 
 
 def as_value(fed: Any, declared: Value, file: str) -> Any:
-    """Return what is fed as an array (in native byte order), or as it is for a sequence.
-
-    Raises:
-        ModelError: it is no array, or Python numbers that don't fit the declared type.
-    """
+    """Return what is fed as an array in native byte order, or as it is for a sequence."""
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:
@@ -158,11 +145,7 @@ def is_integral(dtype: np.dtype[Any]) -> bool:
 
 
 def check(value: Any, declared: Value, what: str, file: str, node: str | None = None) -> None:
-    """Compare a value with what the model declares about it.
-
-    Raises:
-        ModelError: its type, rank, or a dim that is given as a number, differs.
-    """
+    """Raise ModelError where a value is not of the type, rank and dims that the model declares."""
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)
     elif declared.kind == "tensor":
@@ -209,6 +192,14 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
     )
 
 
+def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return a value's shape with sizes for its open dims, by the names of :func:`dim_names`."""
+    return tuple(
+        dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
+        for dim, name in zip(value.shape or (), dim_names(value), strict=True)
+    )
+
+
 def make_inputs(
     model: Model,
     *,
@@ -250,10 +241,7 @@ def make_inputs(
                 file=model.file,
                 got=str(value),
             )
-        shape = tuple(
-            dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
-            for dim, name in zip(value.shape, dim_names(value), strict=True)
-        )
+        shape = sized(value, sizes)
         # float64 on the way: what is made up is narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}", model.file)
         made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
@@ -279,9 +267,8 @@ def _random(
     assert value.type is not None
     dtype = dtype_named(value.type)
     if value.type == "string":
-        return np.array([f"s{number}" for number in rng.integers(0, 9, math.prod(shape))], object).reshape(
-            shape
-        )
+        words = [f"s{number}" for number in rng.integers(0, 9, math.prod(shape))]
+        return np.array(words, object).reshape(shape)
     if dtype.kind == "b":
         low, high = between or (0, 1)
         return rng.integers(low, high + 1, shape).astype(bool)

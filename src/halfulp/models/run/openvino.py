@@ -12,8 +12,8 @@ from halfulp.errors import ModelError, UnsupportedError
 from halfulp.models.graph import Array, Model, Node, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.openvino.builder import Origin
-from halfulp.models.openvino.operators import OPERATORS, infer
-from halfulp.models.openvino.weights import allows
+from halfulp.models.openvino.layers import allows
+from halfulp.models.openvino.operators import OPERATORS, foreign, infer
 from halfulp.models.run.cast import cast
 from halfulp.models.run.inputs import dtype_named
 from halfulp.operators import op
@@ -21,13 +21,8 @@ from halfulp.specs.tensor import tensor_type
 
 
 def refuse_foreign(model: Model) -> None:
-    """Refuse a model of OpenVINO's that has layers that are not ours.
-
-    Raises:
-        UnsupportedError: it names the layers.
-    """
-    nodes = (node for node in model.graph.nodes if node.standard == "openvino")
-    unsupported = [node.label for node in nodes if node.domain or node.type not in OPERATORS]
+    """Raise UnsupportedError where a model of OpenVINO's has layers that are not ours; it names them."""
+    unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
             f"{model.file}: has layers that are not ours",
@@ -37,11 +32,7 @@ def refuse_foreign(model: Model) -> None:
 
 
 def check_ranges(model: Model, values: Mapping[str, Any]) -> None:
-    """Compare what is fed with the ranges that a file declares for dims.
-
-    Raises:
-        ModelError: a dim lies outside.
-    """
+    """Raise ModelError where a dim is outside the range that a file declares for it."""
     if not isinstance(model.graph.source, Origin):
         return
     for name, value in values.items():
@@ -56,16 +47,7 @@ def check_ranges(model: Model, values: Mapping[str, Any]) -> None:
 
 
 def evaluate(node: Node, inputs: list[Array], file: str) -> Array:
-    """Return the output of a node.
-
-    Args:
-        node: of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`.
-        inputs: its operands.
-        file: the model's name in messages.
-
-    Raises:
-        HalfulpError: the operator does not take these operands, or memory can't hold the result.
-    """
+    """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
     # With the operands in hand nothing is unknown.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
     assert shape is not None

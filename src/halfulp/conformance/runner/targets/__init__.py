@@ -1,6 +1,6 @@
-"""The runtimes to check: one file each, with a class ``Target``; here are their names.
+"""The runtimes to check by their names. The files beside this one have a class for each.
 
-A target's file is imported in a worker process alone, so that no runtime is ever loaded where the judging is done.
+A runtime is loaded in a worker process alone, never where the judging is done.
 """
 
 from __future__ import annotations
@@ -9,36 +9,45 @@ import difflib
 import re
 import shlex
 import shutil
+import signal
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-from halfulp.conformance.case import parse
+from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError
+from halfulp.installed import version_of
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
-if TYPE_CHECKING:
-    from halfulp.conformance.case import Case
 
+class Target(ABC):
+    """A runtime that is loaded in this process.
 
-class Target(Protocol):
-    """What the class ``Target`` of a file here has; it is made with the number of threads and an argument."""
+    Attributes:
+        packages: the runtime's packages and those that take part, whose versions a report shows.
+    """
 
-    def __init__(self, threads: int, argument: str) -> None:
-        """Load the runtime."""
+    packages: tuple[str, ...] = ()
+
+    def __init__(self, threads: int, argument: str) -> None:  # noqa: B027
+        """Load the runtime, which may use ``threads`` threads, with the argument of its :class:`TargetSpec`."""
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the runtime and of what takes part, by package."""
+        return versions(*self.packages)
 
+    @abstractmethod
     def prepare(self, case: Case) -> Any:
-        """Return what ``run`` takes: a model, built by us. What is raised here is our own fault."""
+        """Return what ``run`` takes, such as a model. An exception here is a fault of halfulp."""
 
+    @abstractmethod
     def run(self, prepared: Any) -> list[Any]:
         """Return the outputs, as NumPy arrays of their own types.
 
@@ -48,31 +57,46 @@ class Target(Protocol):
         """
 
 
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of those packages that are installed; halfulp's source tree has none."""
+    found = {package: version_of(package) for package in packages}
+    if found.get("halfulp", "") is None:
+        found["halfulp"] = "(source tree)"
+    return {package: version for package, version in found.items() if version is not None}
+
+
 class CrashedError(Exception):
-    """The program that a target started died; the text says of what."""
+    """The program that a target started died; the text names the signal."""
+
+
+def death(number: int) -> str:
+    """Return the words for a process that died of a signal."""
+    try:
+        return f"died of {signal.Signals(number).name}"
+    except ValueError:
+        return f"died of signal {number}"
 
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A target by name: which file here runs it, and what that needs.
+    """A target by name: the class that runs it, and what that needs.
 
     Attributes:
         name: as reports show it.
-        module: the file's name here.
-        argument: what it is made with: a command, or the name of a module.
-        package: what has to be installed, as it is imported.
+        code: the file here and the class in it: ``"onnx_models.Reference"``.
+        argument: the class's argument: a command, the name of a module, or a device.
+        package: the package that has to be installed, as it is imported.
         extra: the extra of halfulp that installs it.
         families: the operators that it takes, by the start of their ids.
         newest: whether it takes only the newest version of each: array libraries have no versions, only semantics.
         refuses: whether it can be asked to refuse: array libraries know no invalid model.
-        types: the column of the type table with its names of types: where it has none, there is nothing to ask.
-        by_call: whether a function makes the operator: then there is no wrong number of inputs, nor an output declared.
-        devices: where it can be asked to compute, the first one unless something else is said; it is made with the
-            device's name as the argument.
+        types: the column of the type table with its names of types; it is not asked about a type without a name.
+        by_call: whether a function makes the operator, which has no wrong number of inputs and declares no output.
+        devices: the devices on which it can compute, first the one that it takes by default.
     """
 
     name: str
-    module: str
+    code: str
     argument: str = ""
     package: str = "onnx"
     extra: str = "check"
@@ -84,7 +108,7 @@ class TargetSpec:
     devices: tuple[str, ...] = ("cpu",)
 
     def takes(self, case: Case) -> bool:
-        """Tell whether a case is for this target: whether it has such operators at all."""
+        """Tell whether a case is for this target."""
         if case.group == "invalid" and not self.refuses:
             return False
         if self.by_call and (case.declared is not None or len(case.inputs) != len(case.row.inputs)):
@@ -99,43 +123,41 @@ class TargetSpec:
 
     def open(self, threads: int) -> Target:
         """Load the runtime, in this process; raises what its import raises."""
-        module = import_module(f"halfulp.conformance.runner.targets.{self.module}")
-        target: Target = module.Target(threads, self.argument)
+        file, _, name = self.code.partition(".")
+        module = import_module(f"halfulp.conformance.runner.targets.{file}")
+        target: Target = getattr(module, name)(threads, self.argument)
         return target
 
 
-def _arrays(name: str, extra: str, *devices: str) -> TargetSpec:
-    argument, *_ = devices = devices or ("cpu",)
+def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     return TargetSpec(
-        name, name, argument, package=name, extra=extra, newest=True, refuses=False, devices=devices
+        name, f"arrays.{kind}", devices[0], name, extra, newest=True, refuses=False, devices=devices
     )
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
-_OWN_NEEDS = (
-    "numpy",
-    "onnx",
-    "gmpy2",
-)  # who has halfulp has these, and need not mean to run anything on them
+# halfulp itself needs these, so their presence does not mean that the user wants them checked.
+_OWN_NEEDS = ("numpy", "onnx", "gmpy2")
 _BUILT_IN = (
-    TargetSpec("onnxruntime", "onnxruntime", package="onnxruntime", extra="onnxruntime"),
-    TargetSpec("openvino", "openvino", package="openvino", extra="openvino"),
+    TargetSpec("onnxruntime", "onnx_models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
+    TargetSpec("openvino", "openvino.FromOnnx", "", "openvino", "openvino"),
     TargetSpec(
         "openvino-native",
-        "openvino_native",
-        package="openvino",
-        extra="openvino",
-        families=("openvino.",),
+        "openvino.Native",
+        "",
+        "openvino",
+        "openvino",
+        ("openvino.",),
         types="openvino",
         by_call=True,
     ),
-    _arrays("torch", "torch", "cpu", "cuda"),
-    _arrays("jax", "jax", "cpu", "cuda"),
-    _arrays("cupy", "cupy", "cuda"),
-    _arrays("numpy", "check"),
-    TargetSpec("onnx-reference", "onnx_reference"),
-    TargetSpec("onnx-converter", "onnx_converter"),
-    TargetSpec("halfulp", "halfulp", package="gmpy2", families=_EVERY),
+    _arrays("torch", "Torch", "torch", "cpu", "cuda"),
+    _arrays("jax", "Jax", "jax", "cpu", "cuda"),
+    _arrays("cupy", "CuPy", "cupy", "cuda"),
+    _arrays("numpy", "NumPy", "check", "cpu"),
+    TargetSpec("onnx-reference", "onnx_models.Reference"),
+    TargetSpec("onnx-converter", "onnx_models.Converter"),
+    TargetSpec("halfulp", "onnx_models.Halfulp", package="gmpy2", families=_EVERY),
 )
 
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
@@ -154,7 +176,7 @@ def find(target: object) -> TargetSpec:
             stand for files.
 
     Raises:
-        HalfulpError: there is no such target, what it needs is not installed, or the command is broken.
+        HalfulpError: there is no such target, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
         wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"
@@ -172,7 +194,7 @@ def find(target: object) -> TargetSpec:
 
 
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are installed, but for what halfulp itself needs: NumPy, the onnx package."""
+    """Return the runtimes that are installed, except the packages that halfulp itself needs."""
     return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
 
 
@@ -207,24 +229,19 @@ def find_command(text: str) -> TargetSpec:
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
-    return TargetSpec(
-        named["name"] if named else _program_name(words), "command", shlex.join([program, *words[1:]])
-    )
+    # Named after its program, or after the script where that is an interpreter.
+    script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
+    name = named["name"] if named else Path(script).stem
+    return TargetSpec(name, "command.Command", shlex.join([program, *words[1:]]))
 
 
 def _module(name: str) -> TargetSpec:
     package = name.partition(".")[0]
     if all(part.isidentifier() for part in name.split(".")) and _installed(package):
-        return TargetSpec(name, "module", name, package)
+        return TargetSpec(name, "onnx_models.Backend", name, package)
     close = difflib.get_close_matches(name, BUILT_IN, 1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
     raise HalfulpError(f"no target {name[:80]}; {hint}")
-
-
-def _program_name(words: list[str]) -> str:
-    """Return what to call a command: its program, or its script where that is an interpreter."""
-    script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
-    return Path(script).stem
 
 
 def _installed(package: str) -> bool:
@@ -236,13 +253,10 @@ def _installed(package: str) -> bool:
 
 @cache
 def _newest() -> frozenset[str]:
-    newest: dict[str, str] = {}
-    for operator in ids():
-        name, _, version = operator.rpartition("-")
-        if name not in newest or _number(version) > _number(newest[name].rpartition("-")[2]):
-            newest[name] = operator
-    return frozenset(newest.values())
+    """Return the newest version of each operator."""
 
+    def number(operator: str) -> tuple[int, ...]:
+        return tuple(map(int, operator.rpartition("-")[2].split("_")))
 
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split("_")))
+    ordered = sorted(ids(), key=number)
+    return frozenset({operator.rpartition("-")[0]: operator for operator in ordered}.values())

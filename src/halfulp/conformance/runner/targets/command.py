@@ -17,30 +17,21 @@ import numpy as np
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import CrashedError
-from halfulp.conformance.runner.targets.onnx_model import Prepared, prepare
+from halfulp.conformance.runner.targets import CrashedError, death
+from halfulp.conformance.runner.targets.onnx_models import ModelTarget, Prepared
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES
 
-_TYPES = {row.onnx_enum: row.dtype for row in TYPES.values() if row.onnx_enum is not None}
 
+class Command(ModelTarget):
+    """Runs the command once for each case, in files of its own. A command can't be asked for its version."""
 
-class Target:
-    """Runs the command once for each case, in files of its own."""
+    packages = ()
 
     def __init__(self, threads: int, argument: str) -> None:
         """The argument is the command, with {model}, {inputs} and {outputs} in it."""
         self._words = shlex.split(argument)
-
-    def versions(self) -> dict[str, str]:
-        """Return nothing: a command can't be asked for its version."""
-        return {}
-
-    def prepare(self, case: Case) -> Prepared:
-        """Return the model and its inputs."""
-        return prepare(case)
 
     def run(self, prepared: Prepared) -> list[Array]:
         """Return the outputs.
@@ -78,11 +69,7 @@ def _check_status(code: int, errors: bytes) -> None:
         return
     number = -code if code < 0 else code - 128  # a shell's way to say it
     if 0 < number < signal.NSIG:
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = f"signal {number}"
-        raise CrashedError(f"died of {name}")
+        raise CrashedError(death(number))
     # A program says in its last line why it failed, after whatever led to it.
     said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
     raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
@@ -102,7 +89,7 @@ def _outputs(model: onnx.ModelProto, file: Path) -> list[Array]:
 
 def _typed(array: Array, number: int) -> Array:
     """Return the bits of a type that NumPy lacks as that type."""
-    dtype = _TYPES.get(number)
+    dtype = next((row.dtype for row in TYPES.values() if row.onnx_enum == number), None)
     if dtype is None or dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
         return array
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array

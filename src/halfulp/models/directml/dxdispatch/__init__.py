@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.dxdispatch.program import (
@@ -17,14 +19,15 @@ from halfulp.models.directml.dxdispatch.program import (
     Command,
     Dispatch,
     Dispatchable,
+    FromFile,
     Print,
     Program,
     Resource,
     WriteFile,
+    jsonable,
 )
 from halfulp.models.directml.dxdispatch.reader import read
-from halfulp.models.directml.dxdispatch.values import FromFile
-from halfulp.models.directml.dxdispatch.writer import to_json
+from halfulp.models.directml.tensor import DML_BUFFER_TENSOR_DESC
 from halfulp.models.files import replacing
 from halfulp.models.source import read_source
 
@@ -92,3 +95,82 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     text = json.dumps(to_json(program), indent=2, ensure_ascii=False, allow_nan=False)
     with replacing(target) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """Return a program as the object that :func:`save` writes, names short.
+
+    Example:
+        >>> to_json(Program("m.json", None, {}, {}, ()))
+        {'resources': {}, 'dispatchables': {}, 'commands': []}
+    """
+    resources = {
+        resource.name: {
+            **_said(initialValuesDataType=resource.initialValuesDataType),
+            "initialValues": resource.initialValues.json(),
+            **_said(sizeInBytes=resource.sizeInBytes),
+            **_said(initialValuesOffsetInBytes=resource.initialValuesOffsetInBytes),
+            **resource.other,
+        }
+        for resource in program.resources.values()
+    }
+    dispatchables = {d.name: _dispatchable(d) for d in program.dispatchables.values()}
+    commands = [_command(command) for command in program.commands]
+    return {**program.other, "resources": resources, "dispatchables": dispatchables, "commands": commands}
+
+
+def _dispatchable(dispatchable: Dispatchable) -> dict[str, Any]:
+    if dispatchable.desc is None:
+        return {"type": dispatchable.type, **dispatchable.other}
+    bindings = {name: _binding(binding) for name, binding in dispatchable.bindings.items()}
+    return {
+        "type": f"DML_OPERATOR_{dispatchable.type}",
+        "desc": _desc(dispatchable.desc),
+        **_said(bindings=bindings),
+        **dispatchable.other,
+    }
+
+
+def _desc(desc: Any) -> dict[str, Any]:
+    """Return a description as JSON, without what a reader would fill in anyway."""
+    found: dict[str, Any] = {}
+    for item in fields(desc):
+        value = getattr(desc, item.name)
+        if is_dataclass(value):
+            found[item.name] = _desc(value)
+        elif isinstance(value, tuple):
+            found[item.name] = list(value)
+        elif value is not None:
+            found[item.name] = jsonable(value)
+    if isinstance(desc, DML_BUFFER_TENSOR_DESC):
+        least = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
+        implied = {
+            name: getattr(least, name) for name in found if name not in ("DataType", "Sizes", "Strides")
+        }
+        found = {name: value for name, value in found.items() if implied.get(name) != value}
+    return found
+
+
+def _binding(binding: Binding) -> Any:
+    found = {item.name: getattr(binding, item.name) for item in fields(binding) if item.name != "other"}
+    given = _said(**found) | dict(binding.other)
+    return binding.name if list(given) == ["name"] else given
+
+
+def _command(command: Command) -> dict[str, Any]:
+    found: dict[str, Any]
+    match command:
+        case Dispatch():
+            bindings = {name: _binding(binding) for name, binding in command.bindings.items()}
+            found = {"type": "dispatch", "dispatchable": command.dispatchable, **_said(bindings=bindings)}
+        case Print():
+            found = {"type": "print", "resource": command.resource, **_said(verbose=command.verbose)}
+        case WriteFile():
+            found = {"type": "writeFile", "resource": command.resource, "targetPath": command.targetPath}
+            found |= _said(dimensions=list(command.dimensions))
+    return found | dict(command.other)
+
+
+def _said(**fields: Any) -> dict[str, Any]:
+    """Return the fields that say more than their absence does."""
+    return {name: value for name, value in fields.items() if value}

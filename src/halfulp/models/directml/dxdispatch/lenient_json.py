@@ -23,15 +23,7 @@ _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def parse(data: bytes, file: str) -> dict[str, Any]:
-    """Return the object that a file holds.
-
-    Args:
-        data: UTF-8.
-        file: the model's name in messages.
-
-    Raises:
-        ModelError: it is no JSON object, has a field twice, or a number beyond float64.
-    """
+    """Return the object that a file holds; raises ModelError, with the name ``file``, where it is none."""
     try:
         text = data.decode("utf-8-sig")
         for pattern in (_COMMENT, _TRAILING_COMMA):
@@ -89,15 +81,7 @@ def _constant(text: str) -> NoReturn:
 
 
 class Fields:
-    """The fields of one JSON object, taken one by one; what is wrong with one names it.
-
-    Args:
-        value: what should be an object.
-        what: how messages name it.
-
-    Raises:
-        HalfulpError: it is no object.
-    """
+    """The fields of one JSON object, taken one by one; errors name the object as ``what``, and the field."""
 
     def __init__(self, value: object, what: str) -> None:
         if not isinstance(value, dict):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable, within
 from halfulp.models.directml import (
@@ -31,28 +34,31 @@ from halfulp.models.directml.dxdispatch.lenient_json import (
 from halfulp.models.directml.dxdispatch.program import (
     Binding,
     Command,
+    Constant,
     Dispatch,
     Dispatchable,
+    FromFile,
+    Initial,
+    Mixed,
     Print,
     Program,
     Resource,
+    Sequence,
+    Values,
     WriteFile,
+    array_of,
 )
-from halfulp.models.directml.dxdispatch.values import most_bytes, read_data_type, read_initial
 from halfulp.models.directml.tensor import DATA_TYPES, check_binding
-from halfulp.models.files import inside
+from halfulp.models.files import inside, open_npy
 
+_MOST_BYTES = 1 << 32  # more than a tensor of DirectML can reach in bytes
+_TYPES = {row.dtype: name for name, row in DATA_TYPES.items()}
 _WRITTEN = (".npy", ".dat", ".bin")
 _FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"}
 
 
 def read(data: bytes, file: str, folder: Path | None) -> Program:
-    """Return the program of a file.
-
-    Args:
-        data: the file.
-        file: the model's name in messages.
-        folder: where the files that it names may lie; None for a model that came without one.
+    """Return the program of a file; the files that it names lie in ``folder``, if there is one.
 
     Raises:
         ModelError, UnsupportedError: as :func:`halfulp.models.directml.dxdispatch.load`.
@@ -97,13 +103,17 @@ class _Reader:
     def _resource(self, name: str, value: Any) -> Resource:
         given = Fields(value, "a resource")
         given.take("type", _one_of("buffer"), "buffer")
-        data_type = given.take("initialValuesDataType", read_data_type, None)
+        data_type = given.take("initialValuesDataType", _data_type, None)
         values = given.take("initialValues", anything)
-        initial, data_type = read_initial(values, data_type, self._folder)
+        initial, data_type = _initial(values, data_type, self._folder)
         size = given.take("sizeInBytes", uint) if "sizeInBytes" in given else None
         offset = given.take("initialValuesOffsetInBytes", uint, 0)
         resource = Resource(name, initial, data_type, size, offset, given.rest())
-        if resource.bytes_of_values + offset > most_bytes(resource.size):
+        if resource.size > _MOST_BYTES:
+            raise HalfulpError(
+                "sizeInBytes is more than a buffer holds", expected="at most 4 GiB", got=resource.size
+            )
+        if resource.bytes_of_values + offset > resource.size:
             raise HalfulpError(
                 "its size is too small for its initial values at their offset",
                 expected=f"{resource.bytes_of_values + offset} bytes",
@@ -213,13 +223,108 @@ class _Reader:
             )
         for name, binding in bindings.items():
             resource = self._resources[binding.name]
-            check_binding(name, tensors(desc)[name], offset_of(binding, resource), resource.size)
+            check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)
 
 
-def offset_of(binding: Binding, resource: Resource) -> int:
-    """Return the byte of a resource that a binding starts at."""
-    itemsize = binding.elementSizeInBytes or DATA_TYPES[resource.type].dtype.itemsize
-    return binding.elementOffset * itemsize
+# --- initial values ---------------------------------------------------------------------------------
+
+
+def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[Initial, str | None]:
+    """Return a resource's initial values and their type, which a .npy file may be the one to say.
+
+    Args:
+        value: the field initialValues.
+        data_type: the field initialValuesDataType; None for UNKNOWN and where it is missing.
+        folder: where files may lie; None for a model that came without one.
+    """
+    initial: Initial
+    if value == "deferred":
+        raise UnsupportedError("initialValues is deferred, which ONNX dispatchables alone can fill")
+    if isinstance(value, list):
+        if data_type is None:
+            initial = Mixed(tuple(_element(item) for item in value))
+        else:
+            initial = Values(tuple(value))
+            initial.make(DATA_TYPES[data_type].dtype)  # so that a value that doesn't fit is found now
+    else:
+        given = Fields(value, "initialValues")
+        kinds = [name for name in ("value", "valueStart", "sourcePath") if name in given]
+        if len(kinds) != 1:
+            raise HalfulpError("initialValues must have one of value, valueStart and sourcePath")
+        if kinds == ["sourcePath"]:
+            initial, data_type = _file(given.take("sourcePath", text), data_type, folder)
+        else:
+            initial = _generated(given, _dtype(data_type))
+        given.end()
+    itemsize = _dtype(data_type if not isinstance(initial, Mixed) else "UINT8").itemsize
+    if not initial.count():
+        raise HalfulpError("initialValues must not be empty")
+    if initial.count() * itemsize > _MOST_BYTES:
+        got = f"{initial.count()} values of {itemsize} bytes"
+        raise HalfulpError("initialValues claims more than a buffer holds", expected="at most 4 GiB", got=got)
+    return initial, data_type
+
+
+def _data_type(value: Any, name: str) -> str | None:
+    """Return a data type by its short name; None for UNKNOWN."""
+    short = text(value, name).removeprefix("DML_TENSOR_DATA_TYPE_")
+    if short == "UNKNOWN":
+        return None
+    if short not in DATA_TYPES:
+        raise HalfulpError(f"{name} is no data type", expected=", ".join(DATA_TYPES), got=shown(value))
+    return short
+
+
+def _generated(given: Fields, dtype: np.dtype[Any]) -> Initial:
+    count = given.take("valueCount", uint32)
+    names = ("value",) if "value" in given else ("valueStart", "valueDelta")
+    values = [given.take(name, anything) for name in names]
+    array_of(values, dtype)
+    return Constant(count, *values) if len(values) == 1 else Sequence(count, *values)
+
+
+def _element(item: Any) -> tuple[str, Any, str]:
+    given = Fields(item, "each of initialValues without initialValuesDataType")
+    kind = given.take("type", _data_type)
+    value = given.take("value", anything)
+    name = given.take("name", text, "")
+    given.end()
+    array_of([value], _dtype(kind))
+    assert kind is not None
+    return kind, value, name
+
+
+def _dtype(data_type: str | None) -> np.dtype[Any]:
+    if data_type is None:
+        raise HalfulpError("initialValuesDataType is needed here, and not UNKNOWN")
+    return DATA_TYPES[data_type].dtype
+
+
+def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[FromFile, str | None]:
+    suffix = Path(location.replace("\\", "/")).suffix.lower()
+    if suffix in (".png", ".jpg"):
+        raise UnsupportedError("sourcePath is an image, which is not read here", got=shown(location))
+    path = inside(folder, location, "sourcePath")
+    if suffix != ".npy":
+        dtype = _dtype(data_type)
+        size = path.stat().st_size
+        if not size or size % dtype.itemsize:
+            got = f"{size} bytes of {dtype.name}"
+            raise HalfulpError("sourcePath does not hold whole elements, or none", got=got)
+        return FromFile(location, path, dtype.newbyteorder("<"), size // dtype.itemsize), data_type
+    file = open_npy(path)
+    if file.fortran and len(file.shape) > 1:
+        raise HalfulpError(
+            "sourcePath is in Fortran order, which DxDispatch does not read", got=shown(location)
+        )
+    held = _TYPES.get(file.dtype.newbyteorder("="))
+    if held is None or held != (data_type or held):
+        got = f"{file.dtype.name} in {shown(location)}"
+        raise HalfulpError("sourcePath has another type than the resource", expected=data_type or "", got=got)
+    return FromFile(location, path, file.dtype, math.prod(file.shape), file.offset), held
+
+
+# --- descriptions -----------------------------------------------------------------------------------
 
 
 def _operator(given: Fields, kind: str) -> OperatorDesc:

@@ -1,0 +1,69 @@
+#include "operation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "dispatch.h"
+#include "fp_environment.h"
+
+namespace halfulp {
+
+namespace {
+
+// From this many elements on, to compute all powers of the type and to look these up takes less time.
+ptrdiff_t worth_a_table(int item_size) { return item_size == 1 ? 1 << 11 : 1 << 18; }
+
+uint64_t bytes_of(Element type, const void* element) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, element, static_cast<size_t>(row(type).size));
+    return bytes;
+}
+
+}  // namespace
+
+std::shared_ptr<const PowerTable> KeptTable::get() {
+    std::lock_guard lock(mutex_);
+    return table_;
+}
+
+void KeptTable::set(std::shared_ptr<const PowerTable> table) {
+    std::lock_guard lock(mutex_);
+    table_ = std::move(table);
+}
+
+Operation::Operation(Kernel kernel, Element type, Element y_type, const void* one_y, ptrdiff_t elements,
+                     const PowOptions& options, KeptTable* kept)
+    : kernels_(chosen_kernels()), kernel_(kernel), type_(type), y_type_(y_type), options_(options) {
+    const ElementRow& x = row(type);
+    if (kernel == Kernel::prelu) {
+        bound_by_ = BoundBy::memory;
+    } else if (!options.scale_bias && kernels_.bound_by_memory(type, y_type, one_y)) {
+        bound_by_ = BoundBy::mostly_memory;
+    } else if (one_y != nullptr && x.is_float && x.size <= 2 && elements >= worth_a_table(x.size)) {
+        bound_by_ = BoundBy::memory;
+        if (kept != nullptr) table_ = kept->get();
+        if (table_ != nullptr && table_->y_type == y_type && table_->y == bytes_of(y_type, one_y)) return;
+        table_ = make_table(one_y);
+        if (kept != nullptr) kept->set(table_);
+    }
+}
+
+std::shared_ptr<const PowerTable> Operation::make_table(const void* one_y) const {
+    FpEnvironment default_environment;
+    const int size = row(type_).size, codes = 1 << 8 * size, step = std::min(codes, block_size);
+    PowerTable table{y_type_, bytes_of(y_type_, one_y), std::vector<char>(static_cast<size_t>(codes * size))};
+    char* powers = table.powers.data();
+    for (int i = 0; i < codes; ++i) {
+        const auto code = static_cast<uint16_t>(i);
+        if (size == 1) powers[i] = static_cast<char>(code);
+        else std::memcpy(powers + 2 * i, &code, 2);
+    }
+    PowOptions options = options_;
+    options.constant_exponent = true;
+    for (int i = 0; i < codes; i += step)
+        kernels_.pow(options, type_, y_type_, powers + i * size, one_y, powers + i * size, step, false);
+    return std::make_shared<const PowerTable>(std::move(table));
+}
+
+}  // namespace halfulp

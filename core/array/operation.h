@@ -1,0 +1,69 @@
+// The operation of a call, as the loop over tiles applies it: one kernel with its options, or a table of all powers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "tiling.h"
+
+namespace halfulp {
+
+enum class Kernel { pow, prelu };
+
+// All powers with one exponent, for each base of 8 or 16 bits, in the order of the bases' encodings.
+struct PowerTable {
+    Element y_type;
+    uint64_t y;  // the exponent's bytes
+    std::vector<char> powers;
+};
+
+// Holds the last table for a caller that computes again and again with one exponent and the same options. Any number of
+// threads may use it.
+class KeptTable {
+public:
+    std::shared_ptr<const PowerTable> get();
+    void set(std::shared_ptr<const PowerTable> table);
+
+private:
+    std::mutex mutex_;
+    std::shared_ptr<const PowerTable> table_;
+};
+
+class Operation {
+public:
+    // `elements` is the number of results. `one_y` is the element that is the exponent of all, in native byte order and
+    // with any alignment, or null.
+    Operation(Kernel kernel, Element type, Element y_type, const void* one_y, ptrdiff_t elements,
+              const PowOptions& options = {}, KeptTable* kept = nullptr);
+
+    BoundBy bound_by() const { return bound_by_; }
+
+    // Takes n elements of x, and n elements of y or one, contiguous and in native order. `streaming` results are
+    // written by streaming stores. Needs the default floating-point environment.
+    void run(const void* x, const void* y, bool one_y, void* out, int n, bool streaming) const {
+        if (table_ != nullptr) {
+            kernels_.look_up(type_, table_->powers.data(), x, out, n, streaming);
+        } else if (kernel_ == Kernel::prelu) {
+            kernels_.prelu(type_, x, y, one_y, out, n, streaming);
+        } else {
+            PowOptions options = options_;
+            options.constant_exponent = one_y;
+            kernels_.pow(options, type_, y_type_, x, y, out, n, streaming);
+        }
+    }
+
+private:
+    std::shared_ptr<const PowerTable> make_table(const void* one_y) const;
+
+    const Kernels& kernels_;
+    Kernel kernel_;
+    Element type_, y_type_;
+    PowOptions options_;
+    BoundBy bound_by_ = BoundBy::arithmetic;
+    std::shared_ptr<const PowerTable> table_;  // null if powers are computed
+};
+
+}  // namespace halfulp

@@ -1,0 +1,279 @@
+"""The libraries side by side: a function each, which returns the library's way of computing a case.
+
+A library is loaded by its function. ``PREPARE`` names all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp.benchmark.case import Array, Case
+from halfulp.installed import version_of
+from halfulp.operators import pow, prelu
+from halfulp.types import element_type
+
+_SPECIAL_TO_NUMPY = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
+
+
+class RefusalError(Exception):
+    """A library does not do this, or not for these types; the text is what it says of it."""
+
+
+class Prepared(NamedTuple):
+    """A computation that is ready to be called again and again, its operands in place.
+
+    Attributes:
+        call: computes all results, and returns when that is done; where the library allows, into memory
+            that is there already.
+        to_numpy: makes an array of what ``call`` returned.
+    """
+
+    call: Callable[[], Any]
+    to_numpy: Callable[[Any], Array]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries that are installed, by name."""
+    found = {name: version_of(name) for name in LIBRARIES}
+    found["halfulp"] = found["halfulp"] or "(source tree)"
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def prepare(name: str, case: Case, threads: int) -> Prepared:
+    """Return a library's way of computing a case.
+
+    Raises:
+        RefusalError: the library does not do this, or not for these types.
+    """
+    try:
+        prepared = PREPARE[name](case, threads)
+        result = prepared.to_numpy(prepared.call())
+    except Exception as error:  # each library has its own kinds
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RefusalError(lines[0]) from error
+    if result.dtype != case.x.dtype or result.shape != case.shape:
+        raise RefusalError(f"the result is {result.dtype}{result.shape}")
+    return prepared
+
+
+def _halfulp(case: Case, threads: int) -> Prepared:
+    """Compute into an array; HALFULP_NUM_THREADS says on how many threads."""
+    x, y, out = case.x, case.y, None if case.returned else case.output
+    function = pow if case.operator == "pow" else prelu
+    return Prepared(lambda: function(x, y, out=out), np.asarray)
+
+
+def _numpy(case: Case, threads: int) -> Prepared:
+    """Compute into an array, by what ``**`` uses for some constants; always on one thread. PRelu as one writes it."""
+    x, y, out = case.x, case.y, None if case.returned else case.output
+    np.seterr(all="ignore")
+    if case.operator == "prelu":
+        return Prepared(lambda: np.where(x < 0, y * x, x), np.asarray)
+    if case.constant in _SPECIAL_TO_NUMPY:
+        function = _SPECIAL_TO_NUMPY[case.constant]
+        return Prepared(lambda: function(x, out=out), np.asarray)
+    # "unsafe": with an exponent of a wider type the power is computed in that, then converted.
+    return Prepared(lambda: np.power(x, y, out=out, casting="unsafe"), np.asarray)
+
+
+def _torch(case: Case, threads: int) -> Prepared:
+    """Compute into a tensor; PRelu makes a new one, and its slope must be a scalar or per channel."""
+    torch: Any = import_module("torch")
+    torch.set_num_threads(threads)
+
+    def tensor(array: Array) -> Any:
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    def to_numpy(result: Any) -> Array:
+        if result.dtype == torch.bfloat16:
+            return np.asarray(result.view(torch.int16).numpy().view(case.x.dtype))
+        return np.asarray(result.numpy())
+
+    x = tensor(case.x)
+    if case.operator == "prelu":
+        axes = [axis for axis in range(-case.y.ndim, 0) if case.y.shape[axis] != 1]
+        if len(axes) != 1:
+            raise NotImplementedError("a slope that is not per channel")
+        channels_second, slope = torch.movedim(x, axes[0], 1), tensor(case.y).reshape(-1)
+        prelu = torch.nn.functional.prelu
+        return Prepared(
+            lambda: prelu(channels_second, slope), lambda r: to_numpy(torch.movedim(r, 1, axes[0]))
+        )
+    y = tensor(case.y) if case.constant is None else case.constant
+    out = None if case.returned else tensor(case.output)
+    return Prepared(lambda: torch.pow(x, y, out=out), to_numpy)
+
+
+def _onnxruntime(case: Case, threads: int) -> Prepared:
+    """Make a session of one node, and bind arrays to its input and output; a constant exponent is an initializer."""
+    from onnx import helper, numpy_helper
+
+    ort: Any = import_module("onnxruntime")
+    feeds = {"x": case.x} if case.constant is not None else {"x": case.x, "y": case.y}
+    for array in feeds.values():
+        if not array.flags.c_contiguous:
+            raise NotImplementedError("operands that are not contiguous")
+    out = case.output
+    graph = helper.make_graph(
+        [helper.make_node("Pow" if case.operator == "pow" else "PRelu", ["x", "y"], ["z"])],
+        "one_node",
+        [helper.make_tensor_value_info(n, _enum(a.dtype), a.shape) for n, a in feeds.items()],
+        [helper.make_tensor_value_info("z", _enum(out.dtype), out.shape)],
+        [] if case.constant is None else [numpy_helper.from_array(case.y, "y")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    # Threads that wait for work actively would slow the next library.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in feeds.items():
+        binding.bind_input(name, "cpu", 0, _enum(array.dtype), array.shape, array.ctypes.data)
+    binding.bind_output("z", "cpu", 0, _enum(out.dtype), out.shape, out.ctypes.data)
+
+    def call() -> object:
+        session.run_with_iobinding(binding)
+        return feeds, out  # which keeps the bound memory alive
+
+    return Prepared(call, lambda result: np.asarray(result[1]))
+
+
+def _enum(dtype: np.dtype[Any]) -> int:
+    number = element_type(dtype).onnx_enum
+    if number is None:
+        raise NotImplementedError(f"{dtype} has no name in ONNX")
+    return number
+
+
+def _openvino(case: Case, threads: int) -> Prepared:
+    """Compile a graph of one node with static shapes, in float32 at least, and set its tensors on the arrays' own
+    memory; a constant exponent is a Constant.
+    """
+    ov: Any = import_module("openvino")
+    opset: Any = import_module("openvino.opset13")
+    if not (case.x.flags.c_contiguous and case.y.flags.c_contiguous):
+        raise NotImplementedError("operands that are not contiguous")
+
+    def ov_type(array: Array) -> Any:
+        return getattr(ov.Type, element_type(array.dtype).openvino or "")
+
+    def tensor(array: Array) -> Any:
+        if array.dtype.name == "bfloat16":  # which it knows, but not as a dtype
+            return ov.Tensor(array.view(np.int16), list(array.shape), ov_type(array))
+        return ov.Tensor(array, shared_memory=True)
+
+    # Of rank 1 a slope would belong to the second dim, whatever its place.
+    y = (
+        case.y.reshape((1,) * (case.x.ndim - case.y.ndim) + case.y.shape)
+        if case.operator == "prelu"
+        else case.y
+    )
+    inputs = [case.x, y] if case.constant is None else [case.x]
+    parameters = [opset.parameter(list(array.shape), ov_type(array)) for array in inputs]
+    second = opset.constant(tensor(y)) if case.constant is not None else parameters[1]
+    if y.dtype != case.x.dtype:
+        second = opset.convert(second, ov_type(case.x).get_type_name())
+    node = opset.power if case.operator == "pow" else opset.prelu
+    model = ov.Model([node(parameters[0], second)], parameters)
+    config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
+    request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
+    out = case.output
+    for index, array in enumerate(inputs):
+        request.set_input_tensor(index, tensor(array))
+    request.set_output_tensor(0, tensor(out))
+
+    def call() -> object:
+        request.infer()
+        return inputs, out  # which keeps the memory alive
+
+    return Prepared(call, lambda result: np.asarray(result[1]))
+
+
+def _numexpr(case: Case, threads: int) -> Prepared:
+    """Compile the expression, evaluated into an array; a constant exponent stands in its text."""
+    numexpr: Any = import_module("numexpr")
+    numexpr.set_num_threads(threads)
+    operands = {"x": case.x, "y": case.y}
+    if case.operator == "prelu":
+        text = "where(x < 0, x * y, x)"
+    elif case.constant is not None:
+        text, operands = f"x ** {case.constant!r}", {"x": case.x}
+    else:
+        text = "x ** y"
+    out = case.output
+    numexpr.validate(text, operands, out=out, casting="unsafe")
+    call = numexpr.evaluate
+    return Prepared(lambda: call(text, operands, out=out, casting="unsafe"), np.asarray)
+
+
+def _jax(case: Case, threads: int) -> Prepared:
+    """Compile the function for the CPU; it returns a new array. A constant exponent is known when it is compiled.
+
+    NPROC in the environment says on how many threads it computes.
+    """
+    jax: Any = import_module("jax")
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
+    x, y = jax.numpy.asarray(case.x), jax.numpy.asarray(case.y)
+    if case.operator == "prelu":
+        function = jax.jit(lambda a, b: jax.numpy.where(a < 0, a * b, a))
+    else:
+        constant = case.constant
+        function = jax.jit(lambda a, b: (a ** (b if constant is None else constant)).astype(a.dtype))
+    return Prepared(lambda: function(x, y).block_until_ready(), np.asarray)
+
+
+def _numba(case: Case, threads: int) -> Prepared:
+    """Compile a ufunc; a constant exponent is known when it is compiled."""
+    numba: Any = import_module("numba")
+    x, y, out = case.x, case.y, case.output
+    # An integral constant as an integer; another in x's own type, or it would be float64.
+    constant = x.dtype.type(case.y) if isinstance(case.constant, float) else case.constant
+    operands = (x, y) if constant is None else (x,)
+    types = [numba.from_dtype(array.dtype) for array in operands]
+    target = "cpu" if threads == 1 else "parallel"
+    function = (
+        _numba_prelu
+        if case.operator == "prelu"
+        else _numba_pow
+        if constant is None
+        else _numba_constant_pow(constant)
+    )
+    ufunc = numba.vectorize([numba.from_dtype(x.dtype)(*types)], target=target)(function)
+    return Prepared(lambda: ufunc(*operands, out=out), np.asarray)
+
+
+def _numba_pow(x: Any, y: Any) -> Any:
+    return x**y
+
+
+def _numba_constant_pow(y: Any) -> Any:
+    return lambda x: x**y
+
+
+def _numba_prelu(x: Any, y: Any) -> Any:
+    return x * y if x < 0 else x
+
+
+PREPARE: dict[str, Callable[[Case, int], Prepared]] = {
+    "halfulp": _halfulp,
+    "numpy": _numpy,
+    "torch": _torch,
+    "onnxruntime": _onnxruntime,
+    "openvino": _openvino,
+    "numexpr": _numexpr,
+    "jax": _jax,
+    "numba": _numba,
+}
+"""By the names of their packages."""
+
+LIBRARIES = tuple(PREPARE)
+PEERS = LIBRARIES[1:]

@@ -1,0 +1,380 @@
+"""Groups of cases whose operands meet element by element: ordinary values, special ones, hard cases, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.conformance.case import Case, Group, Id, Mode
+from halfulp.conformance.cases.operands import (
+    Pairs,
+    Random,
+    bases,
+    cast,
+    exact_pairs,
+    exponents,
+    finite,
+    joined,
+    outer,
+    pow_values,
+    prelu_values,
+    result_logs,
+)
+from halfulp.conformance.floats import codes, float_type, from_codes, from_integers, integer_range
+from halfulp.conformance.verdict.unspecified import unspecified
+from halfulp.operators import pow as exact_pow
+from halfulp.specs import OpVersion
+from halfulp.types import TYPES
+
+Types = tuple[str, ...]
+
+
+def case_id(row: OpVersion, types: Types, group: Group, name: str) -> str:
+    """Return a case's id."""
+    return str(Id(row.id, types, group, name))
+
+
+def exponent_attribute(row: OpVersion) -> str | None:
+    """Return the attribute that is the exponent of an operator that has no input for it."""
+    if len(row.inputs) != 1:
+        return None
+    return next(a.name for a in row.attributes if a.type == "FLOAT" and a.required)
+
+
+def operand_types(row: OpVersion, types: Types) -> tuple[str, str]:
+    """Return the types of both operands, that of an exponent that is an attribute too."""
+    return (types[0], types[1] if len(types) == 2 else "float32")
+
+
+def least_rank(row: OpVersion) -> int:
+    """Return a rank that every rule takes for operands of one shape: 2, or more where the row wants more.
+
+    Operands of rank 1 would not do for PRelu before 7, where a 1-d slope means channels.
+    """
+    return max(2, row.limits.ranks[0]) if row.limits else 2
+
+
+def line(row: OpVersion, array: Array) -> Array:
+    """Return an array as one line of the least rank: shape (1, n), for most rows."""
+    return array.reshape((1,) * (least_rank(row) - 1) + (-1,))
+
+
+def elementwise(
+    row: OpVersion,
+    types: Types,
+    group: Group,
+    name: str,
+    pairs: Pairs,
+    *,
+    with_open: bool,
+    attributes: Mapping[str, Any] | None = None,
+) -> Iterator[Case]:
+    """Yield the cases of pairs of operands that meet element by element.
+
+    The elements that the document leaves open are a case of their own, whose name ends in ``-open``. A runtime that
+    refuses to compute these is then not taken for one that refuses all. ``with_open`` says whether it is wanted.
+    """
+    for suffix, inputs, values in _with_attribute(row, pairs):
+        id = case_id(row, types, group, name + suffix)
+        whole = Case(id, row.id, group, inputs, {**values, **(attributes or {})})
+        found = unspecified(whole)
+        is_open = np.zeros(inputs[0].size, bool)
+        if found is not None:
+            is_open |= found.whole | found.elements.ravel()
+        for ending, chosen in (("", ~is_open), ("-open", is_open)):
+            if chosen.any() and (with_open or not ending):
+                parts = tuple(line(row, array.ravel()[chosen]) for array in inputs)
+                yield replace(whole, id=id + ending, inputs=parts)
+
+
+def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[Array, ...], dict[str, Any]]]:
+    """Yield the pairs as inputs; where the exponent is an attribute, those of each exponent and a suffix for it."""
+    attribute = exponent_attribute(row)
+    if attribute is None:
+        yield "", tuple(line(row, array) for array in pairs), {}
+        return
+    words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
+    found = {}
+    for word in np.unique(words)[::-1]:
+        here = words == word
+        exponent = float(pairs.y[here][0])
+        found[f"-y={exponent:.9g}"] = (line(row, pairs.x[here]),), {attribute: exponent}
+    for suffix, (inputs, values) in found.items():
+        yield suffix, inputs, values
+
+
+# --- ordinary values -----------------------------------------------------------------------------
+
+_SETS = {"quick": 1, "full": 4}
+_COUNT = 1000
+# For an operator whose exponent is an attribute.
+_ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
+_SCALE_BIAS = (0.75, -0.3)
+
+
+def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield ordinary operands: one set, or in full mode four."""
+    full = mode == "full"
+    for number in map(str, range(_SETS[mode])):
+        yield from elementwise(row, types, "values", number, _pairs(row, types, number), with_open=full)
+    # An attribute of DirectML's that changes the arithmetic.
+    if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
+        scaled, pairs = {"ScaleBias": _SCALE_BIAS}, _pairs(row, types, "scaled")
+        yield from elementwise(row, types, "values", "scaled", pairs, with_open=full, attributes=scaled)
+
+
+def _pairs(row: OpVersion, types: Types, name: str) -> Pairs:
+    random = Random(case_id(row, types, "values", name))
+    if exponent_attribute(row) is None:
+        return ordinary(row, types, random, _COUNT)
+    exponents = np.resize(np.array(_ATTRIBUTE_EXPONENTS, np.float32), _COUNT)
+    return Pairs(bases(types[0], random, _COUNT), exponents)
+
+
+def ordinary(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
+    """Return ordinary operands of a row of two inputs."""
+    x_name, y_name = operand_types(row, types)
+    if row.kernel == "prelu":
+        return prelu_values(x_name, random, count)
+    return pow_values(x_name, y_name, random, count)
+
+
+# --- special values ------------------------------------------------------------------------------
+
+INF, NAN = np.inf, np.nan
+_BASES = (-INF, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, INF, NAN)
+_EXPONENTS = (-INF, -3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 2, 3, INF, NAN)
+_SLOPES = (-INF, -1, -0.0, 0, 0.5, 1, INF, NAN)
+_INTEGERS = (-3, -2, -1, 0, 1, 2, 3)
+
+
+def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield the grid that a report shows, all special values, and in full mode all pairs of 8-bit values.
+
+    Names: ``grid`` (with ``grid-open`` beside it), ``all``, ``every-pair``.
+    """
+    x_name, y_name = operand_types(row, types)
+    second = _SLOPES if row.kernel == "prelu" else _EXPONENTS
+    grid = outer(chosen(x_name, _BASES), chosen(y_name, second))
+    yield from elementwise(row, types, "special", "grid", grid, with_open=True)
+    full = mode == "full"
+    y = specials(y_name)
+    if len(types) == 1 and not full:
+        y = y[:: len(y) // 8]  # each is a case of its own
+    yield from elementwise(row, types, "special", "all", outer(specials(x_name), y), with_open=full)
+    if full and len(types) == 2 and all(TYPES[name].bits <= 8 for name in types):
+        pairs = outer(every_value(x_name), every_value(y_name))
+        yield from elementwise(row, types, "special", "every-pair", pairs, with_open=True)
+
+
+def chosen(name: str, values: tuple[float, ...]) -> Array:
+    """Return those of some values that a type has; of integer types small ones and the ends of the range."""
+    if TYPES[name].kind != "float":
+        least, largest = integer_range(name)
+        return from_integers(sorted({least, largest, *(v for v in _INTEGERS if v >= least)}), name)
+    with np.errstate(all="ignore"):
+        cast = np.array(values, np.float64).astype(TYPES[name].dtype)
+    back = cast.astype(np.float64)
+    same = (back == np.array(values)) & (np.signbit(back) == np.signbit(values))
+    return np.asarray(cast[same | (np.isnan(back) & np.isnan(values))])
+
+
+@cache
+def specials(name: str) -> Array:
+    """Return zeros, infinities, NaNs, the ends of every range, small numbers, the last odd integers."""
+    return _floats(name) if TYPES[name].kind == "float" else _integers(name)
+
+
+def _floats(name: str) -> Array:
+    facts = float_type(name)
+    magnitudes = {0, 1, 2, facts.least_normal - 1, facts.least_normal, facts.least_normal + 1}
+    magnitudes |= {facts.largest - 1, facts.largest, facts.infinity, facts.nan}
+    step = 2.0 ** (1 - facts.digits)
+    odd = 2.0**facts.digits - 1  # the largest odd integer
+    values = [1, 1 + step, 1 - step / 2, 2, 3, 4, 5, 10, 0.5, 0.25, 0.75, 1.5, 2.5, odd, odd + 1, odd / 2]
+    values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
+    with np.errstate(over="ignore"):
+        magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
+    every = {
+        magnitude | sign
+        for magnitude in magnitudes
+        for sign in (0, facts.sign_bit)
+        if 0 <= magnitude < (1 << facts.bits)
+    }
+    return from_codes(sorted(every), name)
+
+
+def _integers(name: str) -> Array:
+    least, largest = integer_range(name)
+    values = {least, least + 1, largest - 1, largest, *range(-5, 12), 16, 31, 32, 33, 63, 64, 65}
+    values |= {sign * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for sign in (1, -1)}
+    return from_integers(sorted(value for value in values if least <= value <= largest), name)
+
+
+def every_value(name: str) -> Array:
+    """Return all values of a type of at most 8 bits."""
+    row = TYPES[name]
+    if row.kind == "float":
+        return from_codes(range(1 << row.bits), name)
+    least, largest = integer_range(name)
+    return from_integers(range(least, largest + 1), name)
+
+
+# --- hard cases ----------------------------------------------------------------------------------
+
+_PACKAGE = Path(__file__).parents[2]
+# The build copies them into the package; the source tree, and with it an editable install, has the originals.
+FOLDER = _PACKAGE / "worst_cases"
+if not FOLDER.is_dir():
+    FOLDER = _PACKAGE.parents[1] / "data" / "worst_cases"
+
+
+def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield the hard cases of these types, powers very near a boundary between two results, if there are any."""
+    if row.kernel != "prelu" and len(types) == 2:
+        pairs = hard_pairs(*types)
+        if len(pairs.x):
+            yield from elementwise(row, types, "hard", "0", pairs, with_open=mode == "full")
+
+
+@cache
+def hard_pairs(x_name: str, y_name: str) -> Pairs:
+    """Return all hard cases of these types; a line of a file is: x's bits, y's type, y's bits, # where it is from."""
+    file = FOLDER / f"{x_name}.txt"
+    fields = [line.split("#")[0].split() for line in file.read_text("ascii").splitlines()]
+    found = [(int(part[0], 16), int(part[2], 16)) for part in fields if part and part[1] == y_name]
+    return Pairs(
+        from_codes([x for x, _ in found], x_name),
+        from_codes([y for _, y in found], y_name),
+    )
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
+    """Yield operands about the edges of the type: one set, or in full mode four."""
+    x_name, y_name = operand_types(row, types)
+    for number in range(_SETS[mode]):
+        random = Random(case_id(row, types, "edge", str(number)))
+        if row.kernel == "prelu":
+            pairs = prelu_edges(x_name, random)
+        elif len(types) == 1:
+            pairs = range_edges_of(x_name, random, 400)
+        else:
+            pairs = joined(
+                range_edges(x_name, y_name, random, 500),
+                near_one(x_name, y_name, random, 300),
+                exact_pairs(x_name, y_name, number, 300),
+                parity(x_name, y_name),
+                Pairs(random.bits(x_name, 300), random.bits(y_name, 300)),
+            )
+        yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
+
+
+def range_edges(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
+    """Return powers about overflow, the least normal number, the least subnormal, half of it; of integers, the ends."""
+    x = bases(x_name, random, count)
+    return Pairs(x, neighbours(exponents(x, end_logs(x_name, random, count), y_name, random), random))
+
+
+def range_edges_of(name: str, random: Random, count: int) -> Pairs:
+    """Return the same for exponents of an attribute: bases whose square, root and so on lie about the ends."""
+    y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), count)
+    x = np.asarray(exact_pow(np.float64(2), end_logs(name, random, count) / y))
+    return Pairs(neighbours(finite(cast(x, name)), random), y)
+
+
+def end_logs(name: str, random: Random, count: int) -> Array:
+    """Return binary logarithms of numbers about the ends of a type's range."""
+    if TYPES[name].kind == "float":
+        facts = float_type(name)
+        top, low = facts.greatest_exponent, facts.least_exponent
+        ends, unit = [top, top, low + facts.digits - 1, low, low - 1, 0], 2.0 ** (1 - facts.digits)
+    else:
+        bits = integer_range(name)[1].bit_length()
+        ends, unit = [bits, bits, 1, 0], 2.0**-8
+    offsets = random.mixed(
+        random.normal(count) * unit, random.choose([0, 1e-9, -1e-9, 0.3, -0.3], count), random.normal(count)
+    )
+    return random.choose(np.array(ends, float), count) + offsets
+
+
+def neighbours(y: Array, random: Random) -> Array:
+    """Return numbers with some of them moved to a neighbour of their type."""
+    name = y.dtype.name
+    steps = random.choose([0, 0, 0, 1, -1, 2], len(y))
+    if TYPES[name].kind != "float":
+        least, largest = integer_range(name)
+        stepped = (int(v) + step for v, step in zip(y.astype(object).tolist(), steps.tolist(), strict=True))
+        return from_integers((min(max(value, least), largest) for value in stepped), name)
+    facts = float_type(name)
+    if not facts.has_zero:
+        return y
+    word = codes(y).astype(np.uint64)
+    sign, magnitude = word & np.uint64(facts.sign_bit), word & np.uint64(facts.sign_bit - 1)
+    moved = np.clip(magnitude.astype(np.int64) + steps, 0, facts.largest).astype(np.uint64)
+    return from_codes(np.where(magnitude > facts.largest, word, moved | sign), name)
+
+
+def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
+    """Return bases within a few units of +-1, exponents so large that the results fill the range."""
+    if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
+        steps = np.rint(random.normal(count) * 4).astype(np.int64)
+        magnitudes = np.clip(facts.one + steps, 0, facts.largest).astype(np.uint64)
+        signs = random.choose([0, 0, 0, 0, facts.sign_bit], count).astype(np.uint64)
+        x = from_codes(magnitudes | signs, x_name)
+    else:
+        x = bases(x_name, random, count)
+    return Pairs(x, exponents(x, result_logs(x_name, random, count), y_name, random))
+
+
+def parity(x_name: str, y_name: str) -> Pairs:
+    """Return negative bases with exponents of every size about the last that are odd, or integral at all."""
+    x = cast(np.array([-1.0, -2.0, -0.5, -0.0, 1.0]), x_name)
+    if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
+        near = from_codes([facts.sign_bit | (facts.one - 1), facts.sign_bit | (facts.one + 1)], x_name)
+        x = np.concatenate([x, near])
+    values = [2.0**k + d for k in (1, 3, 8, 11, 12, 23, 24, 25, 31, 32) for d in (-1, 0, 1)]
+    if TYPES[y_name].kind == "float":
+        digits = float_type(y_name).digits
+        values += [2.0 ** (digits - s) - 1 for s in (0, 1, 2)] + [2.0**digits, 2.0 ** (digits - 1) - 0.5]
+        y = cast(np.array(values + [-value for value in values]), y_name)
+    else:
+        least, largest = integer_range(y_name)
+        wide = {*map(int, values), *(2**k + d for k in (52, 53, 54, 62, 63, 64) for d in (-1, 0, 1))}
+        wide |= {-value for value in wide}
+        y = from_integers(sorted(value for value in wide if least <= value <= largest), y_name)
+    return outer(x, y)
+
+
+def prelu_edges(name: str, random: Random) -> Pairs:
+    """Return products about the least numbers and the largest, exact ties, zeros; of integers, products that wrap."""
+    row = TYPES[name]
+    anything = Pairs(random.bits(name, 300), random.bits(name, 300))
+    if row.kind != "float":
+        largest = integer_range(name)[1]
+        x = cast(-random.spread(0, row.bits - 1, 700), name)
+        with np.errstate(all="ignore"):
+            wanted = float(largest) * random.choose([-1, 1], 700) * (1 + random.normal(700) * 0.1)
+            slopes = wanted / x.astype(np.float64)
+        return joined(Pairs(x, neighbours(cast(slopes, name), random)), anything)
+    facts = float_type(name)
+    if not facts.has_zero:
+        return anything
+    low, high = facts.least_exponent, facts.greatest_exponent
+    x = -random.spread(low / 2 - 8, low / 2 + 8, 400)
+    least = cast(x, name), cast(random.spread(low - 2, low + facts.digits + 1, 400) / x, name)
+    x = -random.spread(high / 2 - 4, high / 2 + 4, 300)
+    most = cast(x, name), cast(random.spread(high - 1, high + 1, 300) * random.choose([-1, 1], 300) / x, name)
+    # Ties: 3 times an odd significand has one digit more than the type, if it is less than 4/3.
+    half = 1 << (facts.digits - 1)
+    odd = random.integers(half // 2, max(half * 2 // 3, half // 2 + 1), 200) * 2 + 1
+    ties = cast(-odd.astype(np.float64), name), cast(random.choose([0.75, 1.5, 3.0, -1.5], 200), name)
+    return joined(Pairs(*least), Pairs(*most), Pairs(*ties), anything)

@@ -1,0 +1,161 @@
+"""Array libraries: they have no versions of operators, only the meaning of Pow and PRelu in their own words.
+
+Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
+times x where x is below 0, else x.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.conformance.case import Case
+from halfulp.conformance.runner.targets import Target
+from halfulp.specs.tensor import tensor_type
+from halfulp.types import element_type
+
+
+class Prepared(NamedTuple):
+    """The operands of one case.
+
+    Attributes:
+        is_prelu: whether to compute PRelu; a power otherwise.
+        x, y: the operands, in shapes that NumPy's broadcasting fits together.
+        constants: the operands, 0 and 1, that a model would hold as initializers.
+        number: y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or
+            the case is about scalars.
+    """
+
+    is_prelu: bool
+    x: Array
+    y: Array
+    constants: frozenset[int]
+    number: int | float | None
+
+    @property
+    def second(self) -> Any:
+        """The number if there is one, or else y."""
+        return self.y if self.number is None else self.number
+
+
+def prepare(case: Case) -> Prepared:
+    """Return the operands of a case."""
+    x, y = case.inputs
+    is_prelu = case.row.kernel == "prelu"
+    if y.ndim:
+        plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
+        return Prepared(is_prelu, x, y.reshape(plan.y_shape), case.constants, None)
+    is_number = 1 in case.constants or case.aspect == "scalar exponent"
+    number: int | float | None = y.item() if is_number and y.dtype.kind in "iuf" else None
+    return Prepared(is_prelu, x, y, case.constants, number)
+
+
+class _Library(Target):
+    def prepare(self, case: Case) -> Prepared:
+        """Return the operands."""
+        return prepare(case)
+
+
+class NumPy(_Library):
+    """Computes ``x**y``, with ml_dtypes for the types that NumPy lacks, on one thread."""
+
+    packages = ("numpy", "ml_dtypes")
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        """Return the output, in x's type."""
+        x, y = prepared.x, prepared.y
+        with np.errstate(all="ignore"):
+            if prepared.is_prelu:
+                return [np.where(x < 0, x * y, x)]
+            return [np.asarray(x**prepared.second).astype(x.dtype)]
+
+
+class CuPy(_Library):
+    """Computes ``x**y`` on a CUDA device."""
+
+    packages = ("cupy",)
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Load everything that a device needs, before memory is limited."""
+        self._cupy: Any = import_module("cupy")
+        self._cupy.ones(1)
+
+    def versions(self) -> dict[str, str]:
+        """Return CuPy's version and that of CUDA's runtime."""
+        return super().versions() | {"CUDA": str(self._cupy.cuda.runtime.runtimeGetVersion())}
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        """Return the output, in x's type."""
+        x, y = self._cupy.asarray(prepared.x), self._cupy.asarray(prepared.y)
+        if prepared.is_prelu:
+            result = self._cupy.where(x < 0, x * y, x)
+        else:
+            result = (x ** (y if prepared.number is None else prepared.number)).astype(x.dtype)
+        return [np.asarray(self._cupy.asnumpy(result))]
+
+
+class Torch(_Library):
+    """Calls ``torch.pow``, eagerly, on the CPU or a CUDA device."""
+
+    packages = ("torch",)
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Set the number of threads and the device, and load everything that it needs before memory is limited."""
+        self._torch: Any = import_module("torch")
+        self._torch.set_num_threads(threads)
+        self._device = self._torch.device(argument)
+        self._torch.ones(1, device=self._device)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        """Return the output, in x's type."""
+        x, y = self._tensor(prepared.x), self._tensor(prepared.y)
+        if prepared.is_prelu:
+            result = self._torch.where(x < 0, x * y, x)
+        else:
+            result = self._torch.pow(x, y if prepared.number is None else prepared.number)
+        bits = result.to(x.dtype).contiguous().reshape(-1).view(self._torch.uint8).cpu().numpy()
+        return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
+
+    def _tensor(self, array: Array) -> Any:
+        # PyTorch's names of the types that both have are those of NumPy and ml_dtypes.
+        dtype = getattr(self._torch, element_type(array.dtype).name)
+        bits = self._torch.from_numpy(np.array(array, order="C").reshape(-1).view(np.uint8))
+        return bits.view(dtype).reshape(array.shape).to(self._device)
+
+
+class Jax(_Library):
+    """Compiles a function of the operands that are no constants, with 64-bit types, on the CPU or a CUDA device."""
+
+    packages = ("jax", "jaxlib")
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Set the device, and load everything that it needs; the number of threads comes from the environment."""
+        self._jax: Any = import_module("jax")
+        self._jax.config.update("jax_platforms", argument)
+        self._jax.config.update("jax_enable_x64", True)
+        self._jax.numpy.ones(1).block_until_ready()
+        self._function = self._jax.jit(self._compute, static_argnums=(2,))
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        """Return the output, in x's type."""
+        constants = prepared.constants if prepared.number is None else prepared.constants | {1}
+        if not constants:
+            # One compilation serves all cases of these types and shapes.
+            return [np.asarray(self._function(prepared.x, prepared.y, prepared.is_prelu))]
+        operands: list[Any] = [prepared.x, prepared.second]
+
+        def function(*fed: Any) -> Any:
+            values = iter(fed)
+            x, y = (operands[i] if i in constants else next(values) for i in (0, 1))
+            return self._compute(self._jax.numpy.asarray(x), y, prepared.is_prelu)
+
+        fed = [operands[i] for i in (0, 1) if i not in constants]
+        return [np.asarray(self._jax.jit(function)(*fed))]
+
+    def _compute(self, x: Any, y: Any, is_prelu: bool) -> Any:
+        if is_prelu:
+            return self._jax.numpy.where(x < 0, x * y, x)
+        return self._jax.numpy.power(x, y).astype(x.dtype)

@@ -1,0 +1,457 @@
+"""The one meaning that a broken Pow or PRelu node can have: its attributes, its types, its shapes.
+
+Each rule takes a node that breaks a clause of its version and returns one that does not, or raises NoExactForm with the
+choices. A rule that could change a value says so in its line.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
+
+from halfulp.conversion.opset import NEWEST
+from halfulp.conversion.rewrite.broadcast import legacy_form, legacy_operand
+from halfulp.conversion.rewrite.clauses import check_node
+from halfulp.conversion.rewrite.editor import Editor, NoExactForm
+from halfulp.conversion.rewrite.exact import exactly_as, holds, is_float
+from halfulp.conversion.rewrite.value_info import type_of_tensor
+from halfulp.conversion.targets import lost
+from halfulp.errors import HalfulpError, SpecError
+from halfulp.models.graph import Value
+from halfulp.models.run.cast import cast
+from halfulp.models.run.inputs import dtype_named
+from halfulp.specs import OpVersion, in_force
+from halfulp.specs.broadcast import NUMPY, Mismatch
+from halfulp.specs.tensor import Shape
+from halfulp.types import TYPES
+
+Dims = tuple[int, ...]
+
+
+@dataclass
+class Choices:
+    """How to read what has several meanings, and what was read so far.
+
+    Attributes:
+        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None where nobody said.
+        of_node: the same for single nodes, by name.
+        reads: how often a value of the model is read, by name.
+        may_raise: whether a node may need a newer opset than the model's.
+        opset: the newest opset that a node needs.
+        unchecked: the outputs of the nodes that are valid in that opset only.
+        per_channel: the nodes whose slopes were read per channel because they have no other meaning.
+        doubtful: the nodes that are valid and may be meant otherwise, with the reason.
+    """
+
+    slopes: str | int | None = None
+    of_node: Mapping[str, str | int] = field(default_factory=dict)
+    reads: Mapping[str, int] = field(default_factory=Counter)
+    may_raise: bool = True
+    opset: int = 0
+    unchecked: set[str] = field(default_factory=set)
+    per_channel: list[str] = field(default_factory=list)
+    doubtful: dict[str, str] = field(default_factory=dict)
+
+
+class Mender:
+    """Mends the nodes of graphs that are of one opset."""
+
+    def __init__(self, choices: Choices, opset: int) -> None:
+        self._choices = choices
+        self._opset = opset
+        self._owner: GraphProto | FunctionProto | None = None
+        # Reshaped slopes of that graph by name and shape: nodes that share a slope share its new shape.
+        self._reshaped: dict[tuple[str, Dims], str] = {}
+        self._inputs: dict[str, ValueInfoProto] = {}
+
+    def mend(self, node: NodeProto, edit: Editor) -> None:
+        """Add a node, mended where it breaks a clause.
+
+        Raises:
+            NoExactForm: it can have several meanings, or none.
+        """
+        if self._owner is not edit.owner:
+            self._owner, self._reshaped = edit.owner, {}
+            is_graph = isinstance(edit.owner, GraphProto)
+            self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
+        row = in_force("onnx", node.op_type, self._opset)
+        broken = _breach(node, self._opset, edit)
+        if broken is None:
+            self._doubt(node, row, edit)
+            return None
+        if len(node.input) != len(row.inputs) or not all(node.input) or len(node.output) != 1:
+            raise NoExactForm(_sentence(broken))
+        new = NodeProto()
+        new.CopyFrom(node)
+        _attributes(new, row, edit)
+        row, back = self._types(new, row, edit)
+        if not _fits(new, row, edit):
+            if node.op_type == "PRelu":
+                self._place(new, row, _dim_of_slope(new, row, self._asked(edit), edit), edit)
+            elif row.broadcasting.name == "legacy axis":
+                _legacy_broadcast(new, row, edit)
+        still = _breach(new, max(self._opset, int(row.version)), edit)
+        if still is not None:
+            raise NoExactForm(_sentence(still))
+        if back is None:
+            return edit.keep(new)
+        output, shape = new.output[0], edit.value_info.value(new.output[0]).shape
+        new.output[0] = edit.new_name("wide")
+        edit.keep(new)
+        edit.value_info.types[new.output[0]] = Value("", edit.value_info.value(new.input[0]).type, shape)
+        edit.cast(new.output[0], back, output=output)
+        return None
+
+    # --- types ------------------------------------------------------------------------------------
+
+    def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
+        """Bring the operands to types that go together.
+
+        Returns:
+            The version that takes them: a newer one where the model's opset is to be raised. The type that the result
+            is to be cast back to, if X goes through another one.
+        """
+        x, y = (edit.value_info.value(name).type for name in node.input)
+        if x is None or y is None or _takes(row, x, y):
+            return row, None
+        bases, others = (row.type_variables[port.type] for port in row.inputs)
+        one_type = row.inputs[0].type == row.inputs[1].type
+        second = "exponent" if node.op_type == "Pow" else "slope"
+        wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
+        array = edit.value_info.array(node.input[1])
+        if x in bases and array is not None:
+            for kind in wanted:
+                if (held := exactly_as(array, kind)) is not None:
+                    edit.note(f"the {second}, a constant in {y}, is stored in {kind}, exactly")
+                    node.input[1] = edit.constant(held, second)
+                    return row, None
+        base = edit.value_info.array(node.input[0])
+        if one_type and y in bases and base is not None and array is None:
+            held = exactly_as(base, y)
+            if held is not None and edit.value_info.value(node.output[0]).type in (None, x, y):
+                edit.note(f"X, a constant in {x}, is stored in {y}, exactly")
+                node.input[0] = edit.constant(held, "base")
+                return row, None
+        if x in bases and one_type and array is None and holds(x, y):
+            edit.note(f"the {second} is cast from {y} to {x}, exactly")
+            node.input[1] = edit.cast(node.input[1], x)
+            return row, None
+        if (newer := self._newer(node, x, y, edit)) is not None:
+            return newer, None
+        if x not in bases:
+            return row, _widen(node, row, x, y, edit)
+        kind = x if one_type else "float64"
+        differs = lost(kind).replace("an exponent", f"a {second}" if second == "slope" else "an exponent")
+        if array is not None:
+            edit.note(f"the {second}, a constant in {y}, is stored in {kind}", differs)
+            node.input[1] = edit.constant(cast(array, dtype_named(kind)), second)
+        else:
+            edit.note(f"the {second} is cast from {y} to {kind}", differs)
+            node.input[1] = edit.cast(node.input[1], kind)
+        return row, None
+
+    def _newer(self, node: NodeProto, x: str, y: str, edit: Editor) -> OpVersion | None:
+        """Return the oldest newer version that takes these types, and note that the model needs its opset."""
+        if not self._choices.may_raise:
+            return None
+        for opset in range(self._opset + 1, NEWEST + 1):
+            row = in_force("onnx", node.op_type, opset)
+            if _takes(row, x, y):
+                types = x if x == y else f"{x} with {y}"
+                edit.note(f"stays as it is in opset {opset}, the first in which {node.op_type} takes {types}")
+                self._choices.opset = max(self._choices.opset, opset)
+                self._choices.unchecked.update(node.output)
+                return row
+        return None
+
+    # --- slopes -----------------------------------------------------------------------------------
+
+    def _asked(self, edit: Editor) -> str | int | None:
+        return self._choices.of_node.get(edit.label, self._choices.slopes)
+
+    def _doubt(self, node: NodeProto, row: OpVersion, edit: Editor) -> None:
+        """Add a valid node; its slope goes along the channels where it is meant to."""
+        axis = _doubtful_dim(node, row, edit) if node.op_type == "PRelu" else None
+        if axis is None:
+            return edit.keep(node)
+        x, slope = (edit.value_info.value(name) for name in node.input)
+        assert x.shape is not None
+        asked, size = self._asked(edit), _size(slope)
+        if asked is not None:
+            axis = _dim_asked(asked, len(x.shape))
+        elif x.shape[-1] == size:  # it may be meant as it is
+            self._choices.doubtful[edit.label] = (
+                f"the slope of shape {_text(slope.shape)} goes along the last dim of X, {_text(x.shape)},"
+                f" and dim 1, the channels, has {size} elements, too"
+            )
+            return edit.keep(node)
+        if axis == len(x.shape) - 1 or x.shape[axis] not in (size, None):
+            return edit.keep(node)
+        new = NodeProto()
+        new.CopyFrom(node)
+        self._place(new, row, axis, edit)
+        return edit.keep(new)
+
+    def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
+        """Give a slope the shape in which it goes along a dim of X."""
+        x, slope = (edit.value_info.value(name) for name in node.input)
+        size = _size(slope)
+        assert x.shape is not None
+        assert size is not None
+        rank = len(x.shape)
+        shape: Dims = (size, *(1 for _ in range(axis + 1, rank)))
+        if row.broadcasting.name == "shared or per channel":
+            shape = (size,) if axis == 1 else (1, size) if axis == rank - 1 else shape
+        if size == 1:
+            shape = (1,) * min(rank, 1)
+        key = (node.input[1], shape)
+        if key not in self._reshaped:
+            in_place = self._choices.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
+            self._reshaped[key] = node.input[1] if in_place else _reshaped(*key, edit)
+        node.input[1] = self._reshaped[key]
+        along = "one for all elements" if size == 1 else "per channel" if axis == 1 else f"along dim {axis}"
+        was, now = _text(slope.shape), _text(shape)
+        edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
+        if axis == 1 and size != 1:
+            self._choices.per_channel.append(edit.label)
+
+    def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
+        """Give an input and its default another shape, if it is such an input of this graph; tell whether it is."""
+        if name not in self._inputs or name not in edit.value_info.defaults:
+            return False
+        tensor = edit.value_info.constants[name]
+        tensor.dims[:] = shape
+        info = onnx.helper.make_tensor_value_info(name, tensor.data_type, shape)
+        self._inputs[name].type.CopyFrom(info.type)
+        edit.value_info.types[name] = type_of_tensor(tensor)
+        return True
+
+
+# --- attributes -----------------------------------------------------------------------------------
+
+
+def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
+    """Bring attributes that a newer version lost to its form."""
+    known = {attribute.name for attribute in row.attributes}
+    gone = {a.name for a in node.attribute} - known
+    if node.op_type == "Pow" and gone & {"axis", "broadcast"}:
+        _legacy_attributes(node, edit)
+    if "consumed_inputs" in gone:
+        edit.note("consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it")
+    if unknown := gone - {"axis", "broadcast", "consumed_inputs"}:
+        names = " and ".join(sorted(unknown))
+        raise NoExactForm(f"{row.id} has no attribute {names}; nothing says what it is to mean")
+    kept = [a for a in node.attribute if a.name in known]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+
+
+def _legacy_attributes(node: NodeProto, edit: Editor) -> None:
+    """Put Y where ``axis`` puts it by the rules before opset 7."""
+    given = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
+    named = " and ".join(f"{name}={value}" for name, value in given.items())
+    try:
+        y = legacy_operand(node, {**given, "broadcast": 1}, edit)
+    except HalfulpError as error:
+        if isinstance(error, NoExactForm):
+            raise
+        y = node.input[1]  # its shape may be right by NumPy's rules
+    if y == node.input[1]:
+        edit.note(f"{named} is dropped: opset 7 removed it")
+        return
+    shape = _text(edit.value_info.value(y).shape)
+    edit.note(f"Y gets the shape {shape}, where {named} puts it: opset 7 removed the attribute")
+    node.input[1] = y
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def _takes(row: OpVersion, x: str, y: str) -> bool:
+    """Whether a version takes operands of these types."""
+    first, second = row.inputs
+    return (
+        x in row.type_variables[first.type]
+        and y in row.type_variables[second.type]
+        and (x == y or first.type != second.type)
+    )
+
+
+def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str:
+    """Cast X to a type that the version takes; return the type that the result is cast back to."""
+    bases, others = (row.type_variables[port.type] for port in row.inputs)
+    differs = None
+    wraps = [kind for kind in bases if not is_float(x) and not is_float(kind) and holds(kind, x)]
+    if wraps and not (node.op_type == "Pow" and is_float(y)):
+        wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # its lowest bits are those of x's own result
+    elif is_float(x):
+        wide = next((kind for kind in ("float32", "float64") if kind in bases and holds(kind, x)), "float32")
+        differs = "the result is rounded twice" if holds(wide, x) else f"the result is one of {wide}"
+    else:
+        wide = "float64" if "float64" in bases else "float32"
+        differs = f"a result that {x} does not hold saturates or depends on the runtime"
+    edit.note(
+        f"X is cast from {x} to {wide}, and the result back: {node.op_type} takes no {x} in opset {edit.opset}",
+        differs,
+    )
+    node.input[0] = edit.cast(node.input[0], wide)
+    if row.inputs[0].type == row.inputs[1].type:
+        node.input[1] = edit.cast(node.input[1], wide)
+    elif y not in others:
+        node.input[1] = edit.cast(node.input[1], next(kind for kind in others if holds(kind, y)))
+    return x
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
+    """Whether the shapes of the operands go together in a version."""
+    x, y = (edit.value_info.value(name).shape for name in node.input)
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    try:
+        row.broadcasting.infer(x, y, given)
+    except Mismatch:
+        return False
+    return True
+
+
+def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
+    """Return the dim of X that a slope goes along which does not fit as it is.
+
+    Raises:
+        NoExactForm: several dims may be meant, or none has as many elements.
+    """
+    x, slope = (edit.value_info.value(name) for name in node.input)
+    assert x.shape is not None
+    size = _size(slope)
+    shapes = f"X: {x}, slope: {slope}"
+    if size == 1:
+        return max(len(x.shape) - 1, 0)
+    if size is None:
+        raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
+    if asked is not None:
+        axis = _dim_asked(asked, len(x.shape))
+        if x.shape[axis] in (size, None) or isinstance(x.shape[axis], str):
+            return axis
+        raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
+    fits = [axis for axis, dim in enumerate(x.shape) if axis and (dim == size or not isinstance(dim, int))]
+    if 1 in fits and (x.shape[1] == size or len(fits) == 1):
+        return 1
+    certain = [axis for axis in fits if x.shape[axis] == size]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits:
+        raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
+    name = node.name or edit.label
+    options = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits)
+    raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {options} takes one")
+
+
+def _dim_asked(asked: str | int, rank: int) -> int:
+    if isinstance(asked, str):
+        return min(1, rank - 1) if asked == "channel" else rank - 1
+    if not -rank <= asked < rank:
+        raise NoExactForm(f"X has no dim {asked}: its rank is {rank}")
+    return asked % rank
+
+
+def _doubtful_dim(node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
+    """Return 1 where a valid slope goes along the last dim of X, and may have been meant for the channels."""
+    x, slope = (edit.value_info.value(name) for name in node.input)
+    if (
+        x.shape is None
+        or len(x.shape) < 3
+        or slope.shape is None
+        or row.broadcasting.name != "unidirectional"
+    ):
+        return None
+    size = _size(slope)
+    along_last = size not in (None, 1) and slope.shape[-1] == size
+    return 1 if along_last and x.shape[1] == size else None
+
+
+def _size(slope: Value) -> int | None:
+    """Return the number of elements of a slope of which at most one dim is not 1; None for any other."""
+    sizes = [dim for dim in slope.shape or () if dim != 1]
+    if len(sizes) > 1 or not all(isinstance(dim, int) for dim in sizes):
+        return None
+    return int(sizes[0] or 0) if sizes else 1
+
+
+def _legacy_broadcast(node: NodeProto, row: OpVersion, edit: Editor) -> None:
+    """Add ``broadcast`` and ``axis`` to a Pow before opset 7 whose shapes differ."""
+    x, y = (edit.value_info.value(name) for name in node.input)
+    given = {a.name: a.i for a in node.attribute}
+    tried: list[dict[str, int]] = [{**given, "broadcast": 1}]
+    if "axis" not in given and x.shape is not None and y.shape is not None:
+        starts = range(len(x.shape) - len(y.shape) + 1)
+        tried += [
+            {**given, "broadcast": 1, "axis": axis}
+            for axis in starts
+            if x.shape[axis : axis + len(y.shape)] == y.shape
+        ]
+    fitting = []
+    for attributes in tried:
+        with suppress(Mismatch):
+            row.broadcasting.infer(x.shape, y.shape, attributes)
+            fitting.append(attributes)
+            if "axis" not in attributes:
+                break  # aligned at the last dims, as everywhere else
+    if len(fitting) > 1:
+        axes = " or ".join(f"axis={attributes['axis']}" for attributes in fitting)
+        raise NoExactForm(f"X: {x}, Y: {y}: Y fits at {axes}, and nothing says which is meant")
+    if fitting:
+        del node.attribute[:]
+        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in fitting[0].items())
+        added = " and ".join(f"{name}={fitting[0][name]}" for name in fitting[0] if name not in given)
+        edit.note(f"gets {added or 'broadcast=1'}: X and Y differ in shape")
+        return
+    with suppress(Mismatch):
+        NUMPY.infer(x.shape, y.shape, {})
+        node.input[0], node.input[1], attributes = legacy_form(node.input[0], node.input[1], edit)
+        del node.attribute[:]
+        node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
+        edit.note("X and Y are broadcast as NumPy does it, which opset 6 writes otherwise")
+
+
+def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
+    """Return a value in another shape; a constant is stored in it."""
+    tensor = edit.value_info.tensor(name)
+    if tensor is not None:
+        held = TensorProto()
+        held.CopyFrom(tensor)
+        held.dims[:] = shape
+        return edit.constant_tensor(held, "reshaped")
+    value = Value("", edit.value_info.value(name).type, shape)
+    if edit.opset >= 5:
+        return edit.add("Reshape", [name, edit.constant(np.array(shape, np.int64), "shape")], value)
+    return edit.add("Reshape", [name], value, shape=list(shape))
+
+
+# --- what they share ------------------------------------------------------------------------------
+
+
+def _breach(node: NodeProto, opset: int, edit: Editor) -> SpecError | None:
+    try:
+        check_node(node, opset, edit.value_info, output=False)
+    except SpecError as error:
+        return error
+    return None
+
+
+def _sentence(error: HalfulpError) -> str:
+    return "; ".join([error.message, *(f"{name}: {value}" for name, value in error.shown.items())])
+
+
+def _text(shape: Shape) -> str:
+    return (
+        "[...]" if shape is None else str([dim if dim is not None else "?" for dim in shape]).replace("'", "")
+    )

@@ -1,0 +1,73 @@
+"""The IR version that goes with an opset: tools of an older opset read no newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+from onnx import AttributeProto, ModelProto, TensorProto
+
+from halfulp.conversion.rewrite.editor import Change
+from halfulp.conversion.rewrite.value_info import graphs
+from halfulp.models.onnx.functions import every_node
+
+_TYPES_SINCE = {
+    9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+    10: ("INT4", "UINT4"),
+    11: ("FLOAT4E2M1",),
+    12: ("FLOAT8E8M0",),
+    13: ("INT2", "UINT2"),
+}
+"""By the IR version that they came with."""
+
+
+def usual(opset: int) -> int:
+    """Return the IR version of the first release of the onnx package that had an opset."""
+    return min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+
+
+def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
+    """Lower a model's IR version to that of an opset's tools, as far as its content allows; return what was done."""
+    wanted, had = usual(opset), model.ir_version
+    if had <= wanted:
+        return []
+    needed = dict(_needed(model))
+    least = max([wanted, *needed])
+    if least >= had:
+        return [
+            Change(file, f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}")
+        ]
+    model.ir_version = least
+    why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
+    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+
+
+def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
+    """Give the IR versions that a model's content needs, each with that content."""
+    for _, graph in graphs(model.graph, ""):
+        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+            yield 4, "initializers that are no inputs"
+    if model.functions:
+        yield 8, "its functions"
+    if any(function.overload for function in model.functions):
+        yield 10, "overloads of its functions"
+    since = {
+        TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
+    }
+    for kind in set(_types(model)) & since.keys():
+        ir, name = since[kind]
+        yield ir, f"the type {name.lower()}"
+
+
+def _types(model: ModelProto) -> Iterator[int]:
+    for _, graph in graphs(model.graph, ""):
+        yield from (tensor.data_type for tensor in graph.initializer)
+        yield from (
+            info.type.tensor_type.elem_type for info in (*graph.input, *graph.output, *graph.value_info)
+        )
+    for node in every_node(model.graph, *model.functions):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t.data_type
+            elif node.op_type == "Cast" and attribute.name == "to":
+                yield attribute.i

@@ -1,0 +1,345 @@
+"""Repairing an ONNX model whose Pow and PRelu nodes break clauses: ``hu.repair``."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from halfulp.auditing.rest import with_stand_ins
+from halfulp.conversion.checker import refusal
+from halfulp.conversion.mending import Choices, Mender
+from halfulp.conversion.network import as_read
+from halfulp.conversion.opset import finish, opset_of, to_opset
+from halfulp.conversion.rewrite.clauses import check_clauses
+from halfulp.conversion.rewrite.editor import Change, enum_of
+from halfulp.conversion.rewrite.value_info import default_opset, graphs, infer_types
+from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.save import save_onnx
+from halfulp.conversion.subject import Subject, runs
+from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify_network import compare_network
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.models import onnx as onnx_front_end
+from halfulp.models.files import replacing
+from halfulp.models.graph import Model, agree, describe
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.functions import every_node
+from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.tensors import declared as value_of
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.report import vacuous
+from halfulp.models.source import Source, format_of
+
+Slopes = str | int | Mapping[str, str | int]
+
+
+@dataclass(frozen=True)
+class Left:
+    """A node that was not repaired, or that may be meant otherwise than it is written.
+
+    Attributes:
+        node: the node, as messages name it.
+        why: what is wrong or doubtful about it, with the choices.
+        valid: whether it breaks no clause.
+    """
+
+    node: str
+    why: str
+    valid: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A repaired model, what was done to it, and what is left.
+
+    Attributes:
+        model: the repaired model; an equal copy where nothing was to be repaired.
+        changes: what was done to which node, and whether that can change a value.
+        left: the nodes that are still broken, and valid ones that may be meant otherwise.
+        verification: what running the models found, where that was asked for.
+        folder: where the model's external data lies.
+    """
+
+    model: ModelProto
+    changes: tuple[Change, ...] = ()
+    left: tuple[Left, ...] = ()
+    verification: Verification | None = None
+    folder: Path | None = field(default=None, repr=False)
+    untouched: bytes | None = field(default=None, repr=False)
+
+    @property
+    def valid(self) -> bool:
+        """Whether no Pow or PRelu of the model breaks a clause any more."""
+        return all(left.valid for left in self.left)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and its external data, whole or not at all; an unchanged file byte for byte.
+
+        Raises:
+            HalfulpError: it can't be written, or a file of external data would replace another.
+        """
+        save_onnx(self.model, self.folder, Path(path))
+        if self.untouched is not None:
+            with replacing(Path(path)) as temporary:
+                temporary.write_bytes(self.untouched)
+
+
+def repair(
+    model: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    slopes: Slopes | None = None,
+    verify: bool = False,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Repair:
+    """Give each broken Pow and PRelu node of an ONNX model the one meaning that its author can have had.
+
+    Slopes that were written for each channel get the shape that broadcasts so; constants of another type are stored in
+    the right one; attributes that a version lost, declarations that contradict the operators, types that need a newer
+    opset and nodes out of order are put right. A node that can have several meanings is left and named.
+
+    Args:
+        model: a path, the bytes of a file, or an ``onnx.ModelProto`` (which is left as it is).
+        output: where to write the result; nowhere if not given.
+        slopes: the dim of X that slopes go along where that is open: ``"channel"`` (dim 1), ``"last"`` or a dim's
+            number; or these by the names of nodes.
+        verify: whether to run the repaired model: in ONNX Runtime where it is installed. If OpenVINO is installed and
+            takes the broken model, their outputs are compared.
+        seed: for made-up inputs.
+        dims: sizes of the symbolic dims of made-up inputs.
+        inputs: arrays by name, to verify with instead of made-up ones.
+        progress: gets a line for each run of a verification.
+
+    Returns:
+        The repaired model with what was done and what is left, a line each.
+
+    Raises:
+        ModelError: the model is broken in another way.
+        UnsupportedError: it has operators that halfulp does not know in a place where it needs them.
+        HalfulpError: it is in another format, or the result can't be written.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 9]>
+        ...     face (float[N, 3, 8, 8] x, float[3] slope) => (float[N, 3, 8, 8] y) { y = PRelu(x, slope) }''')
+        >>> repaired = repair(model)
+        >>> print(*repaired.changes)
+        #0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [N, 3, 8, 8]
+        >>> repaired.valid
+        True
+    """
+    check_integer("seed", seed, 0)
+    if format_of(model) != "onnx":
+        raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=format_of(model))
+    sorted_: list[str] = []
+    source, file, folder = onnx_front_end.parse(model, report=sorted_.append)
+    new, changes, left = repaired(source, file, folder, slopes)
+    found = Repair(new, (*(Change(file, line) for line in sorted_), *changes), tuple(left), folder=folder)
+    if not found.changes and isinstance(model, str | os.PathLike | bytes):
+        found = replace(found, untouched=model if isinstance(model, bytes) else Path(model).read_bytes())
+    if output is not None:
+        found.save(output)
+    if verify and found.valid:
+        checked = _verify(source, found, file, seed=seed, dims=dims, inputs=inputs, progress=progress)
+        found = replace(found, verification=checked)
+    return found
+
+
+def repaired(
+    source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
+) -> tuple[ModelProto, list[Change], list[Left]]:
+    """Return the repaired model, or the source where nothing was to be repaired, the changes and what is left.
+
+    Args:
+        source: left as it is.
+        file: its name in messages.
+        folder: where its external data lies.
+        slopes: as for :func:`repair`.
+
+    Raises:
+        ModelError, UnsupportedError, HalfulpError: as :func:`repair` does.
+    """
+    choices = _choices(slopes)
+    _check_rest(source, file, folder)
+    return _repaired(source, file, folder, choices)
+
+
+def _choices(slopes: Slopes | None) -> Choices:
+    """Return the choices of a caller.
+
+    Raises:
+        HalfulpError: one is neither ``channel`` nor ``last`` nor an integer.
+    """
+    given = slopes if isinstance(slopes, Mapping) else {} if slopes is None else {None: slopes}
+    for where in given.values():
+        if where not in ("channel", "last") and (not isinstance(where, int) or isinstance(where, bool)):
+            raise HalfulpError(
+                "no such dim for slopes", expected="channel, last or an integer", got=repr(where)[:80]
+            )
+    return Choices(None, slopes) if isinstance(slopes, Mapping) else Choices(slopes)
+
+
+def _check_rest(model: ModelProto, file: str, folder: Path | None) -> None:
+    """Refuse a model that is broken in another way than by the clauses of Pow and PRelu."""
+    try:
+        build(model, file, folder, keep_unknown=True)
+    except (ModelError, UnsupportedError):
+        build(with_stand_ins(model, file), file, folder, keep_unknown=True)
+
+
+def _repaired(
+    source: ModelProto, file: str, folder: Path | None, choices: Choices
+) -> tuple[ModelProto, list[Change], list[Left]]:
+    new = ModelProto()
+    new.CopyFrom(source)
+    choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
+    declared = _correct_declarations(new, file, shapes=False)
+    walk = Walk(new, file, folder)
+    start = len(walk.changes)
+    _mend(walk, choices)
+    if choices.per_channel and choices.doubtful and choices.slopes is None:
+        # What is certain of some of a model's slopes holds for the others, too.
+        choices.slopes = "channel"
+        choices.doubtful.clear()
+        _mend(walk, choices)
+    mended = walk.changes[start:]
+    left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
+    decide = "--slopes channel or --slopes last decides"
+    left += [Left(name, f"{why}; {decide}", valid=True) for name, why in choices.doubtful.items()]
+    if mended:
+        finish(walk, file)
+    raised: list[Change] = []
+    if choices.opset > opset_of(new, file):
+        try:
+            to_opset(new, choices.opset, file, folder, unchecked=choices.unchecked)
+        except UnsupportedError:
+            again = Choices(choices.slopes, choices.of_node, may_raise=False)
+            return _repaired(source, file, folder, again)
+        raised = [Change(file, f"becomes one of opset {choices.opset}")]
+    declared += _correct_declarations(new, file, shapes=True)
+    changes = [*mended, *raised, *declared]
+    if not changes:
+        return source, [], left
+    if all(each.valid for each in left):
+        left += _still_wrong(new, file, folder)
+    return new, changes, left
+
+
+def _mend(walk: Walk, choices: Choices) -> None:
+    for owner in walk.owners:
+        imports = owner.opset_import if isinstance(owner, FunctionProto) else walk.model.opset_import
+        opset = default_opset(imports) or 1
+        mender = Mender(choices, opset)
+        walk.rewrite(owner, opset, _is_supported, mender.mend, f"opset {opset}", collect=True)
+
+
+def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
+    """Return what the clauses and the onnx package's checker hold against a repaired model."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    try:
+        check_clauses(copy, file, folder)
+        build(model, file, folder, keep_unknown=True)
+    except (ModelError, UnsupportedError) as error:
+        node = error.node if isinstance(error, ModelError) else None
+        return [Left(node or file, error.message)]
+    found = refusal(model)
+    return (
+        []
+        if found is None
+        else [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
+    )
+
+
+def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list[Change]:
+    """Declare values as their nodes give them: the types of all, and the shapes of the outputs of Pow and PRelu."""
+    powers = [] if shapes else _powers_of_constants(model)
+    for node in powers:
+        node.input[:] = reversed(node.input)
+    found = infer_types(model, file, declared_too=False)
+    for node in powers:
+        node.input[:] = reversed(node.input)
+    changes = []
+    for path, graph in graphs(model.graph, ""):
+        supported = {name for node in graph.node if _is_supported(node) for name in node.output}
+        for info in (*graph.value_info, *graph.output):
+            right, tensor = found[path].get(info.name), info.type.tensor_type
+            if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
+                continue
+            was = value_of(info, file)
+            type_differs = None not in (right.type, was.type) and right.type != was.type
+            shape_differs = shapes and info.name in supported and not agree(was.shape, right.shape)
+            if type_differs:
+                tensor.elem_type = enum_of(str(right.type))
+            if shape_differs:
+                new = onnx.helper.make_tensor_value_info(info.name, tensor.elem_type, right.shape)
+                tensor.shape.CopyFrom(new.type.tensor_type.shape)
+            if type_differs or shape_differs:
+                said = f"declared as {describe(was.type, was.shape)}"
+                now = describe(right.type or was.type, right.shape if shape_differs else was.shape)
+                changes.append(
+                    Change(
+                        file, f"{printable(info.name)!r}, {said}, is {now} by its node, and is declared so"
+                    )
+                )
+    return changes
+
+
+def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
+    """Return the powers of constants that have the type of the exponent, where a version wants one type of both."""
+    nodes = [*every_node(model.graph, *model.functions)]
+    constants = {tensor.name for _, graph in graphs(model.graph, "") for tensor in graph.initializer}
+    constants.update(name for node in nodes if node.op_type == "Constant" for name in node.output)
+    if (default_opset(model.opset_import) or 1) >= 12:
+        return []
+    return [
+        node
+        for node in nodes
+        if _is_supported(node)
+        and node.op_type == "Pow"
+        and [name in constants for name in node.input] == [True, False]
+    ]
+
+
+def _is_supported(node: NodeProto) -> bool:
+    return not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
+
+
+def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:
+    """Run the repaired model, and the broken one in OpenVINO where that is installed and takes it."""
+    subject = Subject(build(found.model, file, found.folder, keep_unknown=True), found.model, found.folder)
+    if find_spec("openvino") is not None:
+        try:
+            network = as_read(source, file, found.folder)
+        except (ModelError, UnsupportedError):
+            network = None
+        if network is not None:
+            return compare_network(subject, network, **how)
+    engine, (run,) = runs(subject)
+    assert isinstance(subject.model, Model)
+    inputs, told = how["inputs"], ""
+    try:
+        if inputs is None:
+            made = fit(subject.model, run, seed=how["seed"], dims=how["dims"], progress=how["progress"])
+            inputs, told = made.inputs(subject.model, how["seed"]), str(made)
+        outputs = run(inputs)
+    except (ModelError, UnsupportedError) as error:
+        return Verification(0, 0, (), engine, failure=error.message)
+    elements = sum(array.size for array in outputs.values() if isinstance(array, np.ndarray))
+    note = f"the repaired model runs in {engine}; no runtime that is installed takes the broken one"
+    return Verification(1, elements, (), engine, told, notes=(note,), vacuous=vacuous(outputs))

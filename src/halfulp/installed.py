@@ -1,0 +1,22 @@
+"""Which packages are installed, without loading them."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of a distribution; None where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def has_module(name: str) -> bool:
+    """Tell whether a top-level module can be imported."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # its entry in sys.modules is broken
+        return False

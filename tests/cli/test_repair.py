@@ -1,0 +1,106 @@
+"""``halfulp repair``: what it writes, prints and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import parser
+from typer.testing import CliRunner
+
+from halfulp.cli import app
+
+HEAD = '<ir_version: 8, opset_import: ["" : 16]> g (float[1, 3, 4, 3] x) => (float[1, 3, 4, 3] y)'
+BROKEN = HEAD.replace("4, 3]", "4, 5]") + " <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }"
+DOUBTFUL = HEAD + " <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }"
+UNKNOWN = HEAD + " <float[7] s = {1, 2, 3, 4, 5, 6, 7}> { y = PRelu(x, s) }"
+LINE = "#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [1, 3, 4, 5]"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("broken", BROKEN), ("doubtful", DOUBTFUL), ("unknown", UNKNOWN)):
+        onnx.save(parser.parse_model(text), f"{name}.onnx")
+
+
+def invoked(*arguments: str, status: int = 0) -> str:
+    """Run the verb and return what it printed: stdout, or stderr where it fails."""
+    result = CliRunner().invoke(app, ["repair", *arguments])
+    assert result.exit_code == status, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.stderr if status == 2 else result.stdout
+
+
+def test_a_repaired_model_is_written() -> None:
+    assert invoked("broken.onnx", "out.onnx").splitlines() == [LINE, "1 repair; written to out.onnx"]
+    assert [*onnx.load("out.onnx").graph.initializer[0].dims] == [3, 1, 1]
+
+
+def test_without_an_output_nothing_is_written() -> None:
+    assert invoked("broken.onnx").splitlines() == [LINE, "1 repair; halfulp repair broken.onnx OUT writes it"]
+    assert sorted(path.name for path in Path().iterdir()) == ["broken.onnx", "doubtful.onnx", "unknown.onnx"]
+
+
+def test_a_valid_model_is_written_unchanged() -> None:
+    invoked("broken.onnx", "out.onnx")
+    assert invoked("out.onnx", "same.onnx") == "nothing to repair; written unchanged to same.onnx\n"
+    assert Path("same.onnx").read_bytes() == Path("out.onnx").read_bytes()
+    assert invoked("out.onnx") == "nothing to repair\n"
+
+
+def test_a_doubtful_slope_is_named_and_a_choice_taken() -> None:
+    lines = invoked("doubtful.onnx").splitlines()
+    assert lines[0].startswith("doubtful: #0 (PRelu): the slope of shape [3] goes along the last dim of X")
+    assert lines[0].endswith("--slopes channel or --slopes last decides")
+    assert lines[1:] == ["nothing to repair"]
+    assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "channel")
+    assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "#0 (PRelu)=1")
+    assert invoked("doubtful.onnx", "--slopes", "last") == "nothing to repair\n"
+
+
+def test_what_is_left_is_named_with_status_1() -> None:
+    lines = invoked("unknown.onnx", "out.onnx", status=1).splitlines()
+    assert lines[0].startswith("not repaired: #0 (PRelu): no dim of X has the slope's 7 elements")
+    assert lines[1] == "no node could be repaired; written unchanged to out.onnx"
+
+
+def test_json() -> None:
+    document = json.loads(invoked("broken.onnx", "--json", "-"))
+    node, _, what = LINE.partition(": ")
+    assert document == {
+        "schema": "halfulp.repair/1",
+        "file": "broken.onnx",
+        "written": None,
+        "valid": True,
+        "changes": [{"node": node, "what": what, "differs": None}],
+        "left": [],
+        "verification": None,
+    }
+    left = json.loads(invoked("unknown.onnx", "--json", "-", status=1))
+    assert (left["valid"], left["left"][0]["valid"], left["changes"]) == (False, False, [])
+
+
+def test_verify() -> None:
+    text = invoked("broken.onnx", "out.onnx", "--verify")
+    assert "not verified" not in text
+    assert len(text.splitlines()) > 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.onnx"], "none.onnx"),
+        (["m.xml"], "only ONNX models are repaired"),
+        (["broken.onnx", "out.onnx", "--slopes", "height"], "--slopes must be DIM or NODE=DIM"),
+        (["broken.onnx", "--slopes", "channel", "--slopes", "a=1"], "--slopes for all nodes stands alone"),
+        (["broken.onnx", "--dim", "N=1"], "--dim and --input are for --verify"),
+        (["broken.onnx", "nowhere/out.onnx"], "there is no folder nowhere"),
+    ],
+)
+def test_bad_usage_is_a_line(arguments: list[str], said: str) -> None:
+    text = invoked(*arguments, status=2)
+    assert said in text
+    assert "Traceback" not in text

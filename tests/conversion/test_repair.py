@@ -1,0 +1,427 @@
+"""``hu.repair``: each broken node gets its one meaning, and the repaired model computes as the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, parser
+
+import halfulp as hu
+from halfulp.conversion.repair import Repair
+from halfulp.errors import HalfulpError, ModelError
+
+IMAGE = "g (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y)"
+SLOPE = "<float[3] s = {0.5, -2, 3}>"
+CHANNEL = "<float[3, 1, 1] s = {0.5, -2, 3}>"
+PLACED = "gets the shape [3, 1, 1]: per channel of X, [1, 3, 4, 5]"
+
+# broken, right, and what is said; opset 9 unless the name ends in another
+REPAIRED: dict[str, tuple[str, str, list[str]]] = {
+    # deepinsight/insightface issues 2063, 2127; onnx/onnx 1722; microsoft/onnxruntime 6286
+    "a slope for each channel": (
+        f"{IMAGE} {SLOPE} {{ y = PRelu(x, s) }}",
+        f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
+        [f"#0 (PRelu): the slope of shape [3] {PLACED}"],
+    ),
+    "a slope of shape (1, C)": (
+        f"{IMAGE} <float[1, 3] s = {{0.5, -2, 3}}> {{ y = PRelu(x, s) }}",
+        f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
+        [f"#0 (PRelu): the slope of shape [1, 3] {PLACED}"],
+    ),
+    "a slope of more dims than X": (
+        "g (float[2, 3] x) => (float[2, 3] y) <float[3, 1, 1] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
+        "g (float[2, 3] x) => (float[2, 3] y) <float[3] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
+        ["#0 (PRelu): the slope of shape [3, 1, 1] gets the shape [3]: per channel of X, [2, 3]"],
+    ),
+    "a slope per channel where the channels come last": (
+        "g (float[1, 4, 5, 3] x) => (float[1, 4, 5, 3] y) <float[3, 1, 1] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
+        "g (float[1, 4, 5, 3] x) => (float[1, 4, 5, 3] y) <float[3] s = {0.5, -2, 3}> { y = PRelu(x, s) }",
+        ["#0 (PRelu): the slope of shape [3, 1, 1] gets the shape [3]: along dim 3 of X, [1, 4, 5, 3]"],
+    ),
+    "a slope that is computed": (
+        f"{IMAGE} {SLOPE} {{ t = Neg(s)  y = PRelu(x, t) }}",
+        f"{IMAGE} {CHANNEL} {{ t = Neg(s)  y = PRelu(x, t) }}",
+        [f"#1 (PRelu): the slope of shape [3] {PLACED}"],
+    ),
+    "a slope for two ranks": (
+        (
+            f"{IMAGE} {SLOPE} {{ p = PRelu(x, s)  r = ReduceSum<axes = [3], keepdims = 0>(p)"
+            "  q = PRelu(r, s)  u = Unsqueeze<axes = [3]>(q)  y = Add(p, u) }"
+        ),
+        (
+            f"{IMAGE} <float[3, 1, 1] s = {{0.5, -2, 3}}, float[3, 1] t = {{0.5, -2, 3}}> {{ p = PRelu(x, s)"
+            "  r = ReduceSum<axes = [3], keepdims = 0>(p)  q = PRelu(r, t)  u = Unsqueeze<axes = [3]>(q)"
+            "  y = Add(p, u) }"
+        ),
+        [
+            f"#0 (PRelu): the slope of shape [3] {PLACED}",
+            "#2 (PRelu): the slope of shape [3] gets the shape [3, 1]: per channel of X, [1, 3, 4]",
+        ],
+    ),
+    # microsoft/onnxruntime 15046 and others: float16 converters leave constants in float32
+    "an exponent in float32": (
+        "g (float16[4] x) => (float16[4] y) <float e = {2}> { y = Pow(x, e) }",
+        "g (float16[4] x) => (float16[4] y) <float16 e = {16384}> { y = Pow(x, e) }",
+        ["#0 (Pow): the exponent, a constant in float32, is stored in float16, exactly"],
+    ),
+    # pytorch/pytorch 22744: torch wrote integer exponents at opset 9
+    "an exponent in int64": (
+        "g (float[4] x) => (float[4] y) { e = Constant<value = int64 {3}>()  y = Pow(x, e) }",
+        "g (float[4] x) => (float[4] y) <float e = {3}> { y = Pow(x, e) }",
+        ["#1 (Pow): the exponent, a constant in int64, is stored in float32, exactly"],
+    ),
+    "a base that is a constant": (
+        "g (float[4] x) => (float[4] y) { b = Constant<value = int64 {10}>()  y = Pow(b, x) }",
+        "g (float[4] x) => (float[4] y) <float b = {10}> { y = Pow(b, x) }",
+        ["#1 (Pow): X, a constant in int64, is stored in float32, exactly"],
+    ),
+    "attributes of opset 6": (
+        "g (float[2, 3, 4] x, float[3] e) => (float[2, 3, 4] y) { y = Pow<axis = 1, broadcast = 1>(x, e) }",
+        "g (float[2, 3, 4] x, float[3] e) => (float[2, 3, 4] y) { u = Unsqueeze<axes = [1]>(e)  y = Pow(x, u) }",
+        [
+            "#0 (Pow): Y gets the shape [3, 1], where axis=1 and broadcast=1 puts it: opset 7 removed the attribute"
+        ],
+    ),
+    "an attribute that says nothing": (
+        "g (float[3] x) => (float[3] y) <float s = {2}> { y = PRelu<consumed_inputs = [0, 0]>(x, s) }",
+        "g (float[3] x) => (float[3] y) <float s = {2}> { y = PRelu(x, s) }",
+        ["#0 (PRelu): consumed_inputs is dropped: it says nothing about the result, and opset 6 removed it"],
+    ),
+    "a declared shape": (
+        "g (float[2, 3] x) => (float[2, 4] y) <float s = {2}> { y = PRelu(x, s) }",
+        "g (float[2, 3] x) => (float[2, 3] y) <float s = {2}> { y = PRelu(x, s) }",
+        ["<ModelProto>: 'y', declared as float32[2, 4], is float32[2, 3] by its node, and is declared so"],
+    ),
+    "a Cast that is declared otherwise": (
+        "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
+        "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
+        ["<ModelProto>: 'c', declared as float32[4], is float16[4] by its node, and is declared so"],
+    ),
+    "an output before its input": (
+        f"{IMAGE} <float[3] s = {{0.5, -2, 3}}, int64[3] k = {{3, 1, 1}}> {{ y = PRelu(x, t)  t = Reshape(s, k) }}",
+        f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",
+        [
+            (
+                "<ModelProto>: its nodes were not in order and have been sorted;"
+                " a node without a name has its number in the new order"
+            )
+        ],
+    ),
+    "in a branch and in a function": (
+        f"""{IMAGE} {SLOPE} {{ c = Constant<value = bool {{1}}>()  z = f.act(x, s)
+            y = If(c) <then_branch = t () => (float[1, 3, 4, 5] a) {{ a = PRelu(z, s) }},
+                       else_branch = e () => (float[1, 3, 4, 5] b) {{ b = Identity(z) }}> }}
+        <domain: "f", opset_import: ["" : 9]> act (u, v) => (w) {{ w = PRelu(u, v) }}""",
+        f"{IMAGE} {CHANNEL} {{ z = PRelu(x, s)  y = PRelu(z, s) }}",
+        [
+            f"act.#0 (PRelu): the slope of shape [3] {PLACED}",
+            f"#2 (If).then_branch.#0 (PRelu): the slope of shape [3] {PLACED}",
+        ],
+    ),
+}
+
+
+def model(body: str, opset: int = 9, ir_version: int = 8) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}, "f" : 1]> {body}')
+
+
+def said(found: Repair) -> list[str]:
+    return [str(change) for change in found.changes]
+
+
+def left(found: Repair) -> list[str]:
+    return [str(each) for each in found.left]
+
+
+def inputs_of(proto: onnx.ModelProto) -> dict[str, Any]:
+    """Return made-up inputs, a NaN, zeros and an infinity among them."""
+    rng = np.random.default_rng(0)
+    held = {tensor.name for tensor in proto.graph.initializer}
+    made = {}
+    for info in proto.graph.input:
+        tensor = info.type.tensor_type
+        if info.name not in held:
+            array = rng.normal(size=[dim.dim_value for dim in tensor.shape.dim]) * 2
+            array.reshape(-1)[:4] = [np.nan, -0.0, np.inf, -1.0][: array.size]
+            made[info.name] = array.astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    return made
+
+
+def assert_same(repaired: onnx.ModelProto, right: onnx.ModelProto) -> None:
+    inputs = inputs_of(right)
+    for name, value in hu.run(right, inputs).items():
+        np.testing.assert_array_equal(
+            hu.run(repaired, inputs)[name].view(np.uint8), value.view(np.uint8), name
+        )
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_the_one_meaning(name: str) -> None:
+    broken, right, lines = REPAIRED[name]
+    found = hu.repair(model(broken))
+    assert said(found) == lines
+    assert not found.left
+    assert found.valid
+    onnx.checker.check_model(found.model, full_check=True)
+    assert_same(found.model, model(right))
+    again = hu.repair(found.model)
+    assert (again.changes, again.left) == ((), ())
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_onnxruntime_loads_what_is_repaired(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    repaired = hu.repair(model(REPAIRED[name][0])).model
+    onnxruntime.InferenceSession(repaired.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(
+    ("body", "types", "opset"),
+    [
+        ("g (float16[3] x, float e) => (float16[3] y) { y = Pow(x, e) }", "float16 with float32", 12),
+        (
+            "g (float16[3] x) => (float16[3] y) <float e = {0.3}> { y = Pow(x, e) }",
+            "float16 with float32",
+            12,
+        ),
+        ("g (int64[3] x, int64 e) => (int64[3] y) { y = Pow(x, e) }", "int64", 12),
+        ("g (bfloat16[3] x, bfloat16 e) => (bfloat16[3] y) { y = Pow(x, e) }", "bfloat16", 15),
+        ("g (int32[3] x, int32 e) => (int32[3] y) { y = PRelu(x, e) }", "int32", 9),
+    ],
+)
+def test_the_opset_is_raised_where_a_newer_one_takes_the_types(body: str, types: str, opset: int) -> None:
+    found = hu.repair(model(body, opset=8))
+    operator = "PRelu" if "PRelu" in body else "Pow"
+    assert said(found) == [
+        f"#0 ({operator}): stays as it is in opset {opset}, the first in which {operator} takes {types}",
+        f"<ModelProto>: becomes one of opset {opset}",
+    ]
+    assert found.valid
+    assert found.model.opset_import[0].version == opset
+
+
+def test_a_type_that_no_version_takes_goes_through_a_wider_one() -> None:
+    found = hu.repair(model("g (uint8[3] x, int64 e) => (uint8[3] y) { y = Pow(x, e) }", opset=13))
+    assert said(found) == [
+        "#0 (Pow): X is cast from uint8 to int32, and the result back: Pow takes no uint8 in opset 13"
+    ]
+    x, e = np.array([2, 3, 17], np.uint8), np.array(5, np.int64)
+    assert hu.run(found.model, {"x": x, "e": e})["y"].tolist() == [value**5 % 256 for value in (2, 3, 17)]
+
+
+def test_a_constant_that_its_type_does_not_hold_is_rounded_and_this_is_said() -> None:
+    found = hu.repair(
+        model("g (float16[1, 2] x) => (float16[1, 2] y) <float[2] s = {0.1, 1}> { y = PRelu(x, s) }")
+    )
+    line = "the slope, a constant in float32, is stored in float16 (a slope that float16 does not hold is rounded)"
+    assert said(found) == [f"#0 (PRelu): {line}"]
+    assert found.valid
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attributes", "line"),
+    [
+        ("float[2, 3, 4] x, float[4] e", {"broadcast": 1}, "gets broadcast=1: X and Y differ in shape"),
+        (
+            "float[2, 3, 4] x, float[3] e",
+            {"broadcast": 1, "axis": 1},
+            "gets broadcast=1 and axis=1: X and Y differ in shape",
+        ),
+        (
+            "float[2, 3, 4] x, float[3, 1] e",
+            {"broadcast": 1, "axis": 1},
+            "X and Y are broadcast as NumPy does it, which opset 6 writes otherwise",
+        ),
+    ],
+)
+def test_pow_before_opset_7_gets_its_attributes(shapes: str, attributes: dict[str, int], line: str) -> None:
+    found = hu.repair(model(f"g ({shapes}) => (float[2, 3, 4] y) {{ y = Pow(x, e) }}", opset=6))
+    assert said(found) == [f"#0 (Pow): {line}"]
+    assert {a.name: a.i for a in found.model.graph.node[-1].attribute} == attributes
+    assert found.valid
+
+
+def test_an_input_with_a_default_keeps_its_name() -> None:
+    body = (
+        "g (float[1, 3, 4, 5] x, float[3] s, float[3] t) => (float[1, 3, 4, 5] y)"
+        " <float[3] s = {0.5, -2, 3}, float[3] t = {1, 2, 3}> { p = PRelu(x, s)  q = PRelu(p, t)  y = PRelu(q, t) }"
+    )
+    found = hu.repair(model(body, opset=8, ir_version=3))
+    assert found.valid
+    assert [
+        [dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in found.model.graph.input
+    ] == [
+        [1, 3, 4, 5],
+        [3, 1, 1],
+        [3],
+    ]
+    given = {
+        "x": inputs_of(found.model)["x"],
+        "s": np.float32([[[9]], [[8]], [[7]]]),
+        "t": np.float32([4, 5, 6]),
+    }
+    right = model(body.replace("float[3]", "float[3, 1, 1]"), opset=8, ir_version=3)
+    expected = hu.run(right, {**given, "t": given["t"].reshape(3, 1, 1)})["y"]
+    np.testing.assert_array_equal(hu.run(found.model, given)["y"], expected)
+
+
+# --- what has several meanings, or none -----------------------------------------------------------
+
+
+SQUARE = "g (float[1, 3, 4, 3] x) => (float[1, 3, 4, 3] y)"
+DOUBTFUL = (
+    "#0 (PRelu): the slope of shape [3] goes along the last dim of X, [1, 3, 4, 3], and dim 1, the channels,"
+    " has 3 elements, too; --slopes channel or --slopes last decides"
+)
+
+
+def test_a_valid_slope_that_may_be_meant_for_the_channels_is_named() -> None:
+    found = hu.repair(model(f"{SQUARE} {SLOPE} {{ y = PRelu(x, s) }}"))
+    assert (said(found), left(found), found.valid) == ([], [DOUBTFUL], True)
+    assert hu.repair(model(f"{SQUARE} {SLOPE} {{ y = PRelu(x, s) }}"), slopes="last").changes == ()
+    channel = hu.repair(model(f"{SQUARE} {SLOPE} {{ y = PRelu(x, s) }}"), slopes={"#0 (PRelu)": "channel"})
+    assert said(channel) == [
+        "#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [1, 3, 4, 3]"
+    ]
+    assert channel.left == ()
+
+
+def test_one_certain_slope_decides_for_the_doubtful_ones() -> None:
+    turn = "Transpose<perm = [0, 1, 3, 2]>"
+    body = f"{SQUARE} {SLOPE} {{ p = PRelu(x, s)  t = {turn}(p)  q = PRelu(t, s)  y = {turn}(q) }}"
+    found = hu.repair(model(body))
+    assert [line.partition(":")[0] for line in said(found)] == ["#2 (PRelu)", "#0 (PRelu)"]
+    assert found.left == ()
+    right = body.replace("float[3] s", "float[3, 1, 1] s")
+    assert_same(found.model, model(right))
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "line"),
+    [
+        (
+            f"{IMAGE} <float[7] s = {{1, 2, 3, 4, 5, 6, 7}}> {{ y = PRelu(x, s) }}",
+            9,
+            "#0 (PRelu): no dim of X has the slope's 7 elements; X: float32[1, 3, 4, 5], slope: float32[7]",
+        ),
+        (
+            "g (float[1, 2, 3, 3, 5] x) => (float[1, 2, 3, 3, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }",
+            9,
+            (
+                "#0 (PRelu): the slope's 3 elements fit several dims of X; X: float32[1, 2, 3, 3, 5],"
+                " slope: float32[3]; --slopes '#0 (PRelu)=2' or --slopes '#0 (PRelu)=3' takes one"
+            ),
+        ),
+        (
+            "g (float[3] x) => (float[3] y) <float s = {2}> { y = PRelu<alpha = 0.5>(x, s) }",
+            9,
+            "#0 (PRelu): onnx.PRelu-9 has no attribute alpha; nothing says what it is to mean",
+        ),
+        (
+            "g (float[3] x) => (float[3] y) { y = Pow(x) }",
+            9,
+            "#0 (Pow): Pow takes 2 inputs; halfulp spec onnx.Pow-7 shows what is allowed; expected: X, Y; got: 1 input",
+        ),
+        (
+            "g (float[3, 3, 4] x, float[3] e) => (float[3, 3, 4] y) { y = Pow(x, e) }",
+            6,
+            "#0 (Pow): X: float32[3, 3, 4], Y: float32[3]: Y fits at axis=0 or axis=1, and nothing says which is meant",
+        ),
+    ],
+)
+def test_what_is_not_known_is_not_guessed(body: str, opset: int, line: str) -> None:
+    source = model(body, opset)
+    found = hu.repair(source)
+    assert (said(found), left(found), found.valid) == ([], [line], False)
+    assert found.model == source
+
+
+def test_a_choice_takes_one_of_several_dims() -> None:
+    body = (
+        "g (float[1, 2, 3, 3, 5] x) => (float[1, 2, 3, 3, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }"
+    )
+    found = hu.repair(model(body), slopes={"#0 (PRelu)": 2})
+    assert said(found) == [
+        "#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: along dim 2 of X, [1, 2, 3, 3, 5]"
+    ]
+    assert found.valid
+    for wrong in ("height", 1.5, True, None):
+        with pytest.raises(HalfulpError, match="no such dim for slopes"):
+            hu.repair(model(body), slopes={"#0 (PRelu)": wrong})  # type: ignore[dict-item]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_valid_file_is_written_byte_for_byte(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    # Fields in another order than protobuf would write them.
+    data = model(f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}").SerializeToString()
+    source.write_bytes(onnx.ModelProto(producer_name="somebody").SerializeToString() + data)
+    found = hu.repair(source, output)
+    assert (found.changes, found.left) == ((), ())
+    assert output.read_bytes() == source.read_bytes()
+
+
+def test_external_data_stays_external(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    source = model(f"{IMAGE} {SLOPE} {{ y = PRelu(x, s) }}")
+    slope = onnx.numpy_helper.to_array(source.graph.initializer[0])
+    source.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(slope, "s"))  # as raw bytes
+    onnx.save(source, tmp_path / "in/m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert hu.repair(tmp_path / "in/m.onnx", tmp_path / "out/m.onnx").valid
+    assert (tmp_path / "out/w.bin").read_bytes() == (tmp_path / "in/w.bin").read_bytes()
+    assert_same(onnx.load(tmp_path / "out/m.onnx"), model(f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}"))
+
+
+def test_all_faults_at_once() -> None:
+    head = "g (float16[1, 3, 4, 5] x) => (float16[1, 3, 4, 5] y)"
+    body = (
+        f"{head} <float[3] s = {{0.5, -2, 3}}, float e = {{2}}, float16[1, 3, 4, 6] q>"
+        " { q = Pow<broadcast = 1>(p, e)  p = PRelu<consumed_inputs = [0, 0]>(x, s)  y = Relu(q) }"
+    )
+    right = (
+        f"{head} <float16[3, 1, 1] s = {{14336, 49152, 16896}}, float16 e = {{16384}}>"
+        " { p = PRelu(x, s)  q = Pow(p, e)  y = Relu(q) }"
+    )
+    found = hu.repair(model(body))
+    assert found.valid
+    onnx.checker.check_model(found.model, full_check=True)
+    assert_same(found.model, model(right))
+
+
+def test_another_fault_is_an_error() -> None:
+    with pytest.raises(ModelError, match="it reads 'nowhere', which is no input"):
+        hu.repair(model(f"{IMAGE} {SLOPE} {{ z = PRelu(x, s)  y = Add(z, nowhere) }}"))
+    with pytest.raises(HalfulpError, match="only ONNX models are repaired"):
+        hu.repair("m.xml")
+
+
+def test_convert_repairs_on_request(tmp_path: Path) -> None:
+    broken, right, lines = REPAIRED["a slope for each channel"]
+    converted = hu.convert(model(broken), opset=13, repair=True)
+    assert said(converted) == lines  # type: ignore[arg-type]
+    assert_same(converted.model, hu.convert(model(right), opset=13).model)  # type: ignore[arg-type]
+    with pytest.raises(HalfulpError, match="only ONNX models are repaired"):
+        hu.convert("m.xml", repair=True)
+
+
+def test_verification_says_what_ran() -> None:
+    pytest.importorskip("onnxruntime")
+    found = hu.repair(model(REPAIRED["an exponent in int64"][0]), verify=True)
+    assert found.verification is not None
+    assert found.verification.same
+
+
+def test_openvino_computes_a_slope_of_one_dim_as_the_repaired_model_does() -> None:
+    pytest.importorskip("openvino")
+    found = hu.repair(model(REPAIRED["a slope for each channel"][0]), verify=True)
+    assert found.verification is not None
+    assert found.verification.engine == "openvino"
+    assert found.verification.same
+    assert "'y' in openvino" in str(found.verification)

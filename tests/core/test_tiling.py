@@ -1,0 +1,128 @@
+"""How calls are divided into tiles (core/array/tiling.h)."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import tempfile
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.core.operands import laid_out, swapped
+from tests.house.builds import ROOT, run, tool
+
+ARITHMETIC, MEMORY = 0, 2
+TILE, BLOCK, PANEL_ROWS = 256, 2048, 16  # core/simd/tile.h, and a panel's rows
+
+
+@functools.cache
+def program() -> Path:
+    built = Path(tempfile.mkdtemp(prefix="halfulp-")) / "tiling"
+    sources = ROOT / "tests" / "core" / "tiling.cpp", ROOT / "core" / "array" / "tiling.cpp"
+    run(tool("g++"), "-std=c++20", "-O1", "-Wall", "-Werror", f"-I{ROOT / 'core'}", *sources, "-o", built)
+    return built
+
+
+def tilings(*calls: tuple[np.ndarray, np.ndarray, np.ndarray], bound_by: int) -> list[dict[str, Any]]:
+    """The tilings of calls: x, y and the output, to whose shape x and y are broadcast."""
+    lines = []
+    for x, y, out in calls:
+        numbers = [bound_by, out.ndim, *out.shape]
+        for operand in (np.broadcast_to(x, out.shape), np.broadcast_to(y, out.shape), out):
+            native = operand.dtype.isnative
+            numbers += [operand.ctypes.data, operand.itemsize, int(not native), *operand.strides]
+        lines.append(" ".join(map(str, numbers)))
+    done = subprocess.run([program()], input="\n".join(lines), text=True, stdout=subprocess.PIPE, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def tiling(x: np.ndarray, y: np.ndarray, out: np.ndarray, bound_by: int = MEMORY) -> dict[str, Any]:
+    return tilings((x, y, out), bound_by=bound_by)[0]
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def test_packed_operands_are_one_vector() -> None:
+    found = tiling(zeros(30, 40, 50), zeros(30, 40, 50), zeros(30, 40, 50))
+    assert found["flat"] == 1
+    assert (found["shape"], found["tile"]) == ([60000], [BLOCK])
+    assert (found["tiles"], found["chunks"]) == (30, 1)
+
+
+def test_arithmetic_has_smaller_chunks() -> None:
+    x = zeros(60000)
+    assert tiling(x, x, zeros(60000), ARITHMETIC)["chunks"] == 4
+
+
+def test_no_elements_are_no_chunks() -> None:
+    assert tiling(zeros(3, 0), zeros(3, 0), zeros(3, 0)) == {"chunks": 0}
+
+
+def test_the_output_is_walked_forwards_and_along_its_fastest_axis() -> None:
+    x = zeros(50, 300)
+    found = tiling(x[::-1].T, x[::-1].T, zeros(50, 300)[::-1].T)
+    assert (found["shape"], found["out"], found["flat"]) == ([15000], [4], 1)
+
+
+def test_a_transposed_input_is_read_in_panels() -> None:
+    found = tiling(zeros(400, 300).T, zeros(300, 400), zeros(300, 400))
+    assert (found["panel"], found["tile"]) == (1, [PANEL_ROWS, TILE])
+    assert found["order"] == [1, 0]  # panels follow each other along the input's adjacent elements
+
+
+def test_inputs_that_cross_the_output_in_two_ways_share_a_box() -> None:
+    found = tiling(
+        zeros(40, 50, 60).transpose(2, 0, 1), zeros(50, 60, 40).transpose(1, 2, 0), zeros(60, 40, 50)
+    )
+    assert found["panel"] == 0
+    assert min(found["tile"]) > 1
+    assert found["elements"] <= BLOCK
+
+
+def test_long_rows_with_one_exponent_each_are_not_joined() -> None:
+    assert tiling(zeros(300, 400), zeros(300, 1), zeros(300, 400))["tile"] == [1, 400]
+    assert tiling(zeros(300, 40), zeros(300, 1), zeros(300, 40))["tile"] == [BLOCK // 40, 40]
+
+
+def test_long_rows_that_are_apart_are_not_copied() -> None:
+    long, short = zeros(300, 500), zeros(300, 50)
+    assert tiling(long[:, :400], long[:, :400], zeros(300, 400))["tile"] == [1, 400]
+    assert tiling(short[:, :40], short[:, :40], zeros(300, 40))["tile"] == [BLOCK // 40, 40]
+
+
+def test_only_large_outputs_elsewhere_are_streamed() -> None:
+    large, small = np.broadcast_to(np.float32(0), (1 << 24,)), zeros(1000)
+    out = np.empty(1 << 24, np.float32)
+    assert tiling(large, large, out)["streams"] == 1
+    assert tiling(large, large, out, ARITHMETIC)["streams"] == 0
+    assert tiling(out, large, out)["streams"] == 0
+    assert tiling(small, small, zeros(1000))["streams"] == 0
+
+
+def test_swapped_bytes_are_not_flat() -> None:
+    x = zeros(5000)
+    assert tiling(swapped(x), x, x)["flat"] == 0
+
+
+def test_tiles_cover_any_layout(rng: np.random.Generator) -> None:
+    calls = []
+    for _ in range(300):
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 17, 40, 130, 260], rng.integers(0, 5)))
+        if prod(shape) < 200_000:
+            thin = tuple(1 if rng.random() < 0.3 else n for n in shape)
+            calls.append(tuple(laid_out(zeros(*s), rng) for s in (shape, thin, shape)))
+    for (_, _, out), found in zip(calls, tilings(*calls, bound_by=MEMORY), strict=True):
+        assert prod(found["shape"]) == out.size
+        assert found["elements"] == prod(found["tile"]) <= (PANEL_ROWS * TILE if found["panel"] else BLOCK)
+        assert found["along"] == [-(-n // t) for n, t in zip(found["shape"], found["tile"], strict=True)]
+        assert found["tiles"] == prod(found["along"])
+        assert sorted(found["order"]) == list(range(len(found["shape"])))
+        assert (
+            found["axes"] == [i for i, n in enumerate(found["tile"]) if n > 1] or found["tiles"] == out.size
+        )
+        assert found["out"] == sorted(map(abs, found["out"]), reverse=True)
