@@ -117,9 +117,9 @@ def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:
-    """Return whether a tensor, and what operators of ours make of it, goes only to them and to the model's outputs.
+    """Return whether only halfulp's operators and the model's outputs read a tensor, and so on with their results.
 
-    Elsewhere such a tensor would meet others in f32.
+    Other readers would combine such a tensor with tensors in f32.
     """
     for end in output.get_target_inputs():
         node = end.get_node()
@@ -177,7 +177,7 @@ def _varying(model: ov.Model) -> frozenset[str]:
 
 
 def _is_exact(node: Any) -> bool:
-    """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 as exactly as ours; False if that is unknown.
+    """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 with halfulp's bits; False if that is unknown.
 
     Args:
         node: one that depends on an input's values, of a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
@@ -215,7 +215,7 @@ def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
 
 @cache
 def _passes_trial(operator: str, least_slope: float = 0) -> bool:
-    """Return whether the plugin has the bits of ours: alone, merged into a convolution, and before a sum.
+    """Return whether the plugin has halfulp's bits: alone, merged into a convolution, and before a sum.
 
     On processors without AVX-512 a negative slope costs a zero its sign.
     """

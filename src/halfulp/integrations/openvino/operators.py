@@ -29,7 +29,7 @@ ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 WIDE = frozenset({"f64", "i64", "u64"})
 """The types that the CPU plugin narrows, if it is not told otherwise."""
 
-# What the CPU plugin holds a type in, without a loss: u32 in i32 modulo 2^32.
+# The types in which the CPU plugin holds a type without a loss: u32 in i32 modulo 2^32.
 _HELD_AS = {
     "f16": ("f32",),
     "bf16": ("f32",),
@@ -42,7 +42,7 @@ _HELD_AS = {
 
 
 class _Operator(ov.Op):
-    """An operator of ours. Reading a model back makes one without arguments, then visits its attributes.
+    """An operator of halfulp. Reading a model back makes one without arguments, then visits its attributes.
 
     ``carried`` lists the inputs, by number, and "out" for the output, whose 64-bit integers come as pairs of i32 along
     one more dim, the last.
@@ -63,7 +63,7 @@ class _Operator(ov.Op):
     def compute(self, *operands: Array) -> Array:
         raise NotImplementedError
 
-    # By these names OpenVINO calls it.
+    # OpenVINO calls these methods.
 
     def validate_and_infer_types(self) -> None:
         kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
@@ -314,7 +314,7 @@ class Compiled:
             self._request.infer()
 
     def outputs(self) -> list[Array]:
-        """Return copies of what came out, in the model's order."""
+        """Return copies of the outputs, in the model's order."""
         return [self._array(end) for end in self._compiled.outputs]
 
     def named_outputs(self) -> dict[str, Array]:
@@ -339,7 +339,7 @@ class Compiled:
 
 
 def sentence(error: Exception) -> str:
-    """Return what OpenVINO says, without the places in its own source."""
+    """Return OpenVINO's message, without the places in its own source."""
     lines = (line.strip() for line in str(error).splitlines())
     told = [
         line
@@ -351,7 +351,7 @@ def sentence(error: Exception) -> str:
 
 @contextmanager
 def _blaming(file: str) -> Iterator[None]:
-    """Turn what OpenVINO raises into an error that names the file."""
+    """Turn an error of OpenVINO into one that names the file."""
     try:
         yield
     except RuntimeError as error:  # of no class of its own

@@ -96,7 +96,7 @@ class WideTensors:
     """Finds the nodes that keep the wide types, from node to node along such tensors, and changes none.
 
     Args:
-        model: as it was read.
+        model: before any change.
         wanted: its nodes that are to become halfulp's, by name; those that can't are taken out.
     """
 
@@ -267,7 +267,7 @@ def _moved(node: Any, sources: list[Any]) -> Any:
 
 
 def _carry(node: Any, members: Mapping[str, Any]) -> None:
-    """Let 64-bit integers go from one operator of ours to the next as i32, which the plugin does not touch."""
+    """Let one operator of halfulp pass 64-bit integers to the next as i32, which the plugin does not touch."""
     output = node.output(0)
     ends = [(end, members.get(end.get_node().get_name())) for end in output.get_target_inputs()]
     results = [end for end, target in ends if target is not None and not is_ours(target)]

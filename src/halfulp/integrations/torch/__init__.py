@@ -101,10 +101,10 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
 
 
 def replace(module: nn.Module) -> nn.Module:
-    """Put our pow and prelu into a module, in place; call it as before.
+    """Put halfulp's pow and prelu into a module, in place; call it as before.
 
-    Each ``nn.PReLU`` in it becomes ours. While the module runs, every ``torch.pow``, ``**`` and
-    ``torch.prelu`` of real numbers in it is ours, with torch's rule for the result's type. Parameters,
+    Each ``nn.PReLU`` in it becomes halfulp's. While the module runs, so does every ``torch.pow``, ``**`` and
+    ``torch.prelu`` of real numbers in it, with torch's rule for the result's type. Parameters,
     ``state_dict``, hooks, copying and pickling stay as they are; ``torch.onnx.export`` writes plain Pow and
     PRelu nodes. ``torch.compile`` and ``torch.export.export(strict=True)`` do not reach powers inside ``torch.cond``
     and other control flow, and warn: call ``pow`` there.
@@ -126,10 +126,10 @@ def replace(module: nn.Module) -> nn.Module:
     return module
 
 
-# The short way, where values, or their first derivatives, are all that is asked for.
+# The short way, for calls that need no more than values or their first derivatives.
 #
-# It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. Where more is going on (a
-# transform, a mode or a trace) and for tensors that the dispatcher has to look at, the operators are called.
+# It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. The operators are called
+# within a transform, a mode or a trace, and for tensors that need the dispatcher.
 
 # The operator that torch's own backward is; it takes no other types.
 _both_gradients: Any = getattr(torch.ops.aten, "_prelu_kernel_backward", None)
@@ -284,7 +284,7 @@ def _has_other_modes() -> bool:
 
 
 def _scalar(operand: Any) -> Number:
-    """Return what is no tensor as a number. (torch would make a tensor of a list or an array, cut to integers.)"""
+    """Return an operand that is not a tensor as a number. (torch would truncate a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
     if not isinstance(operand, int | float | torch.SymInt | torch.SymFloat):
@@ -323,7 +323,7 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
     return odd.view(torch.float32).to(dtype)
 
 
-# Modules: torch's functions with torch's rules for types and shapes, computed by ours.
+# Modules: torch's functions with torch's rules for types and shapes, computed by the functions above.
 
 
 def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
@@ -383,7 +383,7 @@ def _warn_of_branches(name: str) -> None:
 
 
 class PReLU(nn.PReLU):
-    """``nn.PReLU`` on our kernel."""
+    """``nn.PReLU`` on halfulp's kernel."""
 
     def forward(self, input: Tensor) -> Tensor:
         result = _module_prelu_or_none(input, self.weight)
@@ -392,7 +392,7 @@ class PReLU(nn.PReLU):
 
 @cache
 def _running_ours(kind: Any) -> Any:
-    """Return a module's class with a forward that runs on our functions."""
+    """Return a module's class with a forward that runs on halfulp's functions."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _Ours():
@@ -422,7 +422,7 @@ def _share_threads() -> None:
     """Compute on the threads of torch's OpenMP runtime, if it has one with GCC's interface."""
     for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
         try:
-            # Loaded already; what it was linked with is looked through, too.
+            # It is loaded already. The look-up includes the libraries that it was linked with.
             runtime = ctypes.CDLL(str(library))
             addresses = [
                 ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
