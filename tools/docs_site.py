@@ -54,6 +54,10 @@ runtime.
 
 ::: halfulp.conversion.api.Conversion
 
+::: halfulp.conversion.repair.repair
+
+::: halfulp.conversion.repair.Repair
+
 ::: halfulp.auditing.api.audit
 
 ::: halfulp.auditing.report.AuditReport

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
-    from halfulp.conversion.repair import repair
+    from halfulp.conversion.repair import Repair, repair
     from halfulp.models.run.api import run
 
     __version__: str
@@ -45,6 +45,7 @@ __all__ = [
     "HalfulpError",
     "ModelError",
     "Operator",
+    "Repair",
     "SpecError",
     "TensorType",
     "UnsupportedError",
@@ -66,6 +67,7 @@ _LAZY = {
     "AuditReport": "halfulp.auditing.report",
     "CheckReport": "halfulp.conformance.check",
     "Conversion": "halfulp.conversion",
+    "Repair": "halfulp.conversion.repair",
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",

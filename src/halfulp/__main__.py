@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; where it is interrupted while it is imported, end as it does itself."""
+    """Run the command line. An interrupt while it is imported ends it with its own exit status."""
     try:
         from halfulp.cli import main as run
 

@@ -1,4 +1,4 @@
-"""What callers pass, as arrays: array-likes, Python numbers, ``out``."""
+"""The arguments of calls as arrays: array-likes, Python numbers, ``out``."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def _to_odd(nearest: Any, exact: Any) -> Any:
 
 
 def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
-    """Whether writing results to ``out``, element by element, leaves what is still to be read of an operand.
+    """Whether results can be written to ``out``, element by element, before an operand is read to its end.
 
-    It does where they share no memory, and where they are the very same elements in the same order.
+    They can if the two share no memory, or are the very same elements in the same order.
     """
     if not np.may_share_memory(out, operand):
         return True

@@ -21,7 +21,7 @@ def apply(
 ) -> NDArray[Any] | None:
     """Return x kernel y in out or a new array.
 
-    None where an operand is no ndarray, or does not fit; and where out overlaps an operand by its bounds,
+    None if an operand is not an ndarray, or does not fit. Also None if out overlaps an operand by its bounds,
     unless it is that very view or out_is_safe says that they share no element.
     """
 

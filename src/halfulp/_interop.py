@@ -20,10 +20,10 @@ Array = NDArray[Any]
 
 
 class Ufunc:
-    """One of our functions in the shape of a NumPy ufunc, for libraries that are handed one.
+    """``hu.pow`` or ``hu.prelu`` in the shape of a NumPy ufunc, for libraries that expect one.
 
-    Its name is none of NumPy's: a library must not take it for the ufunc that it knows by that name
-    and compute something else.
+    Its name is not one of NumPy's. Otherwise a library could mistake it for the ufunc of that name and compute
+    something else.
 
     Args:
         function: takes two operands and ``out``.
@@ -56,10 +56,9 @@ class Ufunc:
 
 
 def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
-    """Return what an operand's own ``__array_ufunc__`` makes of a call, as for a NumPy ufunc.
+    """Return the result of an operand's own ``__array_ufunc__``, as for a NumPy ufunc.
 
-    Subclasses come before their bases, otherwise the order is the operands'. NotImplemented where no
-    operand has one, which leaves the call to us.
+    Subclasses come before their bases, otherwise the order is the operands'. NotImplemented if no operand has one.
 
     Raises:
         TypeError: an operand forbids ufuncs (``__array_ufunc__ = None``), or all overrides decline.
@@ -88,7 +87,7 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
         result = type(operand).__array_ufunc__(operand, ufunc, "__call__", x, y, **keywords)
         if result is not NotImplemented:
             return result
-    # What knows none of our functions may hand over its memory all the same.
+    # A library that does not know the function may still export its memory.
     if any(not is_foreign(operand) for operand in asked):
         names = ", ".join(type(operand).__name__ for operand in asked)
         raise TypeError(f"{ufunc.__name__} is not implemented by the operands' types: {names}")
@@ -243,7 +242,7 @@ def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
 
 
 def to_foreign(like: Any, result: Array) -> Any:
-    """Return the result as an array of another library; as it is where that would change its type."""
+    """Return the result as an array of another library, or unchanged if that would change its type."""
     if hasattr(type(like), "__array_namespace__"):
         namespace = like.__array_namespace__()
     else:

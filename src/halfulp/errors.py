@@ -20,8 +20,8 @@ _LONGEST = 500
 def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
     """Return the text of an error: one line of what, then the operands, expected and got.
 
-    What a terminal would obey or can't show, such as a line break in a name that a file gives, becomes a question
-    mark.
+    Characters that control a terminal or cannot be printed, such as a line break in a name from a file, become
+    question marks.
     """
     lines = [f"{title}: {message}"]
     texts = {name: _text(value) for name, value in shown.items()}
@@ -33,12 +33,12 @@ def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
 
 
 def check_integer(name: str, value: object, least: int | None = None) -> None:
-    """Refuse an argument that is no integer, or less than that; True and False are no integers here."""
+    """Refuse an argument that is not an integer or is less than ``least``. True and False are not integers here."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if is_integer and (least is None or value >= least):  # type: ignore[operator]
         return
     bound = "" if least is None else f" >= {least}"
-    # An integer goes as it is: Python prints none of thousands of digits.
+    # An integer is passed as a number: Python refuses to print one of thousands of digits.
     raise HalfulpError(f"{name} must be an integer{bound}", got=value if is_integer else repr(value)[:80])
 
 
@@ -55,14 +55,14 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
 
 
 @contextmanager
-def within(file: str, node: str | None = None, kind: str = "node") -> Iterator[None]:
+def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
     A ModelError names them already and passes. An UnsupportedError stays one; every other error becomes a ModelError,
     with the clause of a SpecError.
 
     Args:
-        file: the model's file.
+        file: the model's file, if it has one.
         node: the node's name, or how to find it.
         kind: the format's word for a node; empty where ``node`` says it.
     """
@@ -71,7 +71,8 @@ def within(file: str, node: str | None = None, kind: str = "node") -> Iterator[N
     except ModelError:
         raise
     except UnsupportedError as error:
-        where = file if node is None else f"{file}, {kind} {node}" if kind else f"{file}, {node}"
+        place = node and f"{kind} {node}".lstrip()
+        where = ", ".join(part for part in (file, place) if part is not None)
         raise UnsupportedError(f"{where}: {error.message}", **error.shown) from error
     except HalfulpError as error:
         clause = error.clause if isinstance(error, SpecError) else None
@@ -120,7 +121,7 @@ class HalfulpError(ValueError):
 
 
 class SpecError(HalfulpError):
-    """What a document does not allow, with the clause that says so.
+    """A breach of a document's rule, with the clause that states it.
 
     Args:
         clause: the full id of the clause, such as ``"onnx.PRelu-9.C2"``.

@@ -74,7 +74,7 @@ class Operator(OpVersion):
                 arrays = tuple(map(as_array, inputs))
             values = self.check_attributes(attributes)
             plan = _plan(self, tuple(map(tensor_type, arrays)), tuple(values.items()))
-            # From the values, not from the plan, which is kept for values that compare equal, as 0.0 and -0.0 do.
+            # The plan does not have the exponent: it is kept for values that compare equal, as 0.0 and -0.0 do.
             y = arrays[1] if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
             return _compute(self, plan, arrays[0], y.reshape(plan.y_shape), out, values.get("ScaleBias"))
 
@@ -111,7 +111,7 @@ class Operator(OpVersion):
         return array
 
     def __str__(self) -> str:
-        from halfulp import pages  # lazily: whoever computes needs none
+        from halfulp import pages  # lazily: computing does not need it
 
         return pages.text(self)
 
@@ -255,7 +255,7 @@ def _explain(operator: Operator, *operands: Any) -> None:
 
 
 def _plain(operand: Any, other: Array) -> Any:
-    """Return a NumPy scalar beside an array as an array, which the core takes at once; all else as it is."""
+    """Return a NumPy scalar beside an array as an array, which the core accepts, and anything else unchanged."""
     return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
 
 

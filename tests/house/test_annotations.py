@@ -77,6 +77,7 @@ def test_results_of_verbs_have_public_classes(tmp_path: Path) -> None:
     operator: hu.Operator = hu.op("onnx.Pow-13")
     assert shape_of(assert_type(operator.infer(FLOATS, FLOATS), hu.TensorType)) == (2,)
     saved(assert_type(hu.convert(model, to="onnx", opset=13), hu.Conversion), tmp_path / "other.onnx")
+    assert assert_type(hu.repair(model), hu.Repair).left == ()
     audit = assert_type(hu.audit(tmp_path / "model.onnx", targets=[]), hu.AuditReport)
     check = assert_type(
         hu.check("onnx-reference", operators=["onnx.PRelu-16"], types=["float32"], processes=1),

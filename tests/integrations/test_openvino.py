@@ -18,10 +18,10 @@ from halfulp.errors import ModelError
 ov: Any = pytest.importorskip("openvino")
 o: Any = pytest.importorskip("openvino.opset13")
 plugin: Any = pytest.importorskip("halfulp.integrations.openvino")
-mark: Any = pytest.importorskip("halfulp.integrations.openvino.mark")
+wide_tensors: Any = pytest.importorskip("halfulp.integrations.openvino.wide")
 operators: Any = pytest.importorskip("halfulp.integrations.openvino.operators")
 
-wide = pytest.mark.skipif(not plugin.keeps_wide_types(), reason="this OpenVINO keeps no f64")
+wide = pytest.mark.skipif(not wide_tensors.keeps_wide_types(), reason="this OpenVINO keeps no f64")
 KINDS = [pytest.param(kind, marks=wide) if kind in operators.WIDE else kind for kind in operators.ROWS]
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
@@ -67,7 +67,7 @@ def test_prelu_of_every_type(kind: str) -> None:
     name = operators.ROWS[kind].name
     grid = prelu_grid(name, np.random.default_rng(7))
     x, slope = (np.concatenate([getattr(part, side) for part in grid]) for side in "xy")
-    if kind in ("f16", "bf16") and not plugin.keeps_wide_types():
+    if kind in ("f16", "bf16") and not wide_tensors.keeps_wide_types():
         # It may arrive as f32, which keeps of a NaN the sign alone.
         with np.errstate(invalid="ignore"):  # signalling NaNs
             x = np.where(np.isnan(x), np.copysign(np.array(np.nan, x.dtype), x), x)
@@ -335,7 +335,7 @@ def test_a_type_that_halfulp_lacks_stays() -> None:
     x = parameter("f32", 2)
     rows = {name: row for name, row in operators.ROWS.items() if name != "f32"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "ROWS", rows)
+        patch.setattr(operators, "ROWS", rows)
         left_to_openvino([o.power(x, x)], x, match="halfulp has no type f32")
 
 
@@ -348,15 +348,15 @@ def test_a_device_that_loses_the_mark_raises() -> None:
 
 
 def test_a_version_that_keeps_no_wide_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin.keeps_wide_types.cache_clear()
-    monkeypatch.setattr(mark, "attribute", lambda: None)
+    wide_tensors.keeps_wide_types.cache_clear()
+    monkeypatch.setattr(wide_tensors, "_attribute", lambda: None)
     try:
         x = parameter("u64", 2)
         left_to_openvino([o.power(x, x)], x, match="2026")
         x = parameter("i32", 2)
         assert answer(replaced([o.power(x, x)], x), np.int32([3, -2])).tolist() == [27, 0]
     finally:
-        plugin.keeps_wide_types.cache_clear()
+        wide_tensors.keeps_wide_types.cache_clear()
 
 
 # The rest.
@@ -452,12 +452,11 @@ def test_what_the_plugin_gets_wrong_does_not_stay() -> None:
 
 def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin that rounds otherwise: what it gives is what ours gives for other operands."""
-    native: Any = pytest.importorskip("halfulp.integrations.openvino.native")
-    monkeypatch.setattr(native, "op", lambda name: lambda x, y: hu.op(name)(x, y) * np.float32(1 + 2**-23))
-    native._passes_trial.cache_clear()
+    monkeypatch.setattr(plugin, "op", lambda name: lambda x, y: hu.op(name)(x, y) * np.float32(1 + 2**-23))
+    plugin._passes_trial.cache_clear()
     try:
         x = parameter("f32", 2, 3)
         model = replaced([o.power(x, np.float32(2)), o.prelu(x, np.float32([0.5]))], x)
     finally:
-        native._passes_trial.cache_clear()
+        plugin._passes_trial.cache_clear()
     assert {"HalfulpPower", "HalfulpPReLU"} <= kinds(model)

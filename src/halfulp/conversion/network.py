@@ -154,7 +154,7 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
 
 
 def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
-    from halfulp.integrations.openvino.engine import sentence  # it imports OpenVINO
+    from halfulp.integrations.openvino.operators import sentence  # it imports OpenVINO
 
     core = openvino().Core()
     locations = set(external_data(proto))

@@ -119,7 +119,7 @@ def _runner(
         ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.
     """
     from halfulp.integrations.openvino import put_into
-    from halfulp.integrations.openvino.engine import Compiled
+    from halfulp.integrations.openvino.operators import Compiled
 
     model = network.model.clone() if exact else network.model
     left = put_into(model) if exact else []

@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's name for the type."""
+        """The element type as NumPy's dtype."""
         return element_type(self.type).dtype
 
 
@@ -81,11 +81,11 @@ def launch(
         x, y: an array on the device, or a 0-d ndarray for a number.
         out: where the results go: an operand's own elements, or memory that shares none with them.
         stream: the stream's handle; 0 is the device's default stream.
-        allocate: returns the address of so many bytes of the device's memory, which are free again after what is in
-            the stream by then. None: the driver's own.
+        allocate: takes a number of bytes and returns the address of that much of the device's memory. The memory may
+            be reused once the stream has done its work so far. None: the driver allocates.
 
     Raises:
-        HalfulpError: no driver, no kernels, no memory, or what else the driver says.
+        HalfulpError: no driver, no kernels, no memory, or another error of the driver.
     """
     ask(core().apply, prelu, *(_operand(a) for a in (x, y, out)), out.device, stream, allocate)
 

@@ -1,4 +1,4 @@
-"""What libraries call an array in a device's memory: where it lies, how to make another, which stream is theirs."""
+"""Arrays of libraries in a device's memory: where each lies, how to make another, which stream to use."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Library:
         self._between: list[Any] = []  # memory that is needed until the launches are in the stream
 
     def memory(self, array: Any) -> Memory:
-        """Return where an array lies. Its elements are there for what comes in the stream."""
+        """Return an array's place. Its elements are there for all later work in the stream."""
         raise NotImplementedError
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether an array may be written to, and what is written to its memory are its elements."""
+        """Whether an array may be written to, and holds its elements as they are in memory."""
         return True
 
     def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
@@ -46,7 +46,7 @@ class Library:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """All launches are in the stream."""
+        """Tell that all launches are in the stream."""
         self._between.clear()
 
     def given(self, array: Any) -> Any:
@@ -222,7 +222,7 @@ class Other(Library):
 
 
 class DeviceArray:
-    """An array of ours in a device's memory, which other libraries take by DLPack or ``__cuda_array_interface__``."""
+    """A new array in a device's memory, which other libraries accept by DLPack or ``__cuda_array_interface__``."""
 
     def __init__(self, shape: tuple[int, ...], type: str, device: int) -> None:
         dtype = element_type(type).dtype

@@ -88,7 +88,7 @@ def _real_power(x: mpfr, y: mpfr, directml: bool) -> Truncated:
     MPFR's power is itself correctly rounded: it raises the working precision until truncation is
     decided (Ziv), and proves exactness apart, so it ends for exact cases too.
     """
-    if directml and x < 0 and not gmpy2.is_integer(y):  # N9; an infinity is no integer
+    if directml and x < 0 and not gmpy2.is_integer(y):  # N9; an infinity is not an integer
         return Truncated(mpfr("nan"), False)
     return truncated(TOWARD_ZERO.pow(x, y))
 

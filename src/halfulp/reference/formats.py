@@ -1,4 +1,4 @@
-"""What the element types can hold, and the one rounding into them.
+"""The values of each element type, and the one rounding to them.
 
 An operation works in three steps: decode the operands to `mpfr` (always exact), compute the real
 result truncated toward zero to `WORKING_PRECISION` bits together with the fact whether anything was
@@ -184,7 +184,7 @@ Format = FloatFormat | IntFormat
 
 
 def format_of(dtype: np.dtype[Any]) -> Format:
-    """The row of an element type; raises UnsupportedError for a type that is none."""
+    """The row of an element type. Raises UnsupportedError for any other type."""
     row: ElementType = element_type(dtype)
     if row.kind == "float":
         return FLOAT_FORMATS[row.name]

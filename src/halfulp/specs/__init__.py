@@ -13,34 +13,10 @@ from functools import lru_cache
 
 from halfulp.errors import UnsupportedError
 from halfulp.specs import directml, onnx, openvino
-from halfulp.specs.model import (
-    Attribute,
-    Clause,
-    Example,
-    Limits,
-    OpVersion,
-    Plan,
-    Port,
-    ScaleBias,
-    Unspecified,
-)
+from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
 from halfulp.specs.tensor import TensorType
 
-__all__ = [
-    "Attribute",
-    "Clause",
-    "Example",
-    "Limits",
-    "OpVersion",
-    "Plan",
-    "Port",
-    "ScaleBias",
-    "TensorType",
-    "Unspecified",
-    "find",
-    "ids",
-    "in_force",
-]
+__all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "Unspecified", "find", "ids", "in_force"]
 
 _ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
 

@@ -5,7 +5,7 @@ A rule is two pure functions of the shapes of X and Y and the attributes:
 * ``infer`` gives the output's shape, or raises Mismatch. Dims may be symbols or unknown, and so may
   the ranks; the answer is then the most precise one that holds whatever they turn out to be.
 * ``arrange`` gives, for shapes that ``infer`` has accepted and that are all known, the shape that Y
-  must be viewed in so that NumPy's broadcasting of X and Y does what the rule says.
+  must be viewed in so that NumPy's broadcasting of X and Y follows the rule.
 
 Messages name the operands {x} and {y}; the row fills in its own names.
 """
@@ -37,7 +37,7 @@ def _as_it_is(x: StaticShape, y: StaticShape, attributes: Attributes) -> StaticS
 
 @dataclass(frozen=True)
 class Rule:
-    """A broadcasting rule: its name, what it says in a sentence, and its two functions."""
+    """A broadcasting rule: its name, its text in a sentence, and its two functions."""
 
     name: str
     text: str
@@ -90,7 +90,7 @@ def _numpy_dim(a: Dim, b: Dim) -> Dim:
 
 def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if x is None or y is None:
-        # A scalar leaves the other operand's shape as it is; both shapes here may be unknown.
+        # The operand of unknown rank may be a scalar or may enlarge the other one.
         return None
     rank = max(len(x), len(y))
     padded_x = (1,) * (rank - len(x)) + x

@@ -1,7 +1,7 @@
-"""What a row is made of, OpVersion, and the checks that every row answers to.
+"""A row and its parts: OpVersion, ports, attributes, clauses, and the checks that every row shares.
 
 A row says everything in data: ports, types, attributes, the broadcasting rule, limits, clauses.
-The checks here are the same for all rows. Each check has a name, and the clause that lists the name
+Each check has a name, and the clause that lists the name
 under ``enforces`` is the one that a failed check cites.
 """
 
@@ -29,7 +29,7 @@ Kernel = Literal["pow", "pow_directml", "prelu"]
 
 @dataclass(frozen=True)
 class Port:
-    """An input or an output: its name, its type variable, and what the document says of it."""
+    """An input or an output: its name, its type variable, and the document's text."""
 
     name: str
     type: str
@@ -62,7 +62,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Unspecified:
-    """What the document leaves open, our choice, and the rule of the numeric contract it follows.
+    """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it.
 
     The key names the question for programs; it is the same in every row that has the question. The rest is for people.
     """
@@ -95,7 +95,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call needs to know: made once for given types, shapes and attributes.
+    """The plan of a call: made once for given types, shapes and attributes.
 
     Attributes:
         output: the output's type and shape.
@@ -113,13 +113,13 @@ class OpVersion:
     Attributes:
         id: such as ``"onnx.Pow-13"``.
         standard, name, version: its parts, as in the document.
-        summary: what the operator does.
+        summary: the operator in a sentence.
         inputs, outputs: the ports.
         attributes: the attributes.
         type_variables: for each type variable the names of the types it allows.
         broadcasting: the rule that fits the operands' shapes together.
         clauses: the document's rules, numbered C1, C2, ...
-        unspecified: what it leaves open, with our choice.
+        unspecified: the questions that it leaves open, with halfulp's choices.
         since_version, support_level, function, shape_inference: as the document says; None where
             that standard has no such thing.
         source: the public address of the document.

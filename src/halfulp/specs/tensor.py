@@ -1,4 +1,4 @@
-"""What the rules of an operator see of a tensor: its element type and its shape."""
+"""A tensor as an operator's rules see it: its element type and its shape."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from halfulp.benchmark.networks.network import (
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.engine import Compiled, sentence
-from halfulp.integrations.openvino.operators import ROWS, WIDE, tensor_of
+from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, sentence, tensor_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})

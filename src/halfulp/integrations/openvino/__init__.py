@@ -1,45 +1,44 @@
 """OpenVINO with exact Power and PReLU: halfulp's operators take their place in an openvino.Model, for the CPU plugin.
 
-The plugin computes f64 in f32, and i64 and u64 in i32. A mark (:mod:`halfulp.integrations.openvino.mark`) keeps a
-node from that. So tensors of these types are followed from each operator of halfulp to the ends of where the mark is
-heeded, and all nodes on the way are marked. 64-bit integers that one operator of halfulp hands to the next are
-disguised as i32. Where a node on the way would narrow a tensor all the same, all nodes that these tensors connect stay
-OpenVINO's own, and :func:`put_into` names them.
+``replace`` leaves nodes that the plugin computes exactly to it. The plugin computes f64 in f32, and i64 and u64 in i32;
+:mod:`halfulp.integrations.openvino.wide` keeps tensors of these types from that, or names the nodes that have to stay
+OpenVINO's own.
 
-It holds f16, and on some processors bf16, in f32. That loses no more than the payload of a NaN, and the mark keeps
+The plugin holds f16, and on some processors bf16, in f32. That loses no more than the payload of a NaN. A mark keeps
 inputs of the model from it that no other operator takes.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
+from functools import cache
 from typing import Any
 
 import numpy as np
 import openvino as ov
 from openvino.utils import replace_node
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-from halfulp.integrations.openvino.mark import constant_node, keeps_wide_types, mark
-from halfulp.integrations.openvino.native import is_exact, varying
+from halfulp.errors import within
 from halfulp.integrations.openvino.operators import (
     OPERATORS,
-    ROWS,
-    WIDE,
+    Array,
     HalfulpConvert,
     HalfulpPower,
     HalfulpPReLU,
     array_of,
+    dims,
+    is_ours,
+    label,
+    type_of,
+    unknown_type,
 )
+from halfulp.integrations.openvino.wide import WideTensors, keep, mark
+from halfulp.operators import op
 
-__all__ = ["replace"]
-
-# They move elements of any type untouched: their first input, by the others.
-_MOVERS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Transpose"})
+__all__ = ["OPERATORS", "replace"]
 
 _OURS = {"Power": HalfulpPower, "PRelu": HalfulpPReLU, "Convert": HalfulpConvert}
-_NAMES = frozenset(kind.__name__ for kind in OPERATORS)
 _ATTRIBUTES = ("auto_broadcast", "destination_type")
 
 
@@ -50,8 +49,7 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
         model: read from any format, or built. Each Power-1 and PReLU-1 that the CPU plugin does not compute exactly
             itself becomes halfulp's, in the bodies of If, Loop and TensorIterator, too; so does a Convert from or to
             f64, i64 or u64 beside them.
-        every_node: whether those that the plugin computes exactly in f32, by
-            :mod:`halfulp.integrations.openvino.native`, become halfulp's, too.
+        every_node: whether those that the plugin computes exactly in f32 become halfulp's, too.
 
     Returns:
         The same model. Where a tensor arrives at halfulp's operators in a type that can't hold what the model
@@ -86,7 +84,7 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
     left = _replace(model, every_node, is_body=False)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
-        if _type(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
+        if type_of(parameter.output(0)) in ("f16", "bf16") and _stays_ours(parameter.output(0), members):
             mark(parameter)
     return left
 
@@ -94,262 +92,55 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
 def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
     """Replace the nodes of a model and of its bodies, and return a sentence for each that stays OpenVINO's own."""
     left: list[str] = []
-    computed = (
-        frozenset() if every_node else varying(model)
-    )  # what is folded is not computed by the same code
+    # The plugin folds all other nodes, by other code.
+    computed = frozenset() if every_node else _varying(model)
     wanted: dict[str, Any] = {}
     for node in model.get_ordered_ops():
         for body in _bodies(node):
             left += _replace(body, every_node, is_body=True)
         if node.get_type_name() not in ("Power", "PRelu") or node.get_type_info().version_id != "opset1":
             continue
-        if node.get_name() in computed and is_exact(node):
+        if node.get_name() in computed and _is_exact(node):
             continue
-        unknown = _unknown_type(node)
+        unknown = unknown_type(node)
         if unknown:
-            left.append(f"{_label(node)} stays OpenVINO's own: halfulp has no type {unknown}")
+            left.append(f"{label(node)} stays OpenVINO's own: halfulp has no type {unknown}")
         else:
             wanted[node.get_name()] = node
-    wide = _Wide(model, wanted)
+    wide = WideTensors(model, wanted)
     for node in list(wanted.values()):
         left += wide.enter(node, is_body=is_body)
     # Only now is anything changed: what halfulp could not keep is known.
     made = {name: _substitute(node) for name, node in wide.substituted()}
-    _keep(model, {made[name].get_name() if name in made else name for name in wide.kept})
+    keep(model, {made[name].get_name() if name in made else name for name in wide.kept})
     return left
 
 
-def _keep(model: ov.Model, names: Set[str]) -> None:
-    """Have nodes keep the wide types.
-
-    Args:
-        model: the nodes that become halfulp's are in it.
-        names: of all nodes that such tensors go through.
-    """
-    if not names:
-        return
-    for node in model.get_ordered_ops():
-        if node.get_name() in names:
-            mark(node)
-            for end in _moved_inputs(node):
-                source = end.get_source_output().get_node()
-                if _type(end) in WIDE and source.get_type_name() == "Constant":
-                    # A copy: the constant itself may feed nodes that want it narrowed.
-                    copy = constant_node(array_of(source), source.get_friendly_name())
-                    end.replace_source_output(copy.output(0))
-    for node in model.get_ordered_ops():
-        if node.get_name() in names and node.get_type_name() in _MOVERS | _NAMES:
-            _fold(node)
-    # By these, not by what an end's get_node gives, which is an object without our methods.
-    members = {node.get_name(): node for node in model.get_ordered_ops()}
-    for name, node in list(members.items()):
-        if name in names and _is_ours(node) and _type(node.output(0)) in ("i64", "u64"):
-            _carry(node, members)
-    model.validate_nodes_and_infer_types()
-
-
 def _stays_ours(output: Any, members: Set[str]) -> bool:
-    """Return whether a tensor, and what operators of ours make of it, goes only to them and to the model's outputs.
+    """Return whether only halfulp's operators and the model's outputs read a tensor, and so on with their results.
 
-    Elsewhere such a tensor would meet others in f32.
+    Other readers would combine such a tensor with tensors in f32.
     """
     for end in output.get_target_inputs():
         node = end.get_node()
         if node.get_name() not in members or node.get_type_name() == "Result":
             continue
         # The result's type is the first operand's.
-        if not _is_ours(node) or (end.get_index() == 0 and not _stays_ours(node.output(0), members)):
+        if not is_ours(node) or (end.get_index() == 0 and not _stays_ours(node.output(0), members)):
             return False
     return True
-
-
-class _Wide:
-    """Finds the nodes that keep the wide types, from node to node along such tensors, and changes none.
-
-    Args:
-        model: as it was read.
-        wanted: its nodes that are to become halfulp's, by name; those that can't are taken out.
-    """
-
-    def __init__(self, model: ov.Model, wanted: dict[str, Any]) -> None:
-        self.kept: dict[str, None] = {}  # in order
-        self._wanted = wanted
-        self._members = {node.get_name(): node for node in model.get_ordered_ops()}
-        self._seen: set[str] = set()
-        self._folded: set[str] = set()
-        for name, node in self._members.items():
-            sources = [value.get_node() for value in node.input_values()]
-            if self._carries(node) and sources and all(map(self._is_constant, sources)):
-                self._folded.add(name)
-
-    def enter(self, node: Any, *, is_body: bool) -> list[str]:
-        """Follow the wide tensors of a node that is wanted, and of Converts that feed it.
-
-        Returns:
-            A sentence for each node that has to stay OpenVINO's own.
-        """
-        left = []
-        feeding = [value.get_node() for value in node.input_values()]
-        converts = [source for source in feeding if source.get_type_name() == "Convert"]
-        for start in (node, *converts):
-            wide = [_type(end) for end in (*start.inputs(), *start.outputs()) if _type(end) in WIDE]
-            if not wide or start.get_name() in self._seen or _unknown_type(start):
-                continue
-            if is_body:
-                found, why = {start.get_name(): None}, f"a tensor of {wide[0]} inside of a body is narrowed"
-            elif not keeps_wide_types():
-                why = f"OpenVINO {ov.__version__} keeps no tensor of {wide[0]}; 2026.3 and later do"
-                found = {start.get_name(): None}
-            else:
-                found, why = self._connected(start)
-            self._seen.update(found)
-            if not why:
-                self.kept |= found
-                continue
-            asked = [name for name in found if self._wanted.pop(name, None) is not None] or [start.get_name()]
-            left += [f"{_label(self._members[name])} stays OpenVINO's own: {why}" for name in asked]
-        return left
-
-    def substituted(self) -> Iterator[tuple[str, Any]]:
-        """Yield the nodes that become halfulp's, with their names."""
-        yield from self._wanted.items()
-        for name in self.kept:
-            if self._members[name].get_type_name() == "Convert":
-                yield name, self._members[name]
-
-    def _connected(self, start: Any) -> tuple[dict[str, None], str]:
-        """Return the names of the nodes that wide tensors connect with one, and why they can't keep these types."""
-        found = {start.get_name(): None}
-        queue = [start]
-        whys: list[str] = []
-        while queue:
-            node = queue.pop()
-            whys += filter(None, [self._constant_obstacle(node)])
-            for neighbour, why in (*self._upstream(node), *self._downstream(node)):
-                if why:
-                    whys.append(why)
-                elif neighbour.get_name() not in found:
-                    found[neighbour.get_name()] = None
-                    queue.append(neighbour)
-        return found, min(whys, default="")
-
-    def _upstream(self, node: Any) -> Iterator[tuple[Any, str]]:
-        for end in _moved_inputs(node):
-            source = end.get_source_output().get_node()
-            kind = source.get_type_name()
-            if _type(end) not in WIDE or kind == "Constant":
-                continue
-            if kind == "Parameter" or self._carries(source):
-                yield source, ""
-            else:
-                way = f"a tensor of {_type(end)} comes from {_label(source)}"
-                yield source, f"{way}, which the CPU plugin computes in less"
-
-    def _downstream(self, node: Any) -> Iterator[tuple[Any, str]]:
-        for end in [end for output in node.outputs() for end in output.get_target_inputs()]:
-            target, kind = end.get_node(), _type(end)
-            # A node that was replaced still counts as a consumer while Python holds it.
-            if kind not in WIDE or target.get_name() not in self._members:
-                continue
-            becomes_ours, is_result = self._becomes_ours(target), target.get_type_name() == "Result"
-            if self._becomes_ours(node) and kind != "f64" and not becomes_ours and not is_result:
-                # Mark or no mark, the plugin puts a conversion to i32 there.
-                way = f"a tensor of {kind} goes from {_label(node)} to {_label(target)}"
-                yield target, f"{way}; it is kept only to a model's output, a Convert or a Power"
-            elif becomes_ours or (self._carries(target) and end.get_index() == 0):
-                yield target, ""
-            elif not is_result and target.get_type_name() != "ShapeOf":
-                way = f"a tensor of {kind} goes to {_label(target)}"
-                yield target, f"{way}, which the CPU plugin computes in less"
-
-    def _constant_obstacle(self, node: Any) -> str:
-        """Return why a node of constant operands can't be computed in advance; left to the plugin, it would narrow."""
-        kind = next((_type(end) for end in node.outputs() if _type(end) in WIDE), "")
-        if not kind or node.get_type_name() == "Parameter":
-            return ""
-        if node.get_name() in self._folded:
-            readers = [end.get_node() for end in node.output(0).get_target_inputs()]
-            if any(reader.get_type_name() == "Result" for reader in readers):
-                return f"a tensor of {kind} is a constant output of the model, by {_label(node)}"
-        elif not self._becomes_ours(node) and self._is_constant(node.input_value(0).get_node()):
-            return f"a tensor of {kind} is a constant that {_label(node)} moves as others say"
-        return ""
-
-    def _is_constant(self, node: Any) -> bool:
-        return node.get_type_name() == "Constant" or node.get_name() in self._folded
-
-    def _carries(self, node: Any) -> bool:
-        return self._becomes_ours(node) or node.get_type_name() in _MOVERS
-
-    def _becomes_ours(self, node: Any) -> bool:
-        if node.get_type_name() == "Convert":
-            return not _unknown_type(node)
-        return node.get_name() in self._wanted or _is_ours(node)
-
-
-def _moved_inputs(node: Any) -> list[Any]:
-    """Return the inputs whose elements a node takes: the others of a mover say where to, not what."""
-    inputs: list[Any] = node.inputs()
-    return inputs[:1] if node.get_type_name() in _MOVERS else inputs
-
-
-def _unknown_type(node: Any) -> str:
-    """Return the first type of a node's inputs and outputs that halfulp has not, or nothing."""
-    return next((_type(end) for end in (*node.inputs(), *node.outputs()) if _type(end) not in ROWS), "")
 
 
 def _substitute(node: Any) -> Any:
     """Put an operator of halfulp in a node's place and return it."""
     known = node.get_attributes()
     attributes = {name: str(known[name]) for name in _ATTRIBUTES if name in known}
-    operands = ",".join(map(_type, node.inputs()))
-    try:
+    operands = ",".join(map(type_of, node.inputs()))
+    with within(None, label(node)):
         ours = _OURS[node.get_type_name()](node.input_values(), operands=operands, **attributes)
-    except HalfulpError as error:
-        clause = error.clause if isinstance(error, SpecError) else None
-        shown: dict[str, Any] = error.shown
-        raise ModelError(error.message, node=_label(node), clause=clause, **shown) from None
     ours.set_friendly_name(node.get_friendly_name())
     replace_node(node, ours)
     return ours
-
-
-def _fold(node: Any) -> None:
-    """Compute a node of constant operands: were it left to the plugin, the result would lose its mark."""
-    sources = [value.get_node() for value in node.input_values()]
-    if all(source.get_type_name() == "Constant" for source in sources):
-        values = node.compute(*map(array_of, sources)) if _is_ours(node) else _moved(node, sources)
-        replace_node(node, constant_node(np.asarray(values), node.get_friendly_name()))
-
-
-def _carry(node: Any, members: Mapping[str, Any]) -> None:
-    """Let 64-bit integers go from one operator of ours to the next as i32, which the plugin does not touch."""
-    output = node.output(0)
-    ends = [(end, members.get(end.get_node().get_name())) for end in output.get_target_inputs()]
-    results = [end for end, target in ends if target is not None and not _is_ours(target)]
-    ours = [(end, target) for end, target in ends if target is not None and _is_ours(target)]
-    if not ours:
-        return
-    kind, names = _type(output), output.get_names()
-    node.carry("out")
-    node.constructor_validate_and_infer_types()
-    for end, target in ours:
-        target.carry(str(end.get_index()))
-    if results:
-        last = HalfulpConvert([output], operands=kind, carried="0", destination_type=kind)
-        last.set_friendly_name(node.get_friendly_name())
-        output.get_tensor().set_names(set())
-        last.output(0).get_tensor().set_names(names)
-        mark(last)
-        for end in results:
-            end.replace_source_output(last.output(0))
-
-
-def _moved(node: Any, sources: list[Any]) -> Any:
-    outputs = [ov.Tensor(node.get_output_element_type(0), ov.Shape())]
-    if not node.evaluate(outputs, [source.get_tensor_view() for source in sources]):
-        raise UnsupportedError(f"OpenVINO does not compute {_label(node)} of constants")
-    return array_of(outputs[0])
 
 
 def _bodies(node: Any) -> Iterator[ov.Model]:
@@ -361,14 +152,110 @@ def _bodies(node: Any) -> Iterator[ov.Model]:
         yield node.get_function()
 
 
-def _is_ours(node: Any) -> bool:
-    return node.get_type_name() in _NAMES
+# The nodes that stay the plugin's own: those that it computes exactly, and without a call into Python.
+#
+# A PReLU by constant slopes, and a Power by the exponent -1, 0, 1 or 2, is one operation of IEEE 754 at most. In f32
+# the plugin's code for them does just that, and works within the loops of their neighbours, in a layout that only the
+# plugin knows. A trial finds out whether that is so in the version installed, on this processor.
+
+_EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
+
+_SIGNS = np.array([-1, 1], np.float32)
+
+_SIZES = (2, 16, 5, 7)  # of the trial's tensor: batch, channels, and two that no vector's length divides
 
 
-def _type(end: Any) -> str:
-    name: str = end.get_element_type().get_type_name()
-    return name
+def _varying(model: ov.Model) -> frozenset[str]:
+    """Return the names of the nodes that depend on the values of an input: the others the plugin may fold."""
+    names: set[str] = set()
+    for node in model.get_ordered_ops():
+        sources = node.input_values()
+        known = node.get_type_name() in ("Constant", "ShapeOf")
+        if not known and (not sources or any(source.get_node().get_name() in names for source in sources)):
+            names.add(node.get_name())
+    return frozenset(names)
 
 
-def _label(node: Any) -> str:
-    return f"{node.get_friendly_name()!r} ({node.get_type_name()})"
+def _is_exact(node: Any) -> bool:
+    """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 with halfulp's bits; False if that is unknown.
+
+    Args:
+        node: one that depends on an input's values, of a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
+    """
+    if any(end.get_element_type() != ov.Type.f32 for end in node.inputs()):
+        return False
+    constant = node.input_value(1).get_node()
+    x = dims(node.get_input_partial_shape(0))
+    if constant.get_type_name() != "Constant" or x is None:
+        return False
+    values = array_of(constant)
+    if node.get_type_name() == "Power":
+        # The exponent broadcasts to the base, not the other way round.
+        same_shape = values.size == 1 and values.ndim <= len(x)
+        return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
+    tiny = np.finfo(np.float32).tiny  # the plugin takes smaller slopes for zero
+    sound = np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))
+    if not (sound.all() and _is_by_channel(values.shape, x)):
+        return False
+    return _passes_trial("PRelu", 0 if (values >= 0).all() else -2)
+
+
+def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
+    """Return whether one slope is for all, or one for each channel, in whichever way the shape is read.
+
+    A slope of rank 1 goes to the channels where their number is its length, and else to the last dim.
+    """
+    if int(np.prod(slope)) == 1:
+        return len(slope) <= len(x)
+    if len(x) < 2 or x[1] is None:
+        return False
+    channels = (x[1],)
+    return slope in (channels, (*channels, *[1] * (len(x) - 2)), (1, *channels, *[1] * (len(x) - 2)))
+
+
+@cache
+def _passes_trial(operator: str, least_slope: float = 0) -> bool:
+    """Return whether the plugin has halfulp's bits: alone, merged into a convolution, and before a sum.
+
+    On processors without AVX-512 a negative slope costs a zero its sign.
+    """
+    numbers = np.random.default_rng(1)
+    data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * numbers.choice(_SIGNS, _SIZES)
+    special = data.copy()
+    special.flat[::9] = np.resize(
+        np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32), special.flat[::9].size
+    )
+    channels = _SIZES[1]
+    identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
+    x = ov.opset13.parameter(list(_SIZES), np.float32)
+    # For a convolution, whose sums take the sign of a zero.
+    finite = ov.opset13.parameter(list(_SIZES), np.float32)
+    if operator == "Power":
+        exact, node = op("openvino.Power-1"), ov.opset13.power
+        seconds = [np.full(1, exponent, np.float32) for exponent in _EXPONENTS]
+    else:
+        exact, node = op("openvino.PReLU-1"), ov.opset13.prelu
+        shapes = [(1,), (channels,), (channels, 1, 1)]
+        seconds = [numbers.uniform(least_slope, 2, shape).astype(np.float32) for shape in shapes]
+    addend = np.float32(0.1)
+    outputs, expected = [], []
+    for second in seconds:
+        convolved = ov.opset13.convolution(finite, identity, [1, 1], [0, 0], [0, 0], [1, 1])
+        outputs += [node(x, second), node(convolved, second), ov.opset13.add(node(x, second), addend)]
+        right = exact(special, second)
+        expected += [right, exact(data + np.float32(0), second), right + addend]
+    try:
+        compiled = ov.Core().compile_model(
+            ov.Model(outputs, [x, finite]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+        )
+        answers = compiled([special, data])
+    except RuntimeError:
+        return False
+    return all(_equal(answers[i], right) for i, right in enumerate(expected))
+
+
+def _equal(got: Array, expected: Array) -> bool:
+    """Return whether bits are equal, but for the payload of a NaN, which is the plugin's own."""
+    numbers = ~np.isnan(expected)
+    same_numbers = np.array_equal(got[numbers].view(np.uint32), expected[numbers].view(np.uint32))
+    return same_numbers and bool(np.isnan(got[~numbers]).all())

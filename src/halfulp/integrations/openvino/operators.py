@@ -1,4 +1,4 @@
-"""What OpenVINO calls for ours: its operator classes, and the way from its tensors to arrays and back.
+"""halfulp's operators as OpenVINO calls them, its tensors as arrays, and OpenVINO as an engine.
 
 A plugin may hold a tensor in another type than the model declares. Where that type holds every value of the
 declared one, the operand is converted; where it does not, the call is refused.
@@ -6,13 +6,16 @@ declared one, the operand is converted; where it does not, the call is refused.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from halfulp.errors import UnsupportedError
+from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
@@ -26,7 +29,7 @@ ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 WIDE = frozenset({"f64", "i64", "u64"})
 """The types that the CPU plugin narrows, if it is not told otherwise."""
 
-# What the CPU plugin holds a type in, without a loss: u32 in i32 modulo 2^32.
+# The types in which the CPU plugin holds a type without a loss: u32 in i32 modulo 2^32.
 _HELD_AS = {
     "f16": ("f32",),
     "bf16": ("f32",),
@@ -39,7 +42,7 @@ _HELD_AS = {
 
 
 class _Operator(ov.Op):
-    """An operator of ours. Reading a model back makes one without arguments, then visits its attributes.
+    """An operator of halfulp. Reading a model back makes one without arguments, then visits its attributes.
 
     ``carried`` lists the inputs, by number, and "out" for the output, whose 64-bit integers come as pairs of i32 along
     one more dim, the last.
@@ -60,7 +63,7 @@ class _Operator(ov.Op):
     def compute(self, *operands: Array) -> Array:
         raise NotImplementedError
 
-    # By these names OpenVINO calls it.
+    # OpenVINO calls these methods.
 
     def validate_and_infer_types(self) -> None:
         kind, shape = self.result(*(self._operand(index) for index in range(self.get_input_size())))
@@ -244,3 +247,112 @@ def _cast(values: Array, kind: str) -> Array:
 
 def _dim(dim: object) -> Any:
     return ov.Dimension(dim) if isinstance(dim, int) else ov.Dimension()
+
+
+def is_ours(node: Any) -> bool:
+    return any(node.get_type_name() == kind.__name__ for kind in OPERATORS)
+
+
+def type_of(end: Any) -> str:
+    name: str = end.get_element_type().get_type_name()
+    return name
+
+
+def label(node: Any) -> str:
+    return f"{node.get_friendly_name()!r} ({node.get_type_name()})"
+
+
+def unknown_type(node: Any) -> str:
+    """Return the first type of a node's inputs and outputs that halfulp has not, or nothing."""
+    return next((type_of(end) for end in (*node.inputs(), *node.outputs()) if type_of(end) not in ROWS), "")
+
+
+# OpenVINO as an engine.
+
+
+class Compiled:
+    """A model that is compiled, with one request of it.
+
+    Args:
+        model: an ``openvino.Model``.
+        file: its name in messages.
+        threads: how many it uses; 0 is as many as OpenVINO chooses.
+        profile: whether :meth:`layers` is wanted.
+
+    Raises:
+        ModelError: OpenVINO does not compile it.
+    """
+
+    def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
+        self._file = file
+        settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": profile}
+        if threads:
+            settings["INFERENCE_NUM_THREADS"] = threads
+        with _blaming(file):
+            self._compiled = ov.Core().compile_model(model, "CPU", settings)
+            self._request = self._compiled.create_infer_request()
+
+    def bind(self, inputs: Mapping[str, Any]) -> None:
+        """Set the inputs, which have any of their tensors' names.
+
+        Raises:
+            ModelError: the model does not take one.
+        """
+        with _blaming(self._file):
+            for end in self._compiled.inputs:
+                array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
+                tensor = ov.Tensor(array) if array.dtype.kind == "b" else tensor_of(array)
+                self._request.set_tensor(end, tensor)
+
+    def infer(self) -> None:
+        """Run the model on what was bound.
+
+        Raises:
+            ModelError: it fails.
+        """
+        with _blaming(self._file):
+            self._request.infer()
+
+    def outputs(self) -> list[Array]:
+        """Return copies of the outputs, in the model's order."""
+        return [self._array(end) for end in self._compiled.outputs]
+
+    def named_outputs(self) -> dict[str, Array]:
+        """Return them by all of their names."""
+        pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
+        return {name: array for end, array in pairs for name in end.get_names()}
+
+    def layers(self) -> list[tuple[str, float]]:
+        """Return the layers that the plugin executed last, as name and seconds."""
+        found = self._request.get_profiling_info()
+        return [
+            (row.node_name, row.real_time.total_seconds())
+            for row in found
+            if row.status == ov.ProfilingInfo.Status.EXECUTED
+        ]
+
+    def _array(self, end: Any) -> Array:
+        tensor = self._request.get_tensor(end)
+        if end.get_element_type().get_type_name() == "boolean":
+            return np.array(tensor.data, bool)
+        return array_of(tensor).copy()
+
+
+def sentence(error: Exception) -> str:
+    """Return OpenVINO's message, without the places in its own source."""
+    lines = (line.strip() for line in str(error).splitlines())
+    told = [
+        line
+        for line in lines
+        if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
+    ]
+    return printable(" ".join(told), most=1000)
+
+
+@contextmanager
+def _blaming(file: str) -> Iterator[None]:
+    """Turn an error of OpenVINO into one that names the file."""
+    try:
+        yield
+    except RuntimeError as error:  # of no class of its own
+        raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None

@@ -7,27 +7,36 @@ they lie, without a copy, on CUDA in torch's current stream; ``replace`` puts bo
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
+from torch.nn import Parameter
+from torch.overrides import TorchFunctionMode
 
+import halfulp as hu
 from halfulp._args import Number
 from halfulp.errors import HalfulpError
-from halfulp.integrations.torch.eager import Replacing, module_prelu_or_none, pow_or_none, prelu_or_none
 from halfulp.integrations.torch.operators import (
     DTYPES,
+    as_array,
+    compute,
     exponent_tensor,
     home_of_numbers,
+    is_transformed,
     leaky,
     number_tensor,
+    pow_gradients,
     power,
+    prelu_gradients,
 )
-from halfulp.operators import number_array
+from halfulp.operators import number_array, share_threads_of
 
 __all__ = ["PReLU", "pow", "prelu", "replace"]
 
@@ -52,7 +61,7 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         >>> x.grad
         tensor([   4.,   80., 1458.])
     """
-    if (result := pow_or_none(x, y)) is not None:
+    if (result := _pow_or_none(x, y)) is not None:
         return result
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
@@ -82,7 +91,7 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
         >>> prelu(torch.tensor([[-2.0, 3.0]]), torch.tensor([0.25, 0.5]))
         tensor([[-0.5000,  3.0000]])
     """
-    if (result := prelu_or_none(x, slope)) is not None:
+    if (result := _prelu_or_none(x, slope)) is not None:
         return result
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
@@ -92,10 +101,10 @@ def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
 
 
 def replace(module: nn.Module) -> nn.Module:
-    """Put our pow and prelu into a module, in place; call it as before.
+    """Put halfulp's pow and prelu into a module, in place; call it as before.
 
-    Each ``nn.PReLU`` in it becomes ours. While the module runs, every ``torch.pow``, ``**`` and
-    ``torch.prelu`` of real numbers in it is ours, with torch's rule for the result's type. Parameters,
+    Each ``nn.PReLU`` in it becomes halfulp's. While the module runs, so does every ``torch.pow``, ``**`` and
+    ``torch.prelu`` of real numbers in it, with torch's rule for the result's type. Parameters,
     ``state_dict``, hooks, copying and pickling stay as they are; ``torch.onnx.export`` writes plain Pow and
     PRelu nodes. ``torch.compile`` and ``torch.export.export(strict=True)`` do not reach powers inside ``torch.cond``
     and other control flow, and warn: call ``pow`` there.
@@ -117,11 +126,165 @@ def replace(module: nn.Module) -> nn.Module:
     return module
 
 
+# The short way, for calls that need no more than values or their first derivatives.
+#
+# It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. The operators are called
+# within a transform, a mode or a trace, and for tensors that need the dispatcher.
+
+# The operator that torch's own backward is; it takes no other types.
+_both_gradients: Any = getattr(torch.ops.aten, "_prelu_kernel_backward", None)
+_DTYPES_OF_BOTH = (
+    () if _both_gradients is None else (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+)
+
+
+def _pow_or_none(x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    """Return ``hu.pow`` of the operands; None where that takes the operator."""
+    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
+        return None
+    if not (_wants_gradient(x) or _wants_gradient(y)):
+        return _direct(hu.pow, x, y)
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        return None
+    result: Tensor | None = None
+    if isinstance(y, Tensor):
+        result = _Power.apply(x, y)
+    elif isinstance(y, float) or abs(y) < 1 << 53:  # a double holds it, and the number below
+        result = _PowerByNumber.apply(x, y)
+    return result
+
+
+def _prelu_or_none(x: Tensor | Number, slope: Tensor | Number) -> Tensor | None:
+    """Return ``hu.prelu`` of the operands; None where that takes the operator."""
+    if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(slope)) or _is_watched():
+        return None
+    if not (_wants_gradient(x) or _wants_gradient(slope)):
+        return _direct(hu.prelu, x, slope)
+    result: Tensor | None = None
+    if isinstance(x, Tensor) and isinstance(slope, Tensor):
+        result = _Prelu.apply(x, slope)
+    return result
+
+
+def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
+    """Return what ``nn.PReLU`` with this weight makes of x; None where that takes the operator."""
+    if torch.compiler.is_compiling() or type(x) is not Tensor or _has_other_modes():
+        return None
+    with torch._C.DisableTorchFunction():  # a mode would see each look at a tensor
+        slope = weight if weight.numel() == 1 else weight.reshape(-1, *[1] * (x.dim() - 2))
+        return _prelu_or_none(x, slope)
+
+
+def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        return compute(function, x, y)
+    tensor = x if isinstance(x, Tensor) else y
+    if not isinstance(tensor, Tensor):
+        return None
+    out = torch.empty_like(tensor)
+    arrays = [as_array(operand) if isinstance(operand, Tensor) else operand for operand in (x, y)]
+    function(*arrays, out=as_array(out))
+    return out
+
+
+def _by_number(x: Tensor, y: Number) -> Tensor:
+    result = _direct(hu.pow, x, y)
+    return power(x, exponent_tensor(y, x.device)) if result is None else result
+
+
+class _Power(torch.autograd.Function):
+    """Tensors to the power of tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return compute(hu.pow, x, y)
+
+    backward = staticmethod(pow_gradients)
+
+
+class _PowerByNumber(torch.autograd.Function):
+    """Tensors to the power of a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Number) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.exponent = y
+        return _by_number(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        y = ctx.exponent
+        if y == 0:
+            return torch.zeros_like(gradient), None
+        below = _pow_or_none(x, y - 1)
+        if below is None:
+            below = _by_number(x, y - 1)
+        return gradient * (y * below), None
+
+
+class _Prelu(torch.autograd.Function):
+    """PReLU with torch's own kernel for both derivatives."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
+        ctx.save_for_backward(x, slope)
+        return compute(hu.prelu, x, slope)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, slope = ctx.saved_tensors
+        if torch.is_grad_enabled() or not all(ctx.needs_input_grad) or x.dtype not in _DTYPES_OF_BOTH:
+            return prelu_gradients(ctx, gradient)
+        by_x, by_slope = _both_gradients(gradient, x, slope)
+        return by_x, by_slope.sum_to_size(slope.shape)
+
+
+def _is_plain(operand: Any) -> bool:
+    """Whether it is a number, or a tensor of torch's own whose elements are in the processor's memory.
+
+    A lazy negation and a scale of quantisation are kept beside the memory. The dispatcher resolves or refuses them.
+    """
+    kind = type(operand)
+    if kind is not Tensor and kind is not Parameter:
+        return kind is int or kind is float
+    if not operand.is_cpu or operand.layout is not torch.strided:
+        return False
+    return not (operand.is_neg() or operand.is_quantized or operand.is_nested or operand._is_zerotensor())
+
+
+def _wants_gradient(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.requires_grad and torch.is_grad_enabled()
+
+
+def _is_watched() -> bool:
+    """Whether anything would see a call of the operator, or it can't be told."""
+    try:
+        return (
+            is_transformed()
+            or torch._C._len_torch_dispatch_stack() > 0
+            or _has_other_modes()
+            or torch._C._get_tracing_state() is not None
+            or torch._C._autograd._profiler_enabled()
+        )
+    except AttributeError:  # private names of torch
+        return True
+
+
+def _has_other_modes() -> bool:
+    try:
+        modes = [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+    except AttributeError:  # as above
+        return True
+    return not all(isinstance(mode, _Ours) for mode in modes)
+
+
 # Numbers.
 
 
 def _scalar(operand: Any) -> Number:
-    """Return what is no tensor as a number. (torch would make a tensor of a list or an array, cut to integers.)"""
+    """Return an operand that is not a tensor as a number. (torch would truncate a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
     if not isinstance(operand, int | float | torch.SymInt | torch.SymFloat):
@@ -160,7 +323,7 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
     return odd.view(torch.float32).to(dtype)
 
 
-# Modules: torch's functions with torch's rules for types and shapes, computed by ours.
+# Modules: torch's functions with torch's rules for types and shapes, computed by the functions above.
 
 
 def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
@@ -188,7 +351,7 @@ _OURS = {
 }
 
 
-class _Ours(Replacing):
+class _Ours(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.is_traced = torch.compiler.is_dynamo_compiling()  # the module's own forward, by torch.compile
@@ -220,16 +383,16 @@ def _warn_of_branches(name: str) -> None:
 
 
 class PReLU(nn.PReLU):
-    """``nn.PReLU`` on our kernel."""
+    """``nn.PReLU`` on halfulp's kernel."""
 
     def forward(self, input: Tensor) -> Tensor:
-        result = module_prelu_or_none(input, self.weight)
+        result = _module_prelu_or_none(input, self.weight)
         return _torch_prelu(input, self.weight) if result is None else result
 
 
 @cache
 def _running_ours(kind: Any) -> Any:
-    """Return a module's class with a forward that runs on our functions."""
+    """Return a module's class with a forward that runs on halfulp's functions."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _Ours():
@@ -250,3 +413,24 @@ def _running_ours(kind: Any) -> Any:
 def _new(kind: Any) -> nn.Module:
     replaced = _running_ours(kind)
     return replaced.__new__(replaced)
+
+
+# Threads: torch's, whose own wait for work in a loop, so that others would hardly get a processor.
+
+
+def _share_threads() -> None:
+    """Compute on the threads of torch's OpenMP runtime, if it has one with GCC's interface."""
+    for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
+        try:
+            # It is loaded already. The look-up includes the libraries that it was linked with.
+            runtime = ctypes.CDLL(str(library))
+            addresses = [
+                ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
+                for name in ("GOMP_parallel", "omp_get_max_threads")
+            ]
+        except (OSError, AttributeError):
+            continue
+        share_threads_of(*(address for address in addresses if address is not None))
+
+
+_share_threads()

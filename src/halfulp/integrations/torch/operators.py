@@ -20,14 +20,14 @@ from halfulp._interop import tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 
-# torch's names are ours; its types of 4 bits are packed two to a byte, which ours are not.
+# torch has the same names. Its types of 4 bits are packed two to a byte, unlike those of the table.
 DTYPES = {
     getattr(torch, name): row.dtype for name, row in TYPES.items() if row.bits >= 8 and hasattr(torch, name)
 }
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
-    """Return x to the power y: the operator in the form that suits what is going on around the call."""
+    """Return x to the power y, by the form of the operator that fits transforms or compilation around the call."""
     if torch.compiler.is_compiling():
         return _pow(x, y)
     return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
@@ -121,7 +121,7 @@ def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
     try:
         out = torch.empty_like(x) if function is hu.prelu else _empty(x, y)
     except RuntimeError:
-        return function(as_array(x), as_array(y))  # refuses the shapes in our words
+        return function(as_array(x), as_array(y))  # raises halfulp's error about the shapes
     function(as_array(x), as_array(y), out=as_array(out))
     return out
 
@@ -175,7 +175,7 @@ def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Return a batched tensor with the batch first and the rest aligned to a rank; another one as it is."""
+    """Return a batched tensor with the batch first and the rest aligned to a rank, and any other one unchanged."""
     if dim is None:
         return tensor
     tensor = tensor.movedim(dim, 0)
