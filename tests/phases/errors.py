@@ -105,7 +105,7 @@ def ratios(probe: Sequence[str | Path], phase: Phase, operands: Operands) -> np.
 
 
 def starts(phase: Phase, rng: np.random.Generator, each: int) -> Operands:
-    """Operands at the places where errors may be great: `each` next to an edge, above and below, at great and small t."""
+    """Operands where errors may be great: `each` next to every edge, above and below, at great and small t."""
     edges = np.concatenate([EDGES, EDGES / 2, EDGES * 2.0 ** rng.integers(-20, 20, len(EDGES)), [1.0] * 16])
     edges = np.repeat(edges, each)
     n = len(edges)
