@@ -30,6 +30,9 @@ FORMATTED := $(filter-out $(GENERATED),$(filter %.cpp %.h %.cu,$(CORE) $(TEST_SO
 
 RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-newest
 
+# Some environments set it; then each of the hundreds of processes that tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test exhaustive proofs bench gpu integrations wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 

@@ -8,6 +8,9 @@ import pytest
 
 from halfulp import _core
 
+TESTS = Path(__file__).with_name("tests")
+HOUSE, CUDA = TESTS / "house", TESTS / "cuda"
+
 # tests/integrations/test_examples.py runs their examples: their frameworks take seconds to import.
 collect_ignore_glob = [f"src/halfulp/integrations/{name}*" for name in ("dask", "jax", "openvino", "torch")]
 
@@ -18,6 +21,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if not name.endswith(".py") or name.startswith("test_") or name == "conftest.py":
         return None
     return True if ">>>" not in collection_path.read_text("utf-8") else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that compile something, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: not item.path.is_relative_to(HOUSE) and not item.path.is_relative_to(CUDA))
 
 
 @pytest.fixture(autouse=True)

@@ -104,10 +104,10 @@ def ratios(probe: Sequence[str | Path], phase: Phase, operands: Operands) -> np.
     return found
 
 
-def starts(phase: Phase, rng: np.random.Generator) -> Operands:
-    """Operands at the places where errors may be great: next to each edge, above and below, at great and small t."""
+def starts(phase: Phase, rng: np.random.Generator, each: int) -> Operands:
+    """Operands where errors may be great: `each` next to every edge, above and below, at great and small t."""
     edges = np.concatenate([EDGES, EDGES / 2, EDGES * 2.0 ** rng.integers(-20, 20, len(EDGES)), [1.0] * 16])
-    edges = np.repeat(edges, 12)
+    edges = np.repeat(edges, each)
     n = len(edges)
     x = edges * (1 + sign(n, rng) * 2.0 ** rng.uniform(-50, -8, n))
     great = phase.greatest_t * rng.uniform(0.85, 1, n)
@@ -143,9 +143,11 @@ def taken_by(phase: Phase, operands: Operands) -> Operands:
     return Operands(x, y, y_low).where(taken, ordinary)
 
 
-def climb(probe: Sequence[str | Path], phase: Phase, rounds: int, rng: np.random.Generator) -> Worst:
-    """The greatest ratio found in so many rounds: half of the places climb for themselves, half follow the best."""
-    best = starts(phase, rng)
+def climb(
+    probe: Sequence[str | Path], phase: Phase, rounds: int, each: int, rng: np.random.Generator
+) -> Worst:
+    """The greatest ratio found in some rounds: half of the places climb for themselves, half follow the best."""
+    best = starts(phase, rng, each)
     greatest = ratios(probe, phase, best)
     half = len(greatest) // 2
     for _ in range(rounds):
