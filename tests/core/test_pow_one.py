@@ -14,7 +14,15 @@ from tests.house.builds import ROOT, run, tool
 
 import halfulp as hu
 
-OPTIONS = ["-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-Wall", "-Werror"]
+OPTIONS = [
+    "-std=c++20",
+    "-O1",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Werror",
+]
 
 
 @functools.cache
@@ -46,7 +54,9 @@ def test_the_phase_and_the_bits(arguments: str, x: np.generic, y: np.generic, ph
     assert all(end == (bits, bits, "decided") for end in ends[first:])
 
 
-@pytest.mark.parametrize("arguments", [("3", "34"), ("3", "34x", "float64"), ("", "1", "float32"), ("3", "3", "int8")])
+@pytest.mark.parametrize(
+    "arguments", [("3", "34"), ("3", "34x", "float64"), ("", "1", "float32"), ("3", "3", "int8")]
+)
 def test_wrong_arguments_are_one_line(arguments: tuple[str, ...]) -> None:
     done = subprocess.run([program(), *arguments], capture_output=True, text=True)
     assert done.returncode == 2

@@ -76,7 +76,9 @@ def test_a_transposed_input_is_read_in_panels() -> None:
 
 
 def test_inputs_that_cross_the_output_in_two_ways_share_a_box() -> None:
-    found = tiling(zeros(40, 50, 60).transpose(2, 0, 1), zeros(50, 60, 40).transpose(1, 2, 0), zeros(60, 40, 50))
+    found = tiling(
+        zeros(40, 50, 60).transpose(2, 0, 1), zeros(50, 60, 40).transpose(1, 2, 0), zeros(60, 40, 50)
+    )
     assert found["panel"] == 0
     assert min(found["tile"]) > 1
     assert found["elements"] <= BLOCK
@@ -120,5 +122,7 @@ def test_tiles_cover_any_layout(rng: np.random.Generator) -> None:
         assert found["along"] == [-(-n // t) for n, t in zip(found["shape"], found["tile"], strict=True)]
         assert found["tiles"] == prod(found["along"])
         assert sorted(found["order"]) == list(range(len(found["shape"])))
-        assert found["axes"] == [i for i, n in enumerate(found["tile"]) if n > 1] or found["tiles"] == out.size
+        assert (
+            found["axes"] == [i for i, n in enumerate(found["tile"]) if n > 1] or found["tiles"] == out.size
+        )
         assert found["out"] == sorted(map(abs, found["out"]), reverse=True)
