@@ -1,4 +1,4 @@
-// What a kernel is given: the operands, and where they lie. Both the host's compiler and the device's read this.
+// The arguments of a kernel: the operands and their layout. For the host's compiler and the device's.
 #pragma once
 
 #include "formats/element.h"

@@ -63,7 +63,7 @@ Driver load() {
     return driver;
 }
 
-// Primary contexts, which are what CUDA's runtime, and with it every library, uses. They are kept.
+// Primary contexts, which CUDA's runtime, and so every library, uses. They are kept.
 Context context_of(Device device) {
     static std::mutex mutex;
     static std::map<Device, Context> contexts;

@@ -43,16 +43,17 @@ struct Driver {
     int (*copy_from_device)(void* to, DevicePointer from, size_t bytes);
 };
 
-// Throws std::runtime_error where there is no driver, or none that works.
+// Throws std::runtime_error if there is no driver that works.
 const Driver& driver();
 
-// Throws std::runtime_error that says what failed, and the driver's name for the error.
+// Throws std::runtime_error with the failed action and the driver's name for the error.
 void check(int error, const std::string& what);
 
-// The device whose memory an address is in. Throws std::runtime_error.
+// Returns the device whose memory an address is in. Throws std::runtime_error.
 Device device_of(DevicePointer address);
 
-// What is called while this lives is for one device's memory and streams, whichever context the thread had.
+// While an object of this class lives, calls apply to one device's memory and streams, whatever the thread's context
+// was.
 class DeviceScope {
 public:
     explicit DeviceScope(Device device);

@@ -111,7 +111,7 @@ struct Box {
     }
 };
 
-// As few axes as there can be, ordered as they lie in the output's memory. At least one.
+// Merges the axes to as few as possible, at least one, in the order of the output's memory.
 Box box_of(const Operation& operation) {
     Box box{operation.x.data, operation.y.data, operation.out.data, {}, 0};
     const auto stride_of = [](const View& view, int i) { return view.data == nullptr ? 0 : view.strides[i]; };
@@ -161,7 +161,7 @@ Axis axis_of(const LongAxis& from, int64_t vector) {
             from.x_stride * vector,        from.y_stride * vector,        from.out_stride * vector};
 }
 
-// Of a box whose fastest axis is taken in vectors of so many elements.
+// Makes the arguments for a box whose fastest axis is taken in vectors of `vector` elements.
 Arguments arguments_of(const Operation& operation, const Box& box, int vector) {
     Arguments arguments{};
     arguments.x = box.x;
@@ -177,7 +177,7 @@ Arguments arguments_of(const Operation& operation, const Box& box, int vector) {
     return arguments;
 }
 
-// How the elements lie for vectors of so many: whether they do, and how the exponents or slopes do.
+// Returns the layout of exponents or slopes for vectors of `vector` elements, if the box can be taken in such vectors.
 std::optional<Form> form_of(const Operation& operation, const Box& box, int vector) {
     const int64_t size = row(operation.type).size, bytes = size * vector;
     const LongAxis& fastest = box.axis[0];
@@ -270,7 +270,7 @@ private:
         return (elements + block_threads * elements_apart - 1) / (block_threads * elements_apart);
     }
 
-    // Up to so many elements one launch of all phases takes less time than two.
+    // For at most this many elements, one launch of all phases takes less time than two launches.
     static constexpr uint32_t few = 256;
 
     const Operation& operation_;

@@ -20,7 +20,8 @@ struct Operation {
     uint64_t x_number = 0, y_number = 0;  // its encoding
 };
 
-// Memory on the device that may be used again after what is in the stream by then. Null: the driver's own.
+// Allocates memory on the device, which may be reused once the work that is now in the stream is done. Null: the
+// driver allocates.
 using Allocate = std::function<DevicePointer(size_t bytes)>;
 
 // The kernels' PTX, to be given once, before the first launch.

@@ -70,7 +70,7 @@ void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, i
     launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
 }
 
-// What DLPack says of an array: its address, the type's code and bits, shape, strides in bytes, and device.
+// An array as DLPack describes it: its address, the type's code and bits, shape, strides in bytes, and device.
 nb::tuple read_dlpack(const nb::ndarray<nb::ro>& array) {
     if (array.device_type() != nb::device::cuda::value) throw std::invalid_argument("the array is on no CUDA device");
     nb::list shape, strides;

@@ -7,7 +7,7 @@
 
 namespace halfulp::ort {
 
-// Named by ONNX Runtime; never looked into.
+// Opaque types of ONNX Runtime.
 struct Api;
 struct Status;
 struct SessionOptions;
@@ -19,7 +19,7 @@ struct TensorInfo;
 
 enum ErrorCode : int { fail = 1, invalid_argument = 2 };
 
-// Of a tensor's elements: the numbers of the ONNX format. The operators' own are listed in library.cpp.
+// The numbers of element types in the ONNX format. library.cpp lists the operators' types.
 using ElementNumber = int;
 inline constexpr ElementNumber any_element = 0;
 
@@ -42,7 +42,7 @@ struct Function<index, Result(Arguments...)> {
     }
 };
 
-// A Status that is not null is an error, and the caller's to release or to hand on.
+// A Status that is not null is an error. The caller releases it or returns it.
 inline constexpr Function<0, Status*(ErrorCode, const char* message)> create_status{};
 inline constexpr Function<26, Status*(const char* name, CustomOpDomain**)> create_domain{};
 inline constexpr Function<27, Status*(CustomOpDomain*, const struct CustomOperator*)> add_operator{};
@@ -58,13 +58,13 @@ inline constexpr Function<90, Status*(const KernelContext*, size_t index, const 
 inline constexpr Function<91, Status*(KernelContext*, size_t, const int64_t* dims, size_t count, Value**)> output{};
 inline constexpr Function<93, void(Status*)> release_status{};
 inline constexpr Function<99, void(TensorInfo*)> release_tensor_info{};
-// Of an operator's call on a GPU.
+// The stream of a call on a GPU.
 inline constexpr Function<193, Status*(const KernelContext*, void** stream)> gpu_stream{};
 // Calls work(user, 0) .. work(user, total - 1) on the session's own threads, in up to `batches` portions.
 inline constexpr Function<274, Status*(const KernelContext*, void (*work)(void* user, size_t), size_t total,
                                        size_t batches, void* user)>
     parallel_for{};
-// From 1.24 on: what tensor_info and the three before it tell, without allocating.
+// From 1.24 on: the same as tensor_info and the three functions before it, without an allocation.
 inline constexpr uint32_t tensor_shape_version = 24;
 inline constexpr Function<414, Status*(const Value*, ElementNumber*, const int64_t** dims, size_t* count)>
     tensor_shape{};
@@ -72,8 +72,8 @@ inline constexpr Function<414, Status*(const Value*, ElementNumber*, const int64
 enum Characteristic : int { required = 0 };
 enum MemoryType : int { default_memory = 0 };
 
-// What the runtime asks of an operator: function pointers in this order. Those of a variadic operator, the alias
-// map, the versions and the shape inference may be null; the characteristics may not.
+// The functions that the runtime calls of an operator, in this order. Those of variadic operators, the alias map, the
+// versions and the shape inference may be null. The characteristics may not.
 struct CustomOperator {
     uint32_t version;
     void* (*create_kernel)(const CustomOperator*, const Api*, const KernelInfo*);
@@ -98,7 +98,7 @@ struct CustomOperator {
     Status* (*infer_output_shape)(const CustomOperator*, void* context);
     int (*start_version)(const CustomOperator*);
     int (*end_version)(const CustomOperator*);
-    // Which inputs' memory which outputs may take over; what they hand out comes back to be released.
+    // The inputs whose memory outputs may overwrite. The runtime passes the arrays back to be released.
     size_t (*may_inplace)(int** inputs, int** outputs);
     void (*release_may_inplace)(int* inputs, int* outputs);
     size_t (*alias_map)(int** inputs, int** outputs);

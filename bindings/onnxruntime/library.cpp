@@ -1,11 +1,11 @@
 // A library of custom operators for ONNX Runtime: Pow and PRelu in the domain "halfulp", on the core's kernels.
 //
-// One operator per type of X, such as Pow_float16: were they one operator of several types, ONNX Runtime would take
-// its float32 kernel for a float16 node among nodes that it has no float16 kernels for. Each has a kernel for the
-// processor and one for the CUDA provider.
+// There is one operator per type of X, such as Pow_float16. If one operator had several types, ONNX Runtime would use
+// its float32 kernel for a float16 node among nodes that it has no float16 kernels for. Each operator has a kernel
+// for the processor and one for the CUDA provider.
 //
-// The library stays loaded once it is, because sessions come and go. It owns no threads, and nothing
-// is thrown out of it.
+// Once loaded, the library stays loaded, because sessions come and go. It has no threads of its own, and no exception
+// leaves it.
 
 #include <cstdio>
 #include <exception>
@@ -41,7 +41,7 @@ struct Operator : CustomOperator {
 
 const Operator& own(const CustomOperator* op) { return *static_cast<const Operator*>(op); }
 
-// Calls f; whatever it throws becomes a Status.
+// Calls f and turns its exceptions into a Status.
 template <typename F>
 Status* guarded(const Api* api, F f) noexcept {
     try {
@@ -74,7 +74,7 @@ Status* compute_on_cuda(void* kernel, KernelContext* context) {
     return guarded(instance.api, [&] { instance.node.compute_on_cuda(context); });
 }
 
-// The result may take X's place.
+// The result may overwrite X.
 size_t may_inplace(int** inputs, int** outputs) {
     static int first_input = 0, first_output = 0;
     *inputs = &first_input;
@@ -113,7 +113,7 @@ Operator make_operator(const Api* api, bool has_tensor_shape, Kernel kernel, Ele
     return op;
 }
 
-// What one ONNX Runtime of the process has been given.
+// The operators that one ONNX Runtime of the process has been given.
 class Library {
 public:
     Library(const ApiBase* base, const Api* api, bool has_tensor_shape) : base_(base), api_(api) {
@@ -154,7 +154,7 @@ int minor_version(const ApiBase* base) {
     return major > 1 ? 1000 : minor;
 }
 
-// Made once for each runtime, because many sessions register the library and none tells when it ends.
+// Returns the library of a runtime. There is one for all its sessions, because a session does not report its end.
 const Library& library_of(const ApiBase* base, const Api* api) {
     static std::mutex mutex;
     static auto& libraries = *new std::vector<std::unique_ptr<const Library>>;  // outlives the last session
@@ -170,7 +170,7 @@ const Library& library_of(const ApiBase* base, const Api* api) {
 
 }  // namespace halfulp::ort
 
-// What ONNX Runtime looks for in a library that it is told to register.
+// ONNX Runtime looks this function up in a library that a session registers.
 extern "C" HALFULP_EXPORTED halfulp::ort::Status* RegisterCustomOps(halfulp::ort::SessionOptions* options,
                                                                     const halfulp::ort::ApiBase* base) {
     using namespace halfulp::ort;

@@ -18,7 +18,7 @@ struct Numbered {
     ElementNumber number;
 };
 
-// The types that ONNX allows for either operator; types.py has the same numbers.
+// The types that ONNX allows for one of the operators. src/halfulp/types.py has the same numbers.
 constexpr Numbered numbers[] = {
     {Element::float32, 1},  {Element::uint8, 2},   {Element::int8, 3},    {Element::uint16, 4},
     {Element::int16, 5},    {Element::int32, 6},   {Element::int64, 7},   {Element::float16, 10},
@@ -70,7 +70,7 @@ void Node::fail(ErrorCode code, const std::string& message) const {
     throw Failure{create_status(api_, code, message.c_str())};
 }
 
-// Empty where the node has no such attribute.
+// Returns an empty text if the node has no such attribute.
 std::string Node::text_attribute(const KernelInfo* info, const char* name) const {
     size_t size = 0;  // its terminating zero included
     std::string text;
@@ -129,7 +129,7 @@ void Node::refuse(const Mismatch& mismatch, const Operand& x, const Operand& y) 
     fail(invalid_argument, text);
 }
 
-// The view of a packed tensor whose dims are the shape's or 1.
+// Returns the view of a packed tensor. Each of its dims is the shape's or 1.
 View Node::view(Element type, void* data, const Shape& shape, const int64_t* dims) const {
     View view;
     view.data = static_cast<char*>(data);

@@ -8,9 +8,9 @@
 
 namespace halfulp {
 
-// Takes the lock again. Where the interpreter is shutting down, the calling (daemon) thread never returns from here, as from
-// Python 3.14 on. Before, Python ends the thread, which on Linux unwinds its stack: through functions that must not throw,
-// so that the process would abort. The unwinding is stopped here, at its first frame.
+// Takes the lock again. Where the interpreter is shutting down, the calling (daemon) thread never returns from here,
+// as from Python 3.14 on. Before, Python ends the thread, which on Linux unwinds its stack: through functions that
+// must not throw, so that the process would abort. The unwinding is stopped here, at its first frame.
 inline void take_interpreter(PyThreadState* state) {
     struct EndOfThread {
         bool is_unwinding = true;

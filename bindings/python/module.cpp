@@ -120,9 +120,9 @@ double nanoseconds_per_element(Kernel kernel, Element type) {
     return type == Element::float64 ? 8 : 1.5;
 }
 
-// Computes the result of x and y, which must be exact ndarrays of registered types, in `out` or a new array. Returns None
-// if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share memory with
-// them other than element by element.
+// Computes the result of x and y, which must be exact ndarrays of registered types, in `out` or a new array. Returns
+// None if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share
+// memory with them other than element by element.
 nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
                  nb::handle scale_bias, bool out_is_safe) {
     const Kernel kernel = operator_number == prelu_operator ? Kernel::prelu : Kernel::pow;

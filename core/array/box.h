@@ -5,9 +5,9 @@
 
 namespace halfulp {
 
-// Where the elements of one operand's part of a tile are: how far adjacent elements along each axis are apart in memory,
-// and in the packed copy. The axes are in the order of memory, the smallest stride last, so that a copy uses a cache
-// line completely before it reads the next one.
+// Where the elements of one operand's part of a tile are: how far adjacent elements along each axis are apart in
+// memory, and in the packed copy. The axes are in the order of memory, the smallest stride last, so that a copy uses
+// a cache line completely before it reads the next one.
 class Box {
 public:
     struct Axis {

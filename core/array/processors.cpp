@@ -16,7 +16,7 @@ namespace halfulp {
 
 namespace {
 
-// How many processors a folder's quota allows; 0 where it has none, or says nothing that is understood.
+// Returns the number of processors that a folder's quota allows; 0 if it has no quota or a malformed one.
 int quota_in(const std::string& folder) {
     long long quota = 0, period = 0;
     // Version 2 has both numbers in one file, the first of them "max" where there is no limit. Version 1 has two files,
@@ -46,7 +46,7 @@ int processors_of_groups(const std::string& list, const std::string& root) {
     while (std::getline(lines, number, ':') && std::getline(lines, controllers, ':') && std::getline(lines, path)) {
         if ((!controllers.empty() && !names_cpu(controllers)) || path.rfind('/', 0) != 0) continue;
         const std::string tree = controllers.empty() ? root : root + "/cpu";
-        // In a container the path may be one of the host's: what is not there sets no limit.
+        // In a container the path may be one of the host's. A missing folder sets no limit.
         for (; path.size() > 1; path.resize(path.rfind('/'))) look_at(tree + path);
         look_at(tree);
     }

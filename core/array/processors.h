@@ -1,16 +1,17 @@
-// How many processors there are for this process.
+// The number of processors that this process may use.
 #pragma once
 
 #include <string>
 
 namespace halfulp {
 
-// As many as the calling thread is bound to (taskset) and as the control groups of the process allow, rounded up; where
-// the system is not Linux, all there are. At least 1.
+// Returns the number of processors that the calling thread is bound to (taskset) and that the control groups of the
+// process allow, rounded up. If the system is not Linux, returns the number of all processors. At least 1.
 int processors();
 
-// The least quota among the control groups that a file in the form of /proc/self/cgroup lists and their parents,
-// rounded up to whole processors; 0 where there is none. The groups are folders under `root`: /sys/fs/cgroup.
+// Returns the smallest quota, rounded up to whole processors, of the control groups in `list` (a file such as
+// /proc/self/cgroup) and their parents, or 0 if they have no quota. The groups are folders under `root`, such as
+// /sys/fs/cgroup.
 int processors_of_groups(const std::string& list, const std::string& root);
 
 }  // namespace halfulp

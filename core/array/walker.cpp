@@ -72,8 +72,8 @@ private:
         if (views[role_x].strides[0] == 0) start[role_x] = constant(role_x, tiling_.tile_elements);
         if (!has_memory_) return;
         const auto address = [&](int k, ptrdiff_t i) { return start[k] + i * views[k].strides[0]; };
-        // Indices are counted from the start of the output's first cache line, so that tiles and chunks begin at a cache
-        // line.
+        // Indices are counted from the start of the output's first cache line, so that tiles and chunks begin at a
+        // cache line.
         const ptrdiff_t past_line =
             static_cast<ptrdiff_t>(reinterpret_cast<uintptr_t>(out.data) % cache_line) / out.item_size;
         const ptrdiff_t elements = tiling_.tile_elements, last = end == tiling_.shape.extent[0] ? end + past_line : end;
@@ -196,16 +196,16 @@ private:
 
     char* gather(int operand, char* data) {
         char* packed = buffer(operand);
-        // A broadcast operand's tile is often that of the previous call. (An input that is also the output never repeats
-        // a tile.)
+        // A broadcast operand's tile is often that of the previous call. (An input that is also the output never
+        // repeats a tile.)
         if (data != loaded_[operand] && packed != nullptr)
             halfulp::gather(tile_.boxes[operand], tiling_.views[operand], data, packed);
         loaded_[operand] = data;
         return packed;
     }
 
-    // Returns memory for an operand's part of a tile, or null. It is allocated on first use, because most calls need none
-    // and a small stack has no room for it.
+    // Returns memory for an operand's part of a tile, or null. It is allocated on first use, because most calls need
+    // none and a small stack has no room for it.
     char* buffer(int operand) {
         if (buffers_[operand] == nullptr) {
             const auto bytes = static_cast<size_t>(tiling_.tile_elements * tiling_.views[operand].item_size);

@@ -1,4 +1,5 @@
-// The loop over tiles: reads operands of any strides, broadcasting and byte order without a temporary of an operand's size.
+// The loop over tiles: reads operands of any strides, broadcasting and byte order without a temporary of an operand's
+// size.
 #pragma once
 
 #include "operation.h"
@@ -6,9 +7,9 @@
 
 namespace halfulp {
 
-// Computes out[i] = operation(x[i], y[i]) for the elements of one chunk. Chunks may run in any order and on any threads.
-// Runs in the default floating-point environment and restores the caller's. Returns false if a tile has to be copied and
-// there is no memory for that. (It does not throw: for its first exception a thread needs memory too.)
+// Computes out[i] = operation(x[i], y[i]) for the elements of one chunk. Chunks may run in any order and on any
+// threads. Runs in the default floating-point environment and restores the caller's. Returns false if a tile has to
+// be copied and there is no memory for that. (It does not throw: for its first exception a thread needs memory too.)
 bool run_chunk(const Tiling& tiling, ptrdiff_t chunk, const Operation& operation);
 
 }  // namespace halfulp

@@ -1,6 +1,6 @@
-// pow_one: computes one power as the kernels do, and prints every phase: its value, its error bound, the interval that
-// holds the exact power, and whether the interval decides the result. For debugging: core_check and the tests say that a
-// result differs, this program says where.
+// pow_one: computes one power as the kernels do, and prints every phase: its value, its error bound, the interval
+// that holds the exact power, and whether the interval decides the result. For debugging: core_check and the tests
+// say that a result differs, this program says where.
 //
 //   pow_one X Y TYPE [Y_TYPE]
 //
@@ -10,9 +10,9 @@
 //   Y_TYPE   the same for Y, if it has another type
 //
 // The phases are the functions of core/numerics/, without vectors. The program computes the fast, double-double,
-// triple-double and exact phases even if an earlier phase has decided. It prints an interval as the parts of the sum that
-// are the same at both ends, then the ends of the last part. With fused operations (-mfma) a phase's value may have other
-// last bits.
+// triple-double and exact phases even if an earlier phase has decided. It prints an interval as the parts of the sum
+// that are the same at both ends, then the ends of the last part. With fused operations (-mfma) a phase's value may
+// have other last bits.
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
