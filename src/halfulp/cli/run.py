@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from halfulp.cli.engine import Engine, evaluate, refuse_breaches, trial
-from halfulp.cli.inputs import fed, sizes
+from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, say, working
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.files import write_npz
@@ -29,13 +29,10 @@ def run(
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=FILE",
-            help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
+        input_option(
+            "An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
             " FILE.npz alone feeds every input it has an entry for."
-            " Without any, inputs are made up; those of a .json file have values of their own.",
+            " Without any, inputs are made up; those of a .json file have values of their own."
         ),
     ] = None,
     output: Annotated[
@@ -51,11 +48,9 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
     dims: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=N",
-            help="The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
-            " Without it sizes are tried until the model runs.",
+        dim_option(
+            "The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
+            " Without it sizes are tried until the model runs."
         ),
     ] = None,
     output_folder: Annotated[
