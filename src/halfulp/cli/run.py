@@ -154,7 +154,7 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
 
 
 def _summary(report: Report) -> str:
-    """Return one line: how much of the run was ours."""
+    """Return one line: how much of the run halfulp evaluated."""
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")
     rest = len(engines) - own
