@@ -64,7 +64,10 @@ def bench(
         typer.Option(metavar="FILE", help="Write what was measured of a network. - is standard output."),
     ] = None,
 ) -> None:
-    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp."""
+    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
+
+    Example: halfulp bench net.onnx --dim N=16
+    """
     if model is None and (inputs or dims or seed or json):
         raise HalfulpError(
             "--input, --dim, --seed and --json are for a network", expected="halfulp bench MODEL"

@@ -58,6 +58,8 @@ def convert(
 
     Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
     same.
+
+    Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.conversion import convert as convert_model

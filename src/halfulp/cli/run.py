@@ -69,7 +69,10 @@ def run(
         ),
     ] = Engine.auto,
 ) -> None:
-    """Evaluate a model and print which engine evaluated which node, and what came out."""
+    """Evaluate a model and print which engine evaluated which node, and what came out.
+
+    Example: halfulp run net.onnx -i x=x.npy -o out.npz
+    """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.models.graph import Model
     from halfulp.models.load import load
