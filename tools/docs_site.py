@@ -6,14 +6,20 @@ root stand in a section of their own, and links between all of them lead to the 
 
 from __future__ import annotations
 
+import html
 import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+FINDINGS = ROOT / "docs" / "findings" / "README.md"
+BUILT = ROOT / "build" / "docs" / "float32.html"
 
 ROOT_PAGES = {
     "README.md": "index.md",
@@ -136,7 +142,27 @@ def on_files(files: Files, config: Any) -> Files:
         content = f"# License\n\n```text\n{text}```\n" if source == "LICENSE" else _on_site(text, ".")
         files.append(File.generated(config, page, content=content))
     files.append(File.generated(config, "api.md", content=API))
+    files.append(File.generated(config, f"findings/{BUILT.name}", content=_side_by_side()))
     return files
+
+
+def _side_by_side() -> str:
+    """Return the page of the findings for float32, made by the command that docs/findings/README.md shows.
+
+    It takes minutes, so it is kept in build/docs. Where the runtimes are not installed, a page says what is missing.
+    """
+    (command,) = re.findall(
+        r"^```sh\n(halfulp check .*?)^```$", FINDINGS.read_text(), re.MULTILINE | re.DOTALL
+    )
+    if not BUILT.exists():
+        BUILT.parent.mkdir(parents=True, exist_ok=True)
+        words = shlex.split(command.replace("\\\n", " "))[1:-1]
+        run = [sys.executable, "-m", "halfulp", *words, str(BUILT)]
+        done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT)
+        if not BUILT.exists():  # status 1 is that of findings
+            said = html.escape(f"{command}\n{done.stderr}")
+            return f"<!doctype html>\n<title>Not made</title>\n<p>This page was not made:</p>\n<pre>{said}</pre>\n"
+    return BUILT.read_text()
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
@@ -144,6 +170,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     if page.file.generated_by is not None:
         return markdown
     folder = Path("docs", page.file.src_uri).parent
+    if folder == FINDINGS.parent.relative_to(ROOT):
+        markdown = markdown.replace(f"`{BUILT.name}`", f"[{BUILT.name}]({BUILT.name})")
     return _on_site(markdown, folder.as_posix())
 
 

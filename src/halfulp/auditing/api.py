@@ -36,17 +36,17 @@ _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
 def audit(
     model: Source, targets: Iterable[str] | None = None, *, progress: Callable[[str], None] | None = None
 ) -> AuditReport:
-    """Say of each Pow and PRelu node of a model what is wrong or open about it, and what runtimes make of it.
+    """Report for each Pow and PRelu node of a model what is wrong or open about it, and what runtimes do with it.
 
-    Nothing is run. Types and shapes come from the file and from inference, what runtimes do from measurements that
-    ship with the package.
+    Nothing is run. Types and shapes come from the file and from inference. How runtimes behave comes from measurements
+    that ship with the package.
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
             ``onnx.ModelProto``, or a folder, whose models are all audited.
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
             the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
-            an ONNX model, OpenVINO an IR) and are installed, or all of them where none is. ``()`` is none.
+            an ONNX model, OpenVINO an IR) and are installed, or all of them if none is. ``()`` means no runtime.
         progress: is called with the name of each file of a folder, before it is read.
 
     Returns:
@@ -55,7 +55,7 @@ def audit(
 
     Raises:
         ModelError, UnsupportedError: the model can't be read; in a folder that is a finding.
-        HalfulpError: there is no such target, or a folder without models.
+        HalfulpError: a target is not known, or a folder has no models.
 
     Example:
         >>> from onnx import parser

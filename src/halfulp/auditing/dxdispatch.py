@@ -1,4 +1,4 @@
-"""The operators of a DxDispatch file that are ours."""
+"""The Pow and PRelu operators of a DxDispatch file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from halfulp.specs import in_force
 
 
 def uses(source: Path | bytes, file: str) -> list[Use]:
-    """Return the dispatchables of ours of a DxDispatch file.
+    """Return the dispatchables of a DxDispatch file that are Pow or PRelu.
 
     A file names no feature level: the newest one's version is in force. Of a file that the front end refuses
     because a description breaks a clause, that one alone comes.
@@ -22,7 +22,7 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
         file: its name in messages.
 
     Raises:
-        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+        ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the reason.
     """
     try:
         program = load(source, file=file)

@@ -176,7 +176,7 @@ def about_target(model: ModelReport, said: Statement) -> str:
     file, is_tried = model.file, said.target not in model.ways.refused
     if taken_otherwise and is_tried and found is not None and found.needed and found.refused is None:
         steps = "; ".join(map(str, found.steps))
-        if file.startswith("<"):  # what has no file is converted in Python
+        if file.startswith("<"):  # a model without a file is converted in Python
             return f'hu.convert(model, target="{said.target}"): {steps}'
         return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}: {steps}"
     return _EXACT.get(said.target, _ELSE)
@@ -210,7 +210,7 @@ class Summary:
         outcomes: how many of them come out so, by the keys of ``OUTCOMES``; none is 0.
         causes: for each outcome why, in few words.
         max_ulp: how far off the nodes that are ``within`` may be; None where there are none.
-        asked: the version asked for or installed; None where there is none.
+        asked: the version asked for or installed, if any.
     """
 
     file: str
@@ -256,7 +256,7 @@ class Summary:
 
 
 def summaries(model: ModelReport) -> tuple[Summary, ...]:
-    """Return what each target makes of a model, in the targets' order; nothing for a model without nodes of ours."""
+    """Return what each target makes of a model, in the targets' order; nothing for a model without Pow and PRelu."""
     if not model.nodes:
         return ()
     return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))

@@ -54,7 +54,7 @@ class Unrounded:
 
 
 class Net:
-    """The nodes around a node of ours: those of one graph, body or function.
+    """The nodes around a Pow or PRelu node: those of one graph, body or function.
 
     Args:
         steps: gives the nodes, in an order in which each comes after those that it reads.

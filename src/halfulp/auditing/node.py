@@ -21,7 +21,7 @@ _SMALL = 1 << 12  # bytes of a constant that is compared by value
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """What is known of an input or an output before anything runs.
+    """An input or an output, as far as it is known before anything runs.
 
     Attributes:
         name: as the file spells it; empty for an input that is absent.
@@ -89,7 +89,7 @@ class Open(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One node of ours.
+    """One Pow or PRelu node.
 
     Attributes:
         label: how messages name the node.
@@ -174,7 +174,7 @@ def breach_of(error: HalfulpError, clause: str) -> Breach:
 def breaches(use: Use) -> tuple[Breach, ...]:
     """Return every clause that a node breaks, whatever its unknown types and dims turn out to be.
 
-    What is broken in one respect is looked at in the others too: attributes, types, shapes, output.
+    Attributes, types, shapes and the output are each checked, even if another of them is wrong.
     """
     if use.refused is not None:
         return (use.refused,)
@@ -193,7 +193,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
         note(error)
         attributes = _allowed(row, attributes)
     types: list[str | None] = [operand.type for operand in use.inputs]
-    # What is not known, and in a second round what is wrong, is taken to be right.
+    # Unknown types are assumed to be right; in a second round all types are, so that shapes are checked.
     nothing: list[str | None] = [None] * len(types)
     for given in (types, nothing):
         try:

@@ -22,16 +22,16 @@ _OURS = ("Power", "PReLU")
 
 
 def uses(source: Path | bytes, file: str) -> list[Use]:
-    """Return the layers of ours of an IR file, in the file's order, those of bodies behind their loop or branch.
+    """Return the Power and PReLU layers of an IR file, in the file's order; a body's follow their loop or branch.
 
-    Of a file that the front end refuses because a layer of ours breaks a clause, that layer alone comes.
+    If the front end refuses the file because such a layer breaks a clause, only that layer is returned.
 
     Args:
         source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
         file: its name in messages.
 
     Raises:
-        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+        ModelError, UnsupportedError: as the front end's, unless a broken clause of Power or PReLU is the reason.
     """
     data, _, path = read_source(source, LARGEST_FILE, file)
     weights = Weights(None if path is None else path.with_suffix(".bin"))

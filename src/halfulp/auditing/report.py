@@ -50,7 +50,7 @@ class AuditReport:
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """The answer for each model with nodes of ours and each target, in the order of files and targets."""
+        """The answer for each model with Pow or PRelu nodes and each target, in the order of files and targets."""
         return tuple(summary for model in self.models for summary in summaries(model))
 
     def json(self) -> dict[str, Any]:
@@ -176,10 +176,10 @@ def lines(
 
 def _total(models: Models) -> str:
     nodes = sum(len(model.nodes) for model in models)
-    ours = sum(bool(model.nodes) for model in models)
+    concerned = sum(bool(model.nodes) for model in models)
     found = sum(len(findings(model)) for model in models)
     return (
-        f"{_count(len(models), 'model')}, {ours} with Pow or PRelu; {_count(nodes, 'node')}, "
+        f"{_count(len(models), 'model')}, {concerned} with Pow or PRelu; {_count(nodes, 'node')}, "
         f"{_count(found, 'finding')}"
     )
 
@@ -233,7 +233,7 @@ def _described(node: NodeReport) -> str:
 
 
 def _open(models: Models, width: int) -> Iterator[str]:
-    """Give what the documents leave open: for each node what it alone touches, then each question once."""
+    """Give the open questions of the documents: those particular to a node, then each question once."""
     touched = {entry.question for model in models for node in model.nodes for entry in node.open}
     if not touched:
         return

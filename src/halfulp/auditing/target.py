@@ -42,7 +42,7 @@ class Asked:
         version: as asked for, or as installed; None for the newest one measured.
         measured: of that version or the nearest one; None where nothing was measured.
         native: of a runtime that has a front end of its own beside ONNX: what was measured there.
-        installed: whether nobody asked, and it is judged because it is installed.
+        installed: whether it is judged only because it is installed.
     """
 
     name: str
@@ -71,7 +71,7 @@ def asked(target: object) -> Asked:
     """Return what a target is that is spelled as on the command line: ``onnxruntime``, ``onnxruntime==1.31.1``.
 
     Raises:
-        HalfulpError: there is no such target.
+        HalfulpError: the target is not known.
     """
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
     if match is None or match["name"] not in names():
@@ -344,7 +344,7 @@ def _relations(x: Shape, y: Shape) -> set[str]:
 def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
     """Tell whether a node's bits may depend on something that a runtime's do depend on."""
     if aspect == "constant folding":
-        # What is folded is a node all of whose operands are constants.
+        # A node is folded if all its operands are constants.
         return all(operand.constant is not None for operand in use.inputs)
     if aspect == "scalar exponent":
         # It matters where one run has one exponent for many bases, and another has many exponents.
@@ -364,7 +364,7 @@ GROUPS = {
     "broadcast": "broadcasting",
     "neighbours": "halves not rounded between nodes",
 }
-"""What is measured together, by the name that cases have."""
+"""The groups that are measured together, by the name that cases have."""
 
 
 def _unit(use: Use) -> str:

@@ -20,7 +20,7 @@ from halfulp.installed import has_module
 
 
 class Row(NamedTuple):
-    """What is computed: of so many elements of a type.
+    """One computation on elements of a type.
 
     Attributes:
         label: what a person calls it.
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """What is read and written for an element."""
+        """The bytes read and written for an element."""
         operands = 3 if self.exponent is None and not self.channels else 2
         return operands * int(getattr(torch, self.type).itemsize)
 

@@ -20,7 +20,7 @@ _SPECIAL_TO_NUMPY = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
 
 class RefusalError(Exception):
-    """A library does not do this, or not for these types; the text is what it says of it."""
+    """A library does not do this, or not for these types; the text is the library's own message."""
 
 
 class Prepared(NamedTuple):

@@ -1,4 +1,4 @@
-"""The command line: one file per verb, and here what is common to all of them."""
+"""The command line: one file per verb; this file has the parts that all of them share."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _in_words() -> Iterator[None]:
 
 
 def _is_of_rich(error: SystemExit) -> bool:
-    """Tell whether rich ended the program, with status 1, because the reader of what it wrote has gone."""
+    """Tell whether rich ended the program, with status 1, because the reader of its output has gone."""
     return isinstance(error.__context__, BrokenPipeError)
 
 

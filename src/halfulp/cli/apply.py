@@ -49,7 +49,10 @@ def apply(
         ),
     ] = None,
 ) -> None:
-    """Apply one operator to .npy files. They are memory-mapped and may be larger than memory."""
+    """Apply one operator to .npy files. They are memory-mapped and may be larger than memory.
+
+    Example: halfulp apply onnx.Pow-1 x.npy y.npy -o z.npy --attr broadcast=1 --attr axis=0
+    """
     op = find_operator(id)
     if len(files) != len(op.inputs):
         wanted = ", ".join(port.name for port in op.inputs)

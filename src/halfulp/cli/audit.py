@@ -44,6 +44,8 @@ def audit(
     """Say what runtimes make of a model's Pow and PRelu nodes, which clauses these break, and what to do.
 
     Nothing is run. Exit status 1 says that there are findings.
+
+    Example: halfulp audit net.onnx --target onnxruntime --target openvino
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.auditing.report import WIDTH, lines

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from halfulp.cli.engine import refuse_breaches
-from halfulp.cli.inputs import fed, sizes
+from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_text
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module
@@ -49,13 +49,11 @@ def bench(
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--input", "-i", metavar="NAME=FILE", help="An input of the network, as for run; else made up."
-        ),
+        input_option("An input of the network, as for run; else made up."),
     ] = None,
     dims: Annotated[
         list[str] | None,
-        typer.Option("--dim", metavar="NAME=N", help="The size of a symbolic dim in what is made up."),
+        dim_option("The size of a symbolic dim in what is made up."),
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="Where arrays are measured: cpu, or cuda, beside torch there.")
@@ -66,7 +64,10 @@ def bench(
         typer.Option(metavar="FILE", help="Write what was measured of a network. - is standard output."),
     ] = None,
 ) -> None:
-    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp."""
+    """Measure halfulp beside NumPy, torch and others that are installed; or a network with and without halfulp.
+
+    Example: halfulp bench net.onnx --dim N=16
+    """
     if model is None and (inputs or dims or seed or json):
         raise HalfulpError(
             "--input, --dim, --seed and --json are for a network", expected="halfulp bench MODEL"

@@ -104,6 +104,8 @@ def check(
     """Compare runtimes with the exact result of every operator version, type pair and corner.
 
     Exit status 1 says that something not in --allow is wrong, refused, accepted, crashed, hung or not reproducible.
+
+    Example: halfulp check onnxruntime openvino --html report.html
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.conformance.check import selection

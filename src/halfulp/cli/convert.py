@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from halfulp.cli.inputs import fed, sizes
+from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, working
 from halfulp.errors import HalfulpError, printable
 
@@ -57,19 +57,12 @@ def convert(
     seed: Annotated[int, typer.Option(min=0, help="For those inputs.")] = 0,
     dims: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=N",
-            help="The size of a symbolic dim in them. Others are tried until IN runs.",
-        ),
+        dim_option("The size of a symbolic dim in them. Others are tried until IN runs."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=FILE",
-            help="Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more.",
+        input_option(
+            "Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more."
         ),
     ] = None,
 ) -> None:
@@ -77,6 +70,8 @@ def convert(
 
     Exit status 1 says that the outputs of the two models differ, or could not be compared; OUT is written all the
     same.
+
+    Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.conversion import convert as convert_model

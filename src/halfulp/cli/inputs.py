@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import open_npy, read_npz, viewed
@@ -13,6 +14,16 @@ from halfulp.models.files import open_npy, read_npz, viewed
 if TYPE_CHECKING:
     from halfulp.models.directml.dxdispatch import Program
     from halfulp.models.graph import Array, Model, Value
+
+
+def input_option(help: str) -> Any:
+    """Return the option ``--input``."""
+    return typer.Option("--input", "-i", metavar="NAME=FILE", help=help)
+
+
+def dim_option(help: str) -> Any:
+    """Return the option ``--dim``."""
+    return typer.Option("--dim", metavar="NAME=N", help=help)
 
 
 def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:

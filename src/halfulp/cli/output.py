@@ -81,7 +81,7 @@ def say(to: Console, *lines: str) -> None:
 
 @contextmanager
 def working() -> Iterator[Callable[[str], None] | None]:
-    """Give a function that shows a line on the terminal while long work goes on; None where there is no terminal."""
+    """Give a function that shows a line on the terminal during long work; None without a terminal."""
     to = console(stderr=True)
     if not to.is_terminal:
         yield None

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from halfulp.cli.engine import Engine, evaluate, refuse_breaches, trial
-from halfulp.cli.inputs import fed, sizes
+from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, say, working
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.files import write_npz
@@ -29,13 +29,10 @@ def run(
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=FILE",
-            help="An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
+        input_option(
+            "An input, from a .npy, .npz or .pb (TensorProto) file; repeat for more."
             " FILE.npz alone feeds every input it has an entry for."
-            " Without any, inputs are made up; those of a .json file have values of their own.",
+            " Without any, inputs are made up; those of a .json file have values of their own."
         ),
     ] = None,
     output: Annotated[
@@ -51,11 +48,9 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="For the inputs that are made up.")] = 0,
     dims: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dim",
-            metavar="NAME=N",
-            help="The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
-            " Without it sizes are tried until the model runs.",
+        dim_option(
+            "The size of a symbolic dim in them; one without a name is INPUT[AXIS]."
+            " Without it sizes are tried until the model runs."
         ),
     ] = None,
     output_folder: Annotated[
@@ -74,7 +69,10 @@ def run(
         ),
     ] = Engine.auto,
 ) -> None:
-    """Evaluate a model and print which engine evaluated which node, and what came out."""
+    """Evaluate a model and print which engine evaluated which node, and what came out.
+
+    Example: halfulp run net.onnx -i x=x.npy -o out.npz
+    """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.models.graph import Model
     from halfulp.models.load import load
@@ -159,7 +157,7 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
 
 
 def _summary(report: RunReport) -> str:
-    """Return one line: how much of the run was ours."""
+    """Return one line: how much of the run halfulp evaluated."""
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")
     rest = len(engines) - own

@@ -26,7 +26,10 @@ def spec(
         typer.Option(metavar="ID", help="An older version: say after the page what changed since."),
     ] = None,
 ) -> None:
-    """Print the page of an operator version, or the list of them; with --diff, then what changed since another one."""
+    """Print the page of an operator version, or the list of them; with --diff, then what changed since another one.
+
+    Example: halfulp spec onnx.Pow-12 --diff onnx.Pow-7
+    """
     if id is None:
         if diff is not None:
             raise HalfulpError("--diff needs two versions: halfulp spec onnx.Pow-12 --diff onnx.Pow-7")

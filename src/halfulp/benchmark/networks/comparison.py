@@ -62,13 +62,13 @@ class InRuntime:
 
     @property
     def ratio(self) -> float | None:
-        """The time with ours to that with its own, the median over the turns; None if one of them does not run."""
+        """The time with halfulp divided by the time without, the median over the turns; None if one does not run."""
         both = self.own.contender and self.ours.contender
         return ratio(self.ours.times, self.own.times) if both else None
 
     @property
     def difference(self) -> Exactness | None:
-        """How far the outputs with its own nodes are from those with ours."""
+        """How far the outputs without halfulp are from those with it."""
         own, ours = self.own.contender, self.ours.contender
         return difference(own.outputs, ours.outputs) if own and ours else None
 
@@ -156,7 +156,7 @@ def report(rows: Sequence[InRuntime], nodes: int) -> Table:
 
 
 def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
-    """Yield for each runtime what is gained, and why one does not run."""
+    """Yield the gain for each runtime, and why a runtime does not run."""
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
