@@ -22,6 +22,7 @@ from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.engine import Compiled, sentence
 from halfulp.integrations.openvino.operators import ROWS, WIDE, tensor_of
+from halfulp.models.source import format_of
 from halfulp.types import TYPES
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
@@ -66,7 +67,7 @@ def _names(model: Any, network: Network) -> set[str]:
 
     Of an ONNX model OpenVINO's reader makes such nodes of other operators, too.
     """
-    if network.path.suffix.lower() == ".xml":
+    if format_of(network.path) == "openvino":
         found = [node for node in model.get_ordered_ops() if node.get_type_name() in _KINDS]
         return {node.get_friendly_name() for node in found}
     names, outputs = set(), network.outputs_of_nodes
