@@ -401,6 +401,7 @@ def test_in_place_means_another_name(tmp_path: Path) -> None:
 
 def test_integral_exponents() -> None:
     assert integral(np.array([1, 2], np.int8)).all()
+    assert integral(np.array([2.0, 0.5, np.inf, np.nan])).tolist() == [True, False, False, False]
 
 
 # --- PRelu and its body ---------------------------------------------------------------------------

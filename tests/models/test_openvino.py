@@ -25,7 +25,7 @@ import halfulp as hu
 from halfulp.models.graph import Model, Value
 from halfulp.models.load import load as load_any
 from halfulp.models.openvino import load, save
-from halfulp.models.openvino.layers import OPENVINO_TYPES
+from halfulp.models.openvino.layers import OPENVINO_TYPES, allows, natural, parse_shape, split_names
 from halfulp.types import TYPES
 
 X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)
@@ -348,3 +348,33 @@ def test_edges_come_back_in_the_order_of_the_file(tmp_path: Path) -> None:
     save(load(text.encode(), weights=WEIGHTS), tmp_path / "net.xml")
     found = re.findall(r'from-layer="(\d+)"', (tmp_path / "net.xml").read_text())
     assert found == re.findall(r'from-layer="(\d+)"', text) != re.findall(r'from-layer="(\d+)"', SMALL)
+
+
+# --- texts of a file ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("?,3, 1..10", (None, 3, None)), ("", ()), ("...", None), ("-1,4..4,0", (None, 4, 0))],
+)
+def test_shapes_as_files_spell_them(text: str, expected: tuple[int | None, ...] | None) -> None:
+    assert parse_shape(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "expected"),
+    [
+        ("?,1..10", (3, 10), True),
+        ("?,1..10", (3, 11), False),
+        ("..", (3,), True),
+        ("3", (3, 3), False),
+        ("...", (3, 3), True),
+    ],
+)
+def test_ranges_of_dims(text: str, shape: tuple[int, ...], expected: bool) -> None:
+    assert allows(text, shape) is expected
+
+
+def test_numbers_and_names() -> None:
+    assert [natural(text) for text in ("12", "-1", "1_0", "9" * 5000)] == [12, None, None, None]
+    assert split_names(r"x,x\, y") == ("x", "x, y")

@@ -36,7 +36,7 @@ def refuse_breaches(path: Path, model: Model) -> None:
     from halfulp.conversion.subject import Subject, has_ours
     from halfulp.models.onnx import parse
 
-    if path.suffix.lower() not in (".xml", ".json") and has_ours(Subject(model)):
+    if format_of(path) == "onnx" and has_ours(Subject(model)):
         check_clauses(*parse(path))
 
 

@@ -23,18 +23,17 @@ def load(source: Source, *, keep_unknown: bool = False) -> Model | Program:
     Raises:
         ModelError, UnsupportedError: as the front ends'.
     """
+    # Imported here, so that a format's library is needed by its own files only.
     format = format_of(source)
-    # Here, so that a format's library is needed by its own files only.
+    if format == "onnx":
+        from halfulp.models import onnx
+
+        return onnx.load(source, keep_unknown=keep_unknown)
+    assert isinstance(source, str | os.PathLike | bytes)
     if format == "openvino":
         from halfulp.models import openvino
 
-        assert isinstance(source, str | os.PathLike | bytes)
         return openvino.load(source)
-    if format == "directml":
-        from halfulp.models.directml import dxdispatch
+    from halfulp.models.directml import dxdispatch
 
-        assert isinstance(source, str | os.PathLike | bytes)
-        return dxdispatch.load(source)
-    from halfulp.models import onnx
-
-    return onnx.load(source, keep_unknown=keep_unknown)
+    return dxdispatch.load(source)

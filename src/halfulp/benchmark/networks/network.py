@@ -30,6 +30,7 @@ from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES
 
@@ -46,7 +47,7 @@ def light(path: Path) -> Iterator[Path]:
     The weights of an ONNX model lie beside it, so that each session maps the same file and holds no copy. Its functions
     are inlined, and each Pow and PRelu has a name that no other one has: a runtime's profile speaks of them by name.
     """
-    if path.suffix.lower() == ".xml":
+    if format_of(path) == "openvino":
         yield path
         return
     with TemporaryDirectory(prefix="halfulp-") as made:
@@ -198,7 +199,7 @@ def watched(path: Path, model: Model) -> Run:
     known = {*graph.constants, *(value.name for value in graph.inputs)}
     operands = [name for node in graph.nodes if _is_wanted(node) for name in node.inputs]
     names = [*(value.name for value in graph.outputs), *(name for name in operands if name not in known)]
-    proto = None if path.suffix.lower() == ".xml" else onnx.load(path, load_external_data=False)
+    proto = None if format_of(path) == "openvino" else onnx.load(path, load_external_data=False)
     subject = Subject(model, proto, path.parent).with_outputs(list(dict.fromkeys(names)))
     _, (run,) = runs(subject)
     return run

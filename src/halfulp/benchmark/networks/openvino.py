@@ -20,6 +20,7 @@ from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
 from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, sentence, tensor_of
+from halfulp.models.source import format_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
 _KINDS = frozenset({"Power", "PRelu", "HalfulpPower", "HalfulpPReLU"})
@@ -56,7 +57,7 @@ def _names(model: Any, network: Network) -> set[str]:
 
     Of an ONNX model OpenVINO's reader makes such nodes of other operators, too.
     """
-    if network.path.suffix.lower() == ".xml":
+    if format_of(network.path) == "openvino":
         found = [node for node in model.get_ordered_ops() if node.get_type_name() in _KINDS]
         return {node.get_friendly_name() for node in found}
     names, outputs = set(), network.outputs_of_nodes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -93,14 +93,7 @@ OperatorDesc = (
     | DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC
 )
 
-OPERATORS: Mapping[str, type[OperatorDesc]] = {
-    desc.type: desc
-    for desc in (
-        DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC,
-        DML_ELEMENT_WISE_POW_OPERATOR_DESC,
-        DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,
-    )
-}
+OPERATORS: Mapping[str, type[OperatorDesc]] = {desc.type: desc for desc in get_args(OperatorDesc)}
 """The operators that are ours, by what follows DML_OPERATOR_."""
 
 

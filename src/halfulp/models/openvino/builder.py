@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
+from halfulp.errors import HalfulpError, ModelError, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, type_name
-from halfulp.models.openvino.layers import ELEMENT_TYPES, Edge, Layer, Net, Port, Weights, parse_shape
+from halfulp.models.openvino.layers import Edge, Layer, Net, Port, Weights, element_type, parse_shape
 from halfulp.models.openvino.operators import OPERATORS, infer, read_attributes
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 
@@ -168,7 +168,7 @@ class _Builder:
         for layer in self._net.layers:
             if layer.type == "Result":
                 source = self._sources[layer.id, layer.inputs[0].id]
-                names = self._port(source).names
+                names = self._outputs[source].names
                 self._name(source, (*layer.output_names, *names, layer.name), taken)
         for layer in self._net.layers:
             for index, port in enumerate(layer.outputs):
@@ -186,18 +186,13 @@ class _Builder:
         taken.add(name)
         self._names[source] = name
 
-    def _port(self, source: Source) -> Port:
-        return self._outputs[source]
-
     # --- layers ---------------------------------------------------------------------------------
 
     def _parameter(self, layer: Layer) -> Value:
         text, openvino = layer.data.get("shape"), layer.data.get("element_type")
         if text is None or openvino is None:
             raise HalfulpError("a Parameter needs the attributes shape and element_type")
-        if openvino not in ELEMENT_TYPES:
-            raise UnsupportedError("its element_type is not one of ours", got=repr(openvino[:40]))
-        declared = TensorType(ELEMENT_TYPES[openvino], parse_shape(text))
+        declared = TensorType(element_type(openvino), parse_shape(text))
         name = self._declare(layer, declared, shape=text)
         aliases = _others(name, (*layer.outputs[0].names, layer.name))
         return Value(name, declared.type, declared.shape, aliases=aliases)
@@ -280,7 +275,7 @@ class _Builder:
             port = layer.inputs[0]
             self._compare(f"its input port {port.id}", port, value.type, value.shape)
         maker = self._layers[source[0]]
-        names = (*layer.output_names, *self._port(source).names, layer.name, maker.name)
+        names = (*layer.output_names, *self._outputs[source].names, layer.name, maker.name)
         return Value(value.name, value.type, value.shape, aliases=_others(value.name, names))
 
     def _fail(self, layer: Layer, message: str, **shown: Any) -> NoReturn:

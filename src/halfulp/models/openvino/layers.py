@@ -11,14 +11,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
 import numpy as np
 from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import opened
 from halfulp.models.graph import MOST_DIMS, Array, describe
 from halfulp.types import TYPES
@@ -126,7 +127,36 @@ def elements(data: bytes, file: str) -> Element:
 
 def read(root: Element, file: str) -> Net:
     """Return the layers and edges below an element; raises as :func:`parse` does."""
-    return _Parser(file).net(root)
+    with within(file):
+        if root.tag != "net":
+            raise HalfulpError("not an OpenVINO IR", expected="<net>", got=f"<{printable(root.tag)}>")
+        version = _number(root, "version")
+        if version not in VERSIONS:
+            raise UnsupportedError(
+                "of a version of the IR format that is not read here",
+                expected=" or ".join(map(str, VERSIONS)),
+                got=version,
+            )
+        net = Net(root.get("name", ""), version)
+        found = {child.tag: child for child in root}
+        if "layers" not in found:
+            raise HalfulpError("not an OpenVINO IR: it has no layers")
+    seen: dict[int, str] = {}
+    for position, element in enumerate(found["layers"].iterfind("layer")):
+        name, kind = element.get("name"), element.get("type")
+        label = f"'{printable(name)}' ({printable(kind)})" if name and kind else f"#{position}"
+        with within(file, label, kind="layer"):
+            layer = _layer(element, position)
+            if layer.id in seen:
+                raise HalfulpError(f"its id {layer.id} is that of {seen[layer.id]} too")
+        seen[layer.id] = layer.label
+        net.layers.append(layer)
+    names = ("from-layer", "from-port", "to-layer", "to-port")
+    with within(file):
+        for element in found["edges"].iterfind("edge") if "edges" in found else ():
+            net.edges.append(Edge(*(_number(element, name) for name in names)))
+    net.rest = [child for child in root if child.tag not in ("layers", "edges")]
+    return net
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -134,100 +164,56 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name.replace("\\,", ",") for name in re.split(r"(?<!\\),", text) if name)
 
 
-class _Parser:
-    """Reads the elements of one file."""
+def _layer(element: Element, position: int) -> Layer:
+    if not element.get("type"):
+        raise HalfulpError("it has no type")
+    data = element.find("data")
+    return Layer(
+        position,
+        _number(element, "id"),
+        element.get("name", ""),
+        element.get("type", ""),
+        element.get("version", ""),
+        dict(data.attrib) if data is not None else {},
+        tuple(_ports(element, "input")),
+        tuple(_ports(element, "output")),
+        split_names(element.get("output_names", "")),
+        element.find("rt_info"),
+    )
 
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._layer: str | None = None  # the one being read, as messages name it
 
-    def net(self, root: Element) -> Net:
-        if root.tag != "net":
-            self._fail("not an OpenVINO IR", expected="<net>", got=f"<{printable(root.tag)}>")
-        version = self._number(root, "version")
-        if version not in VERSIONS:
-            raise UnsupportedError(
-                f"{self._file}: of a version of the IR format that is not read here",
-                expected=" or ".join(map(str, VERSIONS)),
-                got=version,
-            )
-        net = Net(root.get("name", ""), version)
-        found = {child.tag: child for child in root}
-        if "layers" not in found:
-            self._fail("not an OpenVINO IR: it has no layers")
-        seen: dict[int, str] = {}
-        for position, element in enumerate(found["layers"].iterfind("layer")):
-            layer = self._read_layer(element, position)
-            if layer.id in seen:
-                self._fail(f"its id {layer.id} is that of {seen[layer.id]} too")
-            seen[layer.id] = layer.label
-            net.layers.append(layer)
-        self._layer = None
-        names = ("from-layer", "from-port", "to-layer", "to-port")
-        for element in found["edges"].iterfind("edge") if "edges" in found else ():
-            net.edges.append(Edge(*(self._number(element, name) for name in names)))
-        net.rest = [child for child in root if child.tag not in ("layers", "edges")]
-        return net
+def _ports(layer: Element, side: str) -> Iterator[Port]:
+    seen = set()
+    for element in layer.iterfind(f"{side}/port"):
+        number = _number(element, "id")
+        if number in seen:
+            raise HalfulpError(f"it has two {side} ports {number}")
+        seen.add(number)
+        spelled = element.get("precision", "")
+        dims = tuple(_port_dim((dim.text or "").strip()) for dim in element.iterfind("dim"))
+        if len(dims) > MOST_DIMS:
+            raise HalfulpError("a port has more dims than NumPy does", expected=MOST_DIMS, got=len(dims))
+        # A port without dims is that of a scalar, and that of a tensor of unknown rank as well.
+        names = split_names(element.get("names", ""))
+        yield Port(number, _PRECISIONS.get(spelled.upper()), dims or None, names)
 
-    def _read_layer(self, element: Element, position: int) -> Layer:
-        self._layer = f"#{position}"
-        name, kind = element.get("name", ""), element.get("type", "")
-        if not kind:
-            self._fail("it has no type")
-        self._layer = f"'{printable(name)}' ({printable(kind)})" if name else self._layer
-        data = element.find("data")
-        return Layer(
-            position,
-            self._number(element, "id"),
-            name,
-            kind,
-            element.get("version", ""),
-            dict(data.attrib) if data is not None else {},
-            tuple(self._ports(element, "input")),
-            tuple(self._ports(element, "output")),
-            split_names(element.get("output_names", "")),
-            element.find("rt_info"),
-        )
 
-    def _ports(self, layer: Element, side: str) -> Iterator[Port]:
-        seen = set()
-        for element in layer.iterfind(f"{side}/port"):
-            number = self._number(element, "id")
-            if number in seen:
-                self._fail(f"it has two {side} ports {number}")
-            seen.add(number)
-            spelled = element.get("precision")
-            dims = tuple(self._dim(dim.text or "") for dim in element.iterfind("dim"))
-            if len(dims) > MOST_DIMS:
-                self._fail("a port has more dims than NumPy does", expected=MOST_DIMS, got=len(dims))
-            # A port without dims is that of a scalar, and that of a tensor of unknown rank as well.
-            yield Port(
-                number,
-                _PRECISIONS.get(spelled.upper()) if spelled else None,
-                dims or None,
-                split_names(element.get("names", "")),
-            )
+def _port_dim(text: str) -> int | None:
+    return None if text == "-1" else _natural(text, "a dim of a port")
 
-    def _dim(self, text: str) -> int | None:
-        text = text.strip()
-        if text == "-1":
-            return None
-        return self._natural(text, "a dim of a port")
 
-    def _number(self, element: Element, name: str) -> int:
-        text = element.get(name)
-        if text is None:
-            self._fail(f"<{printable(element.tag)}> has no {name}")
-        return self._natural(text, name)
+def _number(element: Element, name: str) -> int:
+    text = element.get(name)
+    if text is None:
+        raise HalfulpError(f"<{printable(element.tag)}> has no {name}")
+    return _natural(text, name)
 
-    def _natural(self, text: str, what: str) -> int:
-        number = natural(text)
-        if number is None:
-            self._fail(f"{what} must be a number, at least 0 and below 2^63", got=printable(repr(text)))
-        return number
 
-    def _fail(self, message: str, **shown: Any) -> NoReturn:
-        raise ModelError(message, file=self._file, node=self._layer, **shown)
+def _natural(text: str, what: str) -> int:
+    number = natural(text)
+    if number is None:
+        raise HalfulpError(f"{what} must be a number, at least 0 and below 2^63", got=printable(repr(text)))
+    return number
 
 
 def natural(text: str) -> int | None:
@@ -288,28 +274,15 @@ class Weights:
 
     def __init__(self, source: Path | bytes | None) -> None:
         self._source = source
-        self._memory: Array | None = None
-        self._unpacked: dict[tuple[str, int, int], Array] = {}
+        self._unpacked: dict[tuple[np.dtype[Any], int, int], Array] = {}
         self._taken = 0
 
     def read(self, data: Mapping[str, str]) -> Array:
-        """Return the array of a Const layer, read-only; mapped where its type is not packed.
-
-        Args:
-            data: the attributes of the layer's <data>: element_type, shape, offset, size.
-
-        Raises:
-            HalfulpError: an attribute is missing or can't be, the shape contradicts the size, or
-                the .bin file is missing or too short.
-            UnsupportedError: an element type that is not ours.
-        """
+        """Return the array of a Const layer's <data>, read-only; mapped where its type is not packed."""
         for name in ("element_type", "shape", "offset", "size"):
             if name not in data:
                 raise HalfulpError(f"it has no {name}")
-        openvino = data["element_type"]
-        if openvino not in ELEMENT_TYPES:
-            raise UnsupportedError("its element_type is not one of ours", got=repr(openvino[:40]))
-        element_type = ELEMENT_TYPES[openvino]
+        kind = element_type(data["element_type"])
         shape = parse_shape(data["shape"])
         if shape is None or None in shape:
             raise HalfulpError("its shape is not static", got=repr(data["shape"][:40]))
@@ -318,22 +291,23 @@ class Weights:
         if offset is None or size is None:
             shown = f"offset {data['offset'][:40]!r}, size {data['size'][:40]!r}"
             raise HalfulpError("offset and size must be numbers, at least 0 and below 2^63", got=shown)
-        needed = stored_bytes(element_type, math.prod(static))
+        bits = 8 if kind == "bool" else TYPES[kind].bits
+        needed = -(-math.prod(static) * bits // 8)
         # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
         if needed != size or math.prod(max(dim, 1) for dim in static) >= 1 << 60:
             raise HalfulpError(
-                f"its shape contradicts its size: {describe(element_type, static)}",
+                f"its shape contradicts its size: {describe(kind, static)}",
                 expected=f"{needed} bytes",
                 got=f"{size} bytes",
             )
-        return self._array(element_type, static, offset, size)
+        return self._array(kind, static, offset, size)
 
-    def _array(self, element_type: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
-        dtype = np.dtype(bool) if element_type == "bool" else TYPES[element_type].dtype
+    def _array(self, kind: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
+        dtype = np.dtype(bool) if kind == "bool" else TYPES[kind].dtype
         if size == 0:
             array = np.empty(shape, dtype)
         else:
-            memory = self._mapped()
+            memory = self._memory
             if offset + size > memory.size:
                 raise HalfulpError(
                     "it reaches past the end of the weights",
@@ -341,52 +315,41 @@ class Weights:
                     got=f"{memory.size} bytes",
                 )
             raw = memory[offset : offset + size]
-            if element_type == "bool" or TYPES[element_type].bits == 4:
-                array = self._unpack(raw, element_type, math.prod(shape), offset).reshape(shape)
+            if kind == "bool" or TYPES[kind].bits == 4:
+                array = self._unpack(raw, dtype, math.prod(shape), offset).reshape(shape)
             else:
                 array = raw.view(dtype.newbyteorder("<")).reshape(shape)
         array.flags.writeable = False
         return array
 
-    def _unpack(self, raw: Array, element_type: str, count: int, offset: int) -> Array:
+    def _unpack(self, raw: Array, dtype: np.dtype[Any], count: int, offset: int) -> Array:
         """Return elements that can't be looked at where they are: the only ones that take memory."""
-        key = element_type, offset, count
+        key = dtype, offset, count
         if key not in self._unpacked:
-            assert self._memory is not None
             # Constants may share their bytes, but many that overlap would unpack to any size.
             self._taken += count
             if self._taken > 8 * self._memory.size:
                 raise HalfulpError("the constants overlap, and unpack to more than the weights hold")
-            if element_type == "bool":
-                self._unpacked[key] = raw != 0
-            else:
-                self._unpacked[key] = _unpacked(raw, count, TYPES[element_type].dtype)
+            self._unpacked[key] = raw != 0 if dtype.name == "bool" else _unpacked(raw, count, dtype)
         return self._unpacked[key]
 
-    def _mapped(self) -> Array:
-        """Return all of the weights, mapped once: a mapping for each constant would use up the files."""
-        if self._memory is None:
-            if self._source is None:
-                raise HalfulpError("it has data, but the model came without weights")
-            if isinstance(self._source, bytes):
-                self._memory = np.frombuffer(self._source, np.uint8)
-            else:
-                self._memory = _map(self._source)
-        return self._memory
+    @cached_property
+    def _memory(self) -> Array:
+        """All of the weights, mapped once: a mapping for each constant would use up the files."""
+        if self._source is None:
+            raise HalfulpError("it has data, but the model came without weights")
+        if isinstance(self._source, bytes):
+            return np.frombuffer(self._source, np.uint8)
+        with opened(self._source) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
 
 
-def _map(path: Path) -> Array:
-    with opened(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
-
-
-def stored_bytes(element_type: str, count: int) -> int:
-    """Return the bytes that so many elements take: those of 4 bits lie two to a byte."""
-    if element_type == "bool":
-        return count
-    row = TYPES[element_type]
-    return (count + 1) // 2 if row.bits == 4 else count * row.dtype.itemsize
+def element_type(openvino: str) -> str:
+    """Return our name of an element type; raises UnsupportedError for one that is not ours."""
+    if openvino not in ELEMENT_TYPES:
+        raise UnsupportedError("its element_type is not one of ours", got=repr(openvino[:40]))
+    return ELEMENT_TYPES[openvino]
 
 
 def stored(array: Array) -> Array:

@@ -3,36 +3,41 @@
 The walk over the graph is ours. So are Pow and PRelu, in the version that the model's own opset puts
 in force, wherever they stand: in the graph, in the branch of an If, in the body of a Loop or of one of
 the model's functions. The operators around them (:mod:`halfulp.models.run.helpers`) and control flow are
-ours too; every other node goes through the onnx package's ReferenceEvaluator. OpenVINO's operators
-are :mod:`halfulp.models.run.openvino`'s, and a DxDispatch file is no graph but a list of commands, which
-:mod:`halfulp.models.run.dxdispatch` carries out.
+ours too; every other node goes through the onnx package's ReferenceEvaluator. A DxDispatch file is no graph
+but a list of commands, which :mod:`halfulp.models.run.dxdispatch` carries out.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, UnsupportedError, within
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
 from halfulp.models.directml.dxdispatch import Program
-from halfulp.models.graph import Graph, Model, Node, Value
+from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
 from halfulp.models.load import load
 from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.nodes import SUPPORTED_OPS
-from halfulp.models.run import dxdispatch, openvino
+from halfulp.models.openvino.builder import Origin
+from halfulp.models.openvino.layers import allows
+from halfulp.models.openvino.operators import OPERATORS, foreign, infer
+from halfulp.models.run import dxdispatch
+from halfulp.models.run.cast import cast
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
-from halfulp.models.run.inputs import bind, check, needed
+from halfulp.models.run.inputs import bind, check, dtype_named, needed
 from halfulp.models.run.report import Engine, RunReport, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
+from halfulp.specs.tensor import Shape, tensor_type
 
 
 class Outputs(dict[str, Any]):
@@ -109,10 +114,10 @@ def run_with_report(
             inputs = fit(loaded, lambda made: run_with_report(loaded, made)[0]).inputs(loaded, seed=0)
     if isinstance(loaded, Program):
         return dxdispatch.run(loaded, inputs, output_folder)
-    openvino.refuse_foreign(loaded)
+    _refuse_foreign(loaded)
     walk = _Walk(loaded)
     values = bind(loaded, inputs)
-    openvino.check_ranges(loaded, values)
+    _check_ranges(loaded, values)
     graph = loaded.graph
     outputs = walk.graph(graph, [values[declared.name] for declared in graph.inputs], None)
     kept = list(values.values())
@@ -183,7 +188,7 @@ class _Walk:
             absent = [None] * (len(node.function.inputs) - len(inputs))
             return "halfulp", self.graph(node.function, [*inputs, *absent], None)
         if node.standard == "openvino":
-            return "halfulp", [openvino.evaluate(node, inputs, self._file)]
+            return "halfulp", [_openvino(node, inputs, self._file)]
         if node.domain == "":
             if node.type in SUPPORTED_OPS:
                 return "halfulp", [self._ours(node, inputs)]
@@ -217,7 +222,7 @@ class _Walk:
         if any(not isinstance(value, np.ndarray) for value in inputs):
             raise HalfulpError("an operand is missing, or not a tensor")
         shape = operator.infer(*inputs, **node.attributes).shape
-        guard_memory(cast("tuple[int, ...]", shape), inputs[0].itemsize, "its output", self._file, node.label)
+        guard_memory(_sizes(shape), inputs[0].itemsize, "its output", self._file, node.label)
         return np.asarray(operator(*inputs, **node.attributes))
 
     def _guard_broadcast(self, node: Node, inputs: list[Any]) -> None:
@@ -232,3 +237,66 @@ class _Walk:
             ) from None
         itemsize = 1 if node.type == "Less" else arrays[-1].itemsize
         guard_memory(shape, itemsize, "its output", self._file, node.label)
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    """Return a shape that is known, since the operands are."""
+    return tuple(dim for dim in shape or () if isinstance(dim, int))
+
+
+# --- OpenVINO's operators -----------------------------------------------------------------------------
+
+
+def _refuse_foreign(model: Model) -> None:
+    """Raise UnsupportedError where a model of OpenVINO's has layers that are not ours; it names them."""
+    unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
+    if unsupported:
+        raise UnsupportedError(
+            f"{model.file}: has layers that are not ours",
+            expected=", ".join(OPERATORS),
+            got=listed(unsupported),
+        )
+
+
+def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
+    """Raise ModelError where a dim is outside the range that a file declares for it."""
+    if not isinstance(model.graph.source, Origin):
+        return
+    for name, value in values.items():
+        text = model.graph.source.values[name].shape
+        if text is not None and not allows(text, value.shape):
+            raise ModelError(
+                f"input {name!r} has a dim that is out of range",
+                file=model.file,
+                expected=f"[{text}]",
+                got=list(value.shape),
+            )
+
+
+def _openvino(node: Node, inputs: list[Array], file: str) -> Array:
+    """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
+    # With the operands in hand nothing is unknown.
+    kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
+    static = _sizes(shape)
+    if math.prod(static) > max(value.size for value in inputs):
+        guard_memory(static, dtype_named(kind).itemsize, "its output", file, node.label)
+    if node.type in ("Power", "PReLU"):
+        return np.asarray(op(node.operator)(*inputs, **node.attributes))
+    if node.type in ("Reshape", "Unsqueeze"):
+        return reshaped(inputs[0], static)
+    with np.errstate(all="ignore"):
+        if node.type != "Convert":
+            return np.asarray(_NUMPY[node.type](*inputs))
+        (x,) = inputs
+        if x.dtype.name == "float8_e8m0fnu":
+            x = x.astype(np.float32)  # which holds every power of two that it has
+        # As OpenVINO does: what is too large for a float8 does not become its largest number.
+        return np.asarray(cast(x, dtype_named(kind), saturate=False))
+
+
+_NUMPY: Mapping[str, Callable[..., Any]] = {
+    "Multiply": np.multiply,
+    "Add": np.add,
+    "Less": np.less,
+    "Select": np.where,
+}

@@ -53,21 +53,7 @@ def _loop(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
 
 
 def _scan(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
-    if node.opset < 9:
-        return _scan_batches(node, inputs, run)
-    scans = _scan_inputs(node, inputs)
-    body: Graph = node.attributes["body"]
-    results = len(body.outputs) - (len(inputs) - scans)
-    return _scan_once(
-        body,
-        inputs[: len(inputs) - scans],
-        inputs[len(inputs) - scans :],
-        run,
-        axes=node.attributes.get("scan_input_axes", [0] * scans),
-        backward=node.attributes.get("scan_input_directions", [0] * scans),
-        output_axes=node.attributes.get("scan_output_axes", [0] * results),
-        output_backward=node.attributes.get("scan_output_directions", [0] * results),
-    )
+    return _scan_once(node, inputs, run) if node.opset >= 9 else _scan_batches(node, inputs, run)
 
 
 def _scan_inputs(node: Node, inputs: list[Any]) -> int:
@@ -77,24 +63,21 @@ def _scan_inputs(node: Node, inputs: list[Any]) -> int:
     return scans
 
 
-def _scan_once(
-    body: Graph,
-    states: list[Any],
-    scans: list[Array],
-    run: RunGraph,
-    *,
-    axes: Sequence[int],
-    backward: Sequence[int],
-    output_axes: Sequence[int],
-    output_backward: Sequence[int],
-    length: int | None = None,
-) -> list[Any]:
+def _scan_once(node: Node, inputs: list[Any], run: RunGraph, length: int | None = None) -> list[Any]:
+    body: Graph = node.attributes["body"]
+    count = _scan_inputs(node, inputs)
+    states, scans = inputs[:-count], inputs[-count:]
     results = body.outputs[len(states) :]
+    given = node.attributes.get
+    axes = given("scan_input_axes", [0] * count)
+    backward = given("scan_input_directions", given("directions", [0] * count))  # the latter in Scan-8
+    output_axes = given("scan_output_axes", [0] * len(results))
+    output_backward = given("scan_output_directions", [0] * len(results))
     if not all(isinstance(scan, np.ndarray) for scan in scans):
         raise HalfulpError("a scan input is not a tensor")
     if not (
         len(body.inputs) == len(states) + len(scans)
-        and len(axes) == len(backward) == len(scans) > 0
+        and len(axes) == len(backward) == count
         and len(output_axes) == len(output_backward) == len(results)
         and len(body.outputs) >= len(states)
     ):
@@ -125,8 +108,7 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     """Scan-8: a batch axis in front of everything, and a length of each sequence."""
     lengths, *values = inputs
     body: Graph = node.attributes["body"]
-    scans = _scan_inputs(node, values)
-    results = len(body.outputs) - (len(values) - scans)
+    results = len(body.outputs) - (len(values) - _scan_inputs(node, values))
     if not all(isinstance(value, np.ndarray) and value.ndim for value in values):
         raise HalfulpError("an input has no batch axis")
     count = values[0].shape[0]
@@ -138,17 +120,8 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
     batches = []
     for batch in range(count):
         own = [np.asarray(value[batch]) for value in values]
-        outputs = _scan_once(
-            body,
-            own[: len(own) - scans],
-            own[len(own) - scans :],
-            run,
-            axes=[0] * scans,
-            backward=node.attributes.get("directions", [0] * scans),
-            output_axes=[0] * results,
-            output_backward=[0] * results,
-            length=longest if lengths is None else min(max(int(lengths[batch]), 0), longest),
-        )
+        length = longest if lengths is None else min(max(int(lengths[batch]), 0), longest)
+        outputs = _scan_once(node, own, run, length)
         states = outputs[: len(outputs) - results]
         # What lies past the end of a shorter sequence is zero.
         padded = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -164,15 +165,12 @@ class _Machine:
     def write_file(self, command: WriteFile) -> None:
         resource = self._program.resources[command.resource]
         path = inside(self._folder, command.targetPath, "targetPath", exists=False)
-        sources = [
-            r.initialValues for r in self._program.resources.values() if isinstance(r.initialValues, FromFile)
-        ]
-        for source in sources:
-            if path == inside(self._program.folder, source.sourcePath, "sourcePath"):
-                raise HalfulpError("targetPath is a file that the model reads", got=repr(command.targetPath))
+        values = (resource.initialValues for resource in self._program.resources.values())
+        if any(isinstance(source, FromFile) and source.path == path for source in values):
+            raise HalfulpError("targetPath is a file that the model reads", got=repr(command.targetPath))
         array = self._elements(resource, resource.size)
         if path.suffix.lower() == ".npy" and command.dimensions:
-            count = int(np.prod(command.dimensions, dtype=object))
+            count = math.prod(command.dimensions)
             if count > array.size:
                 raise HalfulpError(
                     "dimensions ask for more elements than the resource has", expected=array.size, got=count
@@ -195,12 +193,10 @@ class _Machine:
             tensor = desc.OutputTensor
             size = resource.bytes_of_values if resource.sizeInBytes is None else resource.size
             elements = self._elements(resource, size)
-            covers = (
-                int(np.prod(tensor.Sizes, dtype=object)) * tensor.element_type.dtype.itemsize
-                == elements.nbytes
-            )
+            dtype = tensor.element_type.dtype
+            covers = math.prod(tensor.Sizes) * dtype.itemsize == elements.nbytes
             if tensor.is_packed and not offset and covers:
-                elements = elements.view(tensor.element_type.dtype).reshape(tensor.Sizes)
+                elements = elements.view(dtype).reshape(tensor.Sizes)
             found[name] = elements.copy()
         return found
 

@@ -46,7 +46,10 @@ _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.I
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
 # What has the channels of its first operand.
 _KEEPS_CHANNELS = frozenset(
-    "Cast Identity Pad Pow PRelu Relu Clip Add Sub Mul Div BatchNormalization".split()  # noqa: SIM905
+    (
+        *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
+        *("Add", "Sub", "Mul", "Div", "BatchNormalization"),
+    )
 )
 MASK = (0, 1)
 _INDEXED = frozenset({"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "OneHot"})

@@ -80,13 +80,26 @@ def _constant(text: str) -> NoReturn:
     raise _Refused(f'JSON has no {text}; write "nan", "inf" or "-inf"')
 
 
+def _of(kind: type[T], noun: str) -> Callable[[Any, str], T]:
+    def read(value: Any, name: str) -> T:
+        if not isinstance(value, kind):
+            raise HalfulpError(f"{name} must be {noun}", got=shown(value))
+        return value
+
+    return read
+
+
+mapping = _of(dict, "an object")
+array = _of(list, "a list")
+text = _of(str, "a string")
+boolean = _of(bool, "true or false")
+
+
 class Fields:
     """The fields of one JSON object, taken one by one; errors name the object as ``what``, and the field."""
 
-    def __init__(self, value: object, what: str) -> None:
-        if not isinstance(value, dict):
-            raise HalfulpError(f"{what} must be an object", got=shown(value))
-        self._left: dict[str, Any] = dict(value)
+    def __init__(self, value: Any, what: str) -> None:
+        self._left: dict[str, Any] = dict(mapping(value, what))
         self._what = what
 
     def __contains__(self, name: str) -> bool:
@@ -115,20 +128,6 @@ def anything(value: Any, name: str) -> Any:
     return value
 
 
-def text(value: Any, name: str) -> str:
-    """Return a string."""
-    if not isinstance(value, str):
-        raise HalfulpError(f"{name} must be a string", got=shown(value))
-    return value
-
-
-def boolean(value: Any, name: str) -> bool:
-    """Return true or false."""
-    if not isinstance(value, bool):
-        raise HalfulpError(f"{name} must be true or false", got=shown(value))
-    return value
-
-
 def uint(value: Any, name: str, bits: int = 64) -> int:
     """Return an integer of so many bits, not negative."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
@@ -143,9 +142,7 @@ def uint32(value: Any, name: str) -> int:
 
 def uint32s(value: Any, name: str) -> tuple[int, ...]:
     """Return a list of integers of 32 bits, none negative."""
-    if not isinstance(value, list):
-        raise HalfulpError(f"{name} must be a list", got=shown(value))
-    return tuple(uint32(item, f"each of {name}") for item in value)
+    return tuple(uint32(item, f"each of {name}") for item in array(value, name))
 
 
 def number(value: Any, name: str) -> float:

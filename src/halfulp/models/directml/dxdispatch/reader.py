@@ -22,7 +22,9 @@ from halfulp.models.directml import (
 from halfulp.models.directml.dxdispatch.lenient_json import (
     Fields,
     anything,
+    array,
     boolean,
+    mapping,
     number,
     parse,
     shown,
@@ -77,26 +79,22 @@ class _Reader:
 
     def program(self, data: bytes) -> Program:
         root = Fields(parse(data, self._file), "the model")
-        parts: dict[str, Any] = {}
         with within(self._file):
-            for name, kind in (("resources", dict), ("dispatchables", dict), ("commands", list)):
-                parts[name] = root.take(name, anything)
-                if not isinstance(parts[name], kind):
-                    noun = "an object" if kind is dict else "a list"
-                    raise HalfulpError(f"{name} must be {noun}", got=shown(parts[name]))
-        for name, value in parts["resources"].items():
+            resources = root.take("resources", mapping)
+            dispatchables = root.take("dispatchables", mapping)
+            commands = root.take("commands", array)
+        for name, value in resources.items():
             with within(self._file, f"resource '{printable(name)}'", kind=""):
                 self._resources[name] = self._resource(name, value)
-        for name, value in parts["dispatchables"].items():
+        for name, value in dispatchables.items():
             with within(self._file, f"dispatchable '{printable(name)}'", kind=""):
                 self._dispatchables[name] = self._dispatchable(name, value)
-        commands = []
-        for index, value in enumerate(parts["commands"]):
+        found = []
+        for index, value in enumerate(commands):
             with within(self._file, f"command {index}", kind=""):
-                commands.append(self._command(value))
-        return Program(
-            self._file, self._folder, self._resources, self._dispatchables, tuple(commands), root.rest()
-        )
+                found.append(self._command(value))
+        known = self._resources, self._dispatchables
+        return Program(self._file, self._folder, *known, tuple(found), root.rest())
 
     # --- resources ------------------------------------------------------------------------------
 
@@ -193,9 +191,7 @@ class _Reader:
         return resource
 
     def _bindings(self, value: Any, name: str) -> dict[str, Binding]:
-        if not isinstance(value, dict):
-            raise HalfulpError(f"{name} must be an object", got=shown(value))
-        return {point: self._binding(source, point) for point, source in value.items()}
+        return {point: self._binding(source, point) for point, source in mapping(value, name).items()}
 
     def _binding(self, value: Any, point: str) -> Binding:
         if isinstance(value, list) and len(value) == 1:
@@ -331,10 +327,8 @@ def _operator(given: Fields, kind: str) -> OperatorDesc:
     readers: dict[str, Callable[[Any, str], Any]] = {"Exponent": number, "ScaleBias": _scale_bias}
     values: dict[str, Any] = {}
     for field in fields(OPERATORS[kind]):
-        read = readers.get(field.name, _tensor)
-        values[field.name] = (
-            given.take(field.name, read, None) if field.name == "ScaleBias" else given.take(field.name, read)
-        )
+        absent = (None,) if field.name == "ScaleBias" else ()
+        values[field.name] = given.take(field.name, readers.get(field.name, _tensor), *absent)
     given.end()
     return OPERATORS[kind](**values)
 

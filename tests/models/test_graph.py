@@ -1,0 +1,90 @@
+"""What is known of shapes and types before anything runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import agree, describe, listed, reshape, type_name, unsqueezed
+from halfulp.specs.tensor import Dim, Shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked", "copies", "expected"),
+    [
+        ((2, 3, 4), [0, -1], True, (2, 12)),
+        ((2, 3), [3, 2], True, (3, 2)),
+        ((2, None, "N"), [0, 0, 0, 1], False, (0, 0, 0, 1)),
+        ((2, None, "N"), [0, 0, 0], True, (2, None, "N")),
+        ((2, None), [-1, 4], True, (None, 4)),
+        (None, [0, -1, 5], True, (None, None, 5)),
+        ((0, 3), [3, 0], False, (3, 0)),
+        ((), [], True, ()),
+    ],
+)
+def test_reshape(shape: Shape, asked: list[int], copies: bool, expected: Shape) -> None:
+    assert reshape(shape, asked, copies=copies) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked", "words"),
+    [
+        ((2, 3), [-2, 3], "one -1 and no other negative dim"),
+        ((2, 3), [-1, -1], "one -1 and no other negative dim"),
+        ((2, 3), [2, 3, 0], "a 0 in the shape copies a dim that the data lacks"),
+        ((2, 3), [-1, 4], "as many elements"),
+        ((2, 3), [7], "as many elements"),
+        ((0, 3), [0, -1], "as many elements"),
+    ],
+)
+def test_a_shape_that_the_data_does_not_fit(shape: Shape, asked: list[int], words: str) -> None:
+    with pytest.raises(HalfulpError, match=words):
+        reshape(shape, asked, copies=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "expected"),
+    [((2, "N"), [0, 3], (1, 2, "N", 1)), ((2, None), [-1], (2, None, 1)), ((), [0, -1], (1, 1))],
+)
+def test_unsqueezed(shape: tuple[Dim, ...], axes: list[int], expected: Shape) -> None:
+    assert unsqueezed(shape, axes) == expected
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [([0, 0], "distinct"), ([0, -4], "distinct"), ([4], "distinct"), ([*range(63)], "more dims than NumPy")],
+)
+def test_axes_that_are_none_of_the_output(axes: list[int], words: str) -> None:
+    with pytest.raises(HalfulpError, match=words):
+        unsqueezed((2, 3), axes)
+    with pytest.raises(HalfulpError, match="expected: 0 to 2"):
+        unsqueezed((2, 3), [-1], from_end=False)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((2, None), (None, 3), True),
+        ((2,), (3,), False),
+        ((2,), (2, 1), False),
+        (None, (2,), True),
+        ((), (), True),
+    ],
+)
+def test_agree(a: Shape, b: Shape, expected: bool) -> None:
+    assert agree(a, b) is expected
+
+
+def test_how_types_and_names_are_shown() -> None:
+    assert [type_name(np.dtype(kind)) for kind in ("float32", "<U3", object)] == [
+        "float32",
+        "string",
+        "string",
+    ]
+    assert [describe("float32", (2, 3)), describe(None, None), describe("int8", ())] == [
+        "float32[2, 3]",
+        "?",
+        "int8[]",
+    ]
+    assert listed("abc", most=2) == "a, b and 1 more"
