@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from halfulp.integrations.onnxruntime.inline import all_nodes
 from onnx import numpy_helper, parser
 
 import halfulp as hu
-from halfulp.integrations.onnxruntime.inline import all_nodes
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from halfulp.conversion.rewrite.editor import Change, NoExactForm, unused
+from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import Array, Value, type_name
 from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL, Mismatch

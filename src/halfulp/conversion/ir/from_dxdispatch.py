@@ -6,9 +6,9 @@ from math import frexp, prod
 
 import numpy as np
 
+from halfulp.conversion.editor import NoExactForm
 from halfulp.conversion.ir import IR
 from halfulp.conversion.ir.from_graph import integral
-from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.errors import printable, within
 from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from halfulp.conversion.editor import NoExactForm
 from halfulp.conversion.ir import IR
-from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, listed, type_name
 from halfulp.models.onnx.tensors import dtype_of

@@ -10,9 +10,9 @@ from math import prod
 
 import numpy as np
 
+from halfulp.conversion.editor import NoExactForm
 from halfulp.conversion.ir import IR, Op
 from halfulp.conversion.ir.from_graph import integral
-from halfulp.conversion.rewrite.editor import NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,

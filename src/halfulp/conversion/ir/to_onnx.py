@@ -10,10 +10,11 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
+from halfulp.conversion.editor import NoExactForm, unused
 from halfulp.conversion.ir import IR, Op
-from halfulp.conversion.rewrite.editor import NoExactForm, enum_of, unused
 from halfulp.errors import UnsupportedError, within
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.tensors import enum_of
 from halfulp.models.run.inputs import dtype_named
 from halfulp.types import TYPES
 

@@ -22,7 +22,7 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Graph, Model, Node, Value
 from halfulp.models.load import load
 from halfulp.models.memory import guard_memory
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run import dxdispatch, openvino
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.fallback import Fallback

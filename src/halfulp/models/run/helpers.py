@@ -15,7 +15,7 @@ import onnx
 
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Node, reshaped, type_name
-from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
