@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import halfulp as hu
 from halfulp.cli import app
 from halfulp.conversion import api, verify
-from halfulp.conversion.rewrite.editor import Change
+from halfulp.conversion.editor import Change
 from halfulp.conversion.subject import Run, Subject
 
 

@@ -13,8 +13,8 @@ from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.conversion.opset import inline
-from halfulp.conversion.rewrite import functions as rewrite_functions
 from halfulp.errors import ModelError, UnsupportedError
+from halfulp.models.onnx import infer as inference
 
 CALLED = """<ir_version: 9, opset_import: ["": 18, "own": 1]>
     g (float[2, 3] x) => (float[2, 3] y) { y = own.f (x) }
@@ -106,13 +106,13 @@ def test_a_chain_that_nothing_calls(way: str) -> None:
 
 def test_each_function_is_looked_at_once_for_each_kind_of_call(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    infer = rewrite_functions.infer_types
+    infer = inference.infer_types
 
     def counted(model: ModelProto, file: str) -> Any:
         looked.append(len(model.functions))
         return infer(model, file)
 
-    monkeypatch.setattr(rewrite_functions, "infer_types", counted)
+    monkeypatch.setattr(inference, "infer_types", counted)
     calls = "".join(f"a{i + 1} = own.f{i % 40} (a{i})" for i in range(400))
     texts = (
         f'<domain: "own", opset_import: ["": 15]> f{i} (x) => (y) {{ y = Pow (x, x) }}' for i in range(40)

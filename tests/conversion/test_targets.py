@@ -13,7 +13,7 @@ from tests.models.onnx_models import parsed, single
 import halfulp as hu
 from halfulp.conversion import Conversion
 from halfulp.conversion.targets import TARGETS
-from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.checks import schema_in_force
 from halfulp.types import TYPES
 
 FLOATS = ("float16", "float32", "float64", "bfloat16")

@@ -9,9 +9,9 @@ import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
-from halfulp.conversion.rewrite.editor import enum_of
 from halfulp.conversion.targets import TARGETS, for_target
 from halfulp.errors import HalfulpError, printable
+from halfulp.models.onnx.tensors import enum_of
 
 _MOST = 1 << 16  # elements of a constant that the trial takes along
 

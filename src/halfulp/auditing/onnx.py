@@ -6,19 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breaches
-from halfulp.auditing.rest import with_stand_ins
-from halfulp.conversion.rewrite.functions import FunctionTypes, root
-from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.functions import identity, reached
-from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
+from halfulp.models.onnx.stand_ins import with_stand_ins
 from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.walk import (
+    default_opset,
+    identity,
+    inner_path,
+    is_ours,
+    reached,
+    root,
+    subgraphs,
+)
 from halfulp.specs import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at
@@ -83,20 +89,15 @@ class _Reader:
         where: str,
         opset: int | None,
     ) -> Iterator[Use]:
-        if isinstance(owner, GraphProto):
-            value_info.add_constants(owner)
-        else:
-            value_info.add_nodes(owner.node)
+        value_info.add_constants(owner)
         net = _net(owner, value_info, where)
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    inner = inner_path(path, node, attribute)
-                    inside = value_info.inside(self._types.setdefault(inner, {}))
-                    yield from self._walk(attribute.g, inside, inner, f"{name}.{attribute.name}", opset)
-            ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
-            if ours and opset is not None and identity(node) not in self._functions:
+            for attribute, graph in subgraphs(node):
+                inner = inner_path(path, node, attribute)
+                inside = value_info.inside(self._types.setdefault(inner, {}))
+                yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset)
+            if is_ours(node) and opset is not None and identity(node) not in self._functions:
                 yield self._use(node, name, value_info, opset, net)
 
     def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int, net: Net) -> Use:

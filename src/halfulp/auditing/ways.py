@@ -12,10 +12,9 @@ from halfulp.auditing.target import Statement
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.targets import for_target
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import type_name
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.nodes import plain_domain
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.tensors import type_of
+from halfulp.models.onnx.walk import plain_domain
 
 
 def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Path | None) -> Ways:
@@ -71,6 +70,6 @@ def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
         to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
         declared = types.get(node.output[0] if node.output else "", 0)
         if to and declared and declared != to:
-            spelled, made = (type_name(dtype_of(kind)) for kind in (declared, to))
+            spelled, made = (type_of(kind) for kind in (declared, to))
             text = f"its output is declared as {spelled}, and is {made}: runtimes refuse to load the model"
             yield label(node, index, ""), text

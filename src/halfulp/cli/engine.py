@@ -32,12 +32,12 @@ def refuse_breaches(path: Path, model: Model) -> None:
     Raises:
         ModelError: the first such node, and the clause.
     """
-    from halfulp.conversion.rewrite.clauses import check_clauses
     from halfulp.conversion.subject import Subject, has_ours
+    from halfulp.conversion.walk import Walk, check_clauses
     from halfulp.models.onnx import parse
 
     if format_of(path) == "onnx" and has_ours(Subject(model)):
-        check_clauses(*parse(path))
+        check_clauses(Walk(*parse(path)))
 
 
 def evaluate(

@@ -14,18 +14,18 @@ from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
+from halfulp.conversion.editor import Change
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
-from halfulp.conversion.opset.body import How, body
-from halfulp.conversion.opset.powers import powers
+from halfulp.conversion.powers import powers
+from halfulp.conversion.prelu import How, body
 from halfulp.conversion.repair import repaired
-from halfulp.conversion.rewrite.clauses import check_clauses
-from halfulp.conversion.rewrite.editor import Change
 from halfulp.conversion.save import save_onnx
 from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models import openvino
@@ -178,6 +178,7 @@ class _Work:
         self.before: Subject
         self.model: ModelProto | Model | Program | Network
         self._source: ModelProto | None = None
+        self._walk: Walk | None = None  # through the model as it is, which takes a while to prepare
         self.format = format_of(source)
         if self.format == "onnx":
             sorted_: list[str] = []
@@ -190,7 +191,9 @@ class _Work:
             self.model = ModelProto()
             self.model.CopyFrom(self._source)
             if has_ours(self.before):
-                self.changes += check_clauses(self.model, self.file, self.folder)
+                self._walk = Walk(self.model, self.file, self.folder)
+                check_clauses(self._walk)
+                self.changes += self._walk.told()
         elif repair:
             raise HalfulpError("only ONNX models are repaired", expected="an .onnx file", got=self.format)
         else:
@@ -242,11 +245,11 @@ class _Work:
     ) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""
         if opset is not None:
-            self.changes += to_opset(model, opset, self.file, self.folder)
+            self.changes += to_opset(model, opset, self.file, self.folder, self._taken_walk())
         if target is not None:
-            self.changes += for_target(model, target, self.file, self.folder)
+            self.changes += for_target(model, target, self.file, self.folder, self._taken_walk())
         if prelu is not None:
-            self.changes += body(model, prelu, self.file, self.folder)
+            self.changes += body(model, prelu, self.file, self.folder, self._taken_walk())
         if pow is not None:
             self.changes += powers(model, pow, self.file, self.folder)
         found = refusal(model)
@@ -259,6 +262,11 @@ class _Work:
             # What the checker holds against the source as well is only said.
             said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said))
+
+    def _taken_walk(self) -> Walk | None:
+        """Return the walk for the first change; later ones make their own, with the types of what there is then."""
+        walk, self._walk = self._walk, None
+        return walk
 
     def _refuse(self, found: Refusal, opset: int | None) -> NoReturn:
         shown = {}

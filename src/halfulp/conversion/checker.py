@@ -8,10 +8,9 @@ from typing import NamedTuple
 import onnx
 from onnx import ModelProto, TensorProto
 
-from halfulp.conversion.rewrite.editor import Change
+from halfulp.conversion.editor import Change
 from halfulp.errors import printable
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.checks import label, schema_in_force
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
 _LONGEST = 200

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from halfulp.conversion.rewrite.editor import Change
-from halfulp.conversion.rewrite.value_info import graphs
+from halfulp.conversion.editor import Change
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model, listed
-from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.onnx.walk import every_node, plain_domain
 from halfulp.models.openvino.builder import Origin
 
 
@@ -31,7 +30,7 @@ def _of_onnx(model: ModelProto) -> list[str]:
     found += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
     others = [entry.domain for entry in model.opset_import if plain_domain(entry.domain)]
     found += [f"its import of {domain!r}" for domain in others]
-    every = [node for _, graph in graphs(model.graph, "") for node in graph.node]
+    every = list(every_node(model.graph))
     named = [node.name for node in every if node.name]
     if named:
         found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")

@@ -16,13 +16,11 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
+from halfulp.conversion.editor import Editor, NoExactForm
+from halfulp.conversion.operands import exactly_as, holds, is_float, legacy_form, legacy_operand
 from halfulp.conversion.opset import NEWEST
-from halfulp.conversion.rewrite.broadcast import legacy_form, legacy_operand
-from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Editor, NoExactForm
-from halfulp.conversion.rewrite.exact import exactly_as, holds, is_float
-from halfulp.conversion.rewrite.value_info import type_of_tensor
 from halfulp.conversion.targets import lost
+from halfulp.conversion.walk import check_node
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.models.graph import Value
 from halfulp.models.run.cast import cast
@@ -232,7 +230,7 @@ class Mender:
         tensor.dims[:] = shape
         info = onnx.helper.make_tensor_value_info(name, tensor.data_type, shape)
         self._inputs[name].type.CopyFrom(info.type)
-        edit.value_info.types[name] = type_of_tensor(tensor)
+        edit.value_info.add_tensor(name, tensor)
         return True
 
 

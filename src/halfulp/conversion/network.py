@@ -20,16 +20,16 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto
 
+from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
-from halfulp.conversion.rewrite.editor import Change, Editor
-from halfulp.conversion.rewrite.walk import Walk
 from halfulp.conversion.save import external_data
 from halfulp.conversion.targets import for_target
+from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Value, listed
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
 
@@ -146,7 +146,7 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
         edit.keep(node)
 
     walk = Walk(proto, file, folder)
-    for owner in walk.owners:
+    for owner, _ in walk.owners:
         walk.rewrite(
             owner, opset_of(proto, file), lambda node: node.op_type in SUPPORTED_OPS, note, "openvino"
         )

@@ -12,29 +12,28 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.auditing.rest import with_stand_ins
 from halfulp.conversion.checker import refusal
+from halfulp.conversion.editor import Change
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read
 from halfulp.conversion.opset import finish, opset_of, to_opset
-from halfulp.conversion.rewrite.clauses import check_clauses
-from halfulp.conversion.rewrite.editor import Change, enum_of
-from halfulp.conversion.rewrite.value_info import default_opset, graphs, infer_types
-from halfulp.conversion.rewrite.walk import Walk
 from halfulp.conversion.save import save_onnx
 from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.verify import Verification
 from halfulp.conversion.verify_network import compare_network
+from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import replacing
 from halfulp.models.graph import Model, agree, describe
 from halfulp.models.onnx.builder import build
-from halfulp.models.onnx.functions import every_node
-from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.stand_ins import with_stand_ins
 from halfulp.models.onnx.tensors import declared as value_of
+from halfulp.models.onnx.tensors import enum_of
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, plain_domain
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
@@ -210,19 +209,19 @@ def _repaired(
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
     declared = _correct_declarations(new, file, shapes=False)
     walk = Walk(new, file, folder)
-    start = len(walk.changes)
+    unreached = walk.told()
     _mend(walk, choices)
     if choices.per_channel and choices.doubtful and choices.slopes is None:
         # What is certain of some of a model's slopes holds for the others, too.
         choices.slopes = "channel"
         choices.doubtful.clear()
         _mend(walk, choices)
-    mended = walk.changes[start:]
+    mended = walk.told()
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     decide = "--slopes channel or --slopes last decides"
     left += [Left(name, f"{why}; {decide}", valid=True) for name, why in choices.doubtful.items()]
     if mended:
-        finish(walk, file)
+        mended += finish(walk)
     raised: list[Change] = []
     if choices.opset > opset_of(new, file):
         try:
@@ -235,15 +234,14 @@ def _repaired(
     changes = [*mended, *raised, *declared]
     if not changes:
         return source, [], left
+    changes = [*unreached, *changes]
     if all(each.valid for each in left):
         left += _still_wrong(new, file, folder)
     return new, changes, left
 
 
 def _mend(walk: Walk, choices: Choices) -> None:
-    for owner in walk.owners:
-        imports = owner.opset_import if isinstance(owner, FunctionProto) else walk.model.opset_import
-        opset = default_opset(imports) or 1
+    for owner, opset in walk.owners:
         mender = Mender(choices, opset)
         walk.rewrite(owner, opset, _is_supported, mender.mend, f"opset {opset}", collect=True)
 
@@ -253,7 +251,7 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
     copy = ModelProto()
     copy.CopyFrom(model)
     try:
-        check_clauses(copy, file, folder)
+        check_clauses(Walk(copy, file, folder))
         build(model, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
         node = error.node if isinstance(error, ModelError) else None
@@ -275,7 +273,7 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
     for node in powers:
         node.input[:] = reversed(node.input)
     changes = []
-    for path, graph in graphs(model.graph, ""):
+    for path, graph in graphs(model.graph):
         supported = {name for node in graph.node if _is_supported(node) for name in node.output}
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
@@ -303,7 +301,7 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
 def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
     """Return the powers of constants that have the type of the exponent, where a version wants one type of both."""
     nodes = [*every_node(model.graph, *model.functions)]
-    constants = {tensor.name for _, graph in graphs(model.graph, "") for tensor in graph.initializer}
+    constants = {tensor.name for _, graph in graphs(model.graph) for tensor in graph.initializer}
     constants.update(name for node in nodes if node.op_type == "Constant" for name in node.output)
     if (default_opset(model.opset_import) or 1) >= 12:
         return []

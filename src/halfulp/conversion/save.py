@@ -10,9 +10,9 @@ from pathlib import Path
 
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
-from halfulp.conversion.rewrite.value_info import graphs
 from halfulp.errors import HalfulpError
 from halfulp.models.files import inside, replacing
+from halfulp.models.onnx.walk import Owner, graphs
 
 
 def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
@@ -41,19 +41,19 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
 
 def external_data(model: ModelProto) -> Iterator[str]:
     """Yield the places of a model's external data, as it spells them."""
-    bodies = [GraphProto(node=function.node) for function in model.functions]
-    for graph in (model.graph, *bodies):
-        for _, each in graphs(graph, ""):
+    for owner in (model.graph, *model.functions):
+        for _, each in graphs(owner):
             for tensor in _tensors(each):
                 if tensor.data_location == TensorProto.EXTERNAL:
                     yield from (entry.value for entry in tensor.external_data if entry.key == "location")
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
+def _tensors(owner: Owner) -> Iterator[TensorProto]:
+    if isinstance(owner, GraphProto):
+        yield from owner.initializer
+        for sparse in owner.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in owner.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
                 yield attribute.t

@@ -13,20 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
+from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.operands import SIGNIFICANT, exactly_as, holds, is_float, is_one
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
-from halfulp.conversion.rewrite.broadcast import is_one
-from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
-from halfulp.conversion.rewrite.exact import SIGNIFICANT, exactly_as, holds, is_float
-from halfulp.conversion.rewrite.value_info import default_opset
-from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError, printable
 from halfulp.measured import nearest
 from halfulp.models.graph import Array, Value
-from halfulp.models.onnx.functions import reached
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
 from halfulp.types import TYPES
 
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
@@ -150,7 +146,9 @@ TARGETS: Mapping[str, Target] = {
 """By name."""
 
 
-def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> list[Change]:
+def for_target(
+    model: ModelProto, name: str, file: str, folder: Path | None, walk: Walk | None = None
+) -> list[Change]:
     """Rewrite a model in place for a target, and return what was done.
 
     Args:
@@ -158,6 +156,7 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
         name: one of :data:`TARGETS`.
         file: its name in messages.
         folder: where its external data lies.
+        walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
         HalfulpError: there is no such target.
@@ -167,22 +166,22 @@ def for_target(model: ModelProto, name: str, file: str, folder: Path | None) -> 
     if name not in tuple(TARGETS):  # a name that can't be hashed is none
         raise HalfulpError("no such target", expected=", ".join(TARGETS), got=str(name)[:80])
     target = TARGETS[name]
-    changes = _into_range(model, target, file, folder)
-    walk = Walk(model, file, folder)
-    for owner in walk.owners:
-        opset = opset_of(model, file)
-        if isinstance(owner, FunctionProto):
-            opset = default_opset(owner.opset_import) or opset
+    changes = _into_range(model, target, file, folder, walk)
+    if changes or walk is None:
+        walk = Walk(model, file, folder)
+    for owner, opset in walk.owners:
 
         def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
             check_node(node, opset, edit.value_info)
             (_pow if node.op_type == "Pow" else _prelu)(node, edit, target)
 
         walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, rewrite, name)
-    return changes + finish(walk, file)
+    return changes + finish(walk)
 
 
-def _into_range(model: ModelProto, target: Target, file: str, folder: Path | None) -> list[Change]:
+def _into_range(
+    model: ModelProto, target: Target, file: str, folder: Path | None, walk: Walk | None
+) -> list[Change]:
     oldest, newest = target.opsets
     own = opset_of(model, file)
     wanted = min(max(own, oldest), newest or NEWEST)
@@ -197,7 +196,7 @@ def _into_range(model: ModelProto, target: Target, file: str, folder: Path | Non
             said.append(Change(file, f"{whose} becomes {wanted}: {target.name} takes {oldest} and later"))
         elif newest is not None and opset > newest:
             said.append(Change(file, f"{whose} becomes {wanted}: the newest that {target.name} takes"))
-    return [*said, *to_opset(model, wanted, file, folder)] if said else []
+    return [*said, *to_opset(model, wanted, file, folder, walk)] if said else []
 
 
 # --- Pow ------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ class Node:
     def reads(self) -> set[str]:
         """Every name that the node needs, those captured by its subgraphs included."""
         names = set(self.inputs)
-        for graph in self.subgraphs:
+        for graph in self.subgraphs if self.attributes else ():
             names |= graph.captures
         names.discard("")
         return names

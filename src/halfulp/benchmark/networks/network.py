@@ -18,10 +18,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call
+from halfulp.conversion.editor import unused
 from halfulp.conversion.network import link
 from halfulp.conversion.opset import inline
-from halfulp.conversion.rewrite.editor import unused
-from halfulp.conversion.rewrite.value_info import graphs
 from halfulp.conversion.save import external_data
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import UnsupportedError
@@ -29,7 +28,7 @@ from halfulp.installed import version_of
 from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
 from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES

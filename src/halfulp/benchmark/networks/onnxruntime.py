@@ -17,7 +17,7 @@ from halfulp.benchmark.networks.network import (
 from halfulp.benchmark.timing import Call
 from halfulp.errors import printable
 from halfulp.integrations.onnxruntime import engine
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.report import NodeRun, RunReport
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conversion.rewrite.editor import Change, NoExactForm, unused
+from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import HalfulpError, UnsupportedError, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshape, type_name, unsqueezed
 from halfulp.models.onnx.tensors import dtype_of

@@ -11,7 +11,7 @@ from math import frexp, prod
 import numpy as np
 
 from halfulp.conversion.between import Draft, integral
-from halfulp.conversion.rewrite.editor import Change, NoExactForm
+from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.errors import SpecError, UnsupportedError, printable, within
 from halfulp.models.directml import (
     DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC,

@@ -11,9 +11,10 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.between import Draft
-from halfulp.conversion.rewrite.editor import Change, NoExactForm, enum_of, unused
+from halfulp.conversion.editor import Change, NoExactForm, unused
 from halfulp.errors import UnsupportedError, within
 from halfulp.models.graph import Array, Model, Node, Value
+from halfulp.models.onnx.tensors import enum_of
 from halfulp.types import TYPES, ElementType
 
 OPSET = 18

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.rewrite.broadcast import is_one
-from halfulp.conversion.rewrite.editor import Change, NoExactForm
-from halfulp.conversion.rewrite.exact import exactly_as, holds
+from halfulp.conversion.editor import Change, NoExactForm
+from halfulp.conversion.operands import exactly_as, holds, is_one
 from halfulp.conversion.targets import TARGETS, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value

@@ -14,10 +14,10 @@ from onnx import GraphProto, ModelProto, helper
 
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
-from halfulp.integrations.onnxruntime.inline import subgraphs
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.walk import subgraphs
 from halfulp.models.run.inputs import bind
 from halfulp.models.run.report import NodeRun, RunReport
 from halfulp.types import TYPES
@@ -172,9 +172,8 @@ def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
             node.name = node.name or f"#{index}"
             told = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name == "version"}
             operators[f"{node.name} {node.op_type}"] = told["version"].decode()
-        for attribute in node.attribute:
-            for subgraph in subgraphs(attribute):
-                _name_ours(subgraph, operators)
+        for _, inner in subgraphs(node):
+            _name_ours(inner, operators)
 
 
 def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

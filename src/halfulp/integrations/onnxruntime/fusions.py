@@ -10,9 +10,10 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import UnsupportedError, printable
-from halfulp.integrations.onnxruntime.inline import all_nodes, resolved, subgraphs
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.inline import resolved
+from halfulp.models.onnx.walk import every_node, subgraphs
 from halfulp.specs import find
 
 _HALVES = ("Pow_float16", "Pow_bfloat16", "PRelu_float16", "PRelu_bfloat16")
@@ -37,7 +38,7 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
         UnsupportedError: ONNX Runtime refuses the model as it is, or the result has no place in 2 GiB.
     """
     plain, ours = resolved(model, file), patched(model, file)
-    halves = {index: node.op_type for index, node in enumerate(all_nodes(ours.graph.node)) if _is_half(node)}
+    halves = {index: node.op_type for index, node in enumerate(every_node(ours.graph)) if _is_half(node)}
     if not halves:
         return _fused(model, file, ort, options)
     # No fusion has a PRelu in it, and ONNX Runtime would put its function's body in the place of one of halves.
@@ -46,7 +47,7 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
         result = _fused(_with_halves(plain, ours, fixed, halves), file, ort, options)
         left = {
             int(node.name.removeprefix(_MARK))
-            for node in all_nodes(result.graph.node)
+            for node in every_node(result.graph)
             if node.name.startswith(_MARK) and not node.domain and node.op_type == "Pow"
         }
         if not left:
@@ -72,7 +73,7 @@ def _with_halves(
     result = ModelProto()
     result.CopyFrom(ours)
     for index, (node, before) in enumerate(
-        zip(all_nodes(result.graph.node), all_nodes(plain.graph.node), strict=True)
+        zip(every_node(result.graph), every_node(plain.graph), strict=True)
     ):
         if node.domain == DOMAIN and index not in fixed:
             del node.attribute[:]
@@ -123,11 +124,10 @@ def _make_unique(graph: GraphProto, outer: frozenset[str]) -> None:
     """Rename the casts that ONNX Runtime has inserted in a subgraph where a graph around it has one of that name."""
     made = {name for node in graph.node for name in node.output}
     names = {name: f"{name}/{graph.name}" for name in made & outer if name.startswith(_INSERTED)}
-    for node in all_nodes(graph.node) if names else ():
+    for node in every_node(graph) if names else ():
         for field in (node.input, node.output):
             field[:] = [names.get(name, name) for name in field]
     known = outer | made | frozenset(names.values())
-    for inner in (
-        inner for node in graph.node for attribute in node.attribute for inner in subgraphs(attribute)
-    ):
-        _make_unique(inner, known)
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            _make_unique(inner, known)

@@ -11,17 +11,17 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.errors import printable
 from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
-from halfulp.models.onnx.checks import Checks, Scope, is_known, label
-from halfulp.models.onnx.functions import Identity, identity
-from halfulp.models.onnx.nodes import (
-    SUPPORTED_OPS,
+from halfulp.models.onnx.checks import (
+    Checks,
+    NodeChecks,
+    Scope,
     attribute_value,
-    check_clauses,
-    check_node,
-    plain_domain,
+    is_known,
+    label,
     schema_in_force,
 )
 from halfulp.models.onnx.tensors import TensorReader, declared
+from halfulp.models.onnx.walk import Identity, bound, identity, plain_domain
 
 
 def build(proto: ModelProto, file: str, folder: Path | None, *, keep_unknown: bool = False) -> Model:
@@ -47,6 +47,7 @@ class _Builder:
         self._keep_unknown = keep_unknown
         self._file = file
         self._check = Checks(file)
+        self._nodes = NodeChecks(file, proto.ir_version)
         self._tensors = TensorReader(file, folder)
         self._functions: dict[Identity, FunctionProto] = {}
         self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int, int]] = {}
@@ -119,33 +120,33 @@ class _Builder:
         where: str,
     ) -> tuple[Node, ...]:
         """Build the nodes of a graph or function, checking that names are defined, once, in order."""
-        protos = list(protos)
-        for proto in protos:
-            self._check.text(
-                proto.name, proto.domain, proto.op_type, proto.overload, *proto.input, *proto.output
-            )
+        read = [(proto, tuple(proto.input), tuple(proto.output)) for proto in protos]
+        for proto, inputs, outputs in read:
+            self._check.text(proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs)
         made: set[str] = set()
-        for index, proto in enumerate(protos):
-            for name in filter(None, proto.output):
+        for index, (proto, _, outputs) in enumerate(read):
+            for name in filter(None, outputs):
                 if name in scope.names or name in made:
                     node = label(proto, index, where)
                     self._check.fail(f"its output {name!r} is defined before", node=node)
                 made.add(name)
         scope.made = made
         nodes = []
-        for index, proto in enumerate(protos):
+        for index, (proto, inputs, outputs) in enumerate(read):
             node = label(proto, index, where)
-            for name in filter(None, proto.input):
-                if name not in scope:
+            for name in inputs:
+                if name and name not in scope:
                     self._check.missing(name, scope, node)
             self._check.count(1)
-            nodes.append(self._node(proto, opsets, scope, binding, node))
-            scope.names.update(filter(None, proto.output))
+            nodes.append(self._node(proto, inputs, outputs, opsets, scope, binding, node))
+            scope.names.update(filter(None, outputs))
         return tuple(nodes)
 
     def _node(
         self,
         proto: NodeProto,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
         opsets: Mapping[str, int],
         scope: Scope,
         binding: Mapping[str, AttributeProto],
@@ -181,21 +182,23 @@ class _Builder:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:
                 self._check.unknown(domain, proto.op_type, opset, node)
-            since = schema.since_version
-            if domain == "" and proto.op_type in SUPPORTED_OPS:
-                check_clauses(proto.op_type, since, len(proto.input), attributes, self._file, node)
-            check_node(proto, domain, bound, opsets, self._proto.ir_version, self._file, node)
-            version = str(since)
+            self._nodes.check(proto, domain, bound, attributes, opsets, node)
+            version = str(schema.since_version)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
-            source = NodeProto(
-                name=proto.name,
-                domain=domain,
-                op_type=proto.op_type,
-                input=proto.input,
-                output=proto.output,
-                attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
-            )
+            if bound:
+                source = NodeProto(
+                    name=proto.name,
+                    domain=domain,
+                    op_type=proto.op_type,
+                    input=inputs,
+                    output=outputs,
+                    attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
+                )
+            else:
+                source = NodeProto()
+                source.CopyFrom(proto)  # which is faster
+                source.domain = domain
         return Node(
             label=node,
             standard="onnx",
@@ -203,8 +206,8 @@ class _Builder:
             type=proto.op_type,
             version=version,
             opset=opset,
-            inputs=tuple(proto.input),
-            outputs=tuple(proto.output),
+            inputs=inputs,
+            outputs=outputs,
             attributes=attributes,
             function=body,
             source=source,
@@ -214,20 +217,17 @@ class _Builder:
         self, proto: NodeProto, binding: Mapping[str, AttributeProto], node: str
     ) -> list[AttributeProto]:
         """Return the node's attributes with references to the function's own replaced."""
-        bound = []
+        found = []
         for attribute in proto.attribute:
             self._check.text(attribute.name, attribute.ref_attr_name)
-            if not attribute.ref_attr_name:
-                bound.append(attribute)
-            elif attribute.ref_attr_name in binding:
+            if attribute.ref_attr_name in binding:
                 self._check.copy(binding[attribute.ref_attr_name].ByteSize())
-                value = AttributeProto()
-                value.CopyFrom(binding[attribute.ref_attr_name])
-                value.name = attribute.name
-                bound.append(value)
-            elif not self._calling:
+            elif attribute.ref_attr_name and not self._calling:
                 self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
-        return bound
+            value = bound(attribute, binding)
+            if value is not None:
+                found.append(value)
+        return found
 
     def _call(
         self, function: FunctionProto, proto: NodeProto, bound: list[AttributeProto], node: str
@@ -236,10 +236,7 @@ class _Builder:
         name = function.name
         key = identity(function)
         if key in self._calling:
-            cycle = ", ".join(
-                printable(caller) for _, caller, _ in (*self._calling[self._calling.index(key) :], key)
-            )
-            self._check.fail(f"the function {name!r} calls itself: {cycle}", node=node)
+            self._check.recursive((*self._calling, key), node)
         if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
             self._check.fail(f"the function {name!r} has fewer inputs or outputs", node=node)
         binding = {attribute.name: attribute for attribute in function.attribute_proto}

@@ -13,7 +13,7 @@ from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 
 from halfulp.models.graph import Array
-from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.onnx.walk import plain_domain
 
 _MOST = 4096  # elements of a result
 _NEWEST = 21

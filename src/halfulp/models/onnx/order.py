@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto
 
-from halfulp.models.onnx.checks import DEEPEST
+from halfulp.models.onnx.walk import DEEPEST, subgraphs
 
 
 def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
@@ -56,7 +56,7 @@ class _Pass:
         makers: dict[str, int] = {}
         reads: list[Sequence[str]] = []
         for index, node in enumerate(nodes):
-            captured = [name for graph in _subgraphs(node) for name in self._captures(graph, depth + 1)]
+            captured = [name for _, graph in subgraphs(node) for name in self._captures(graph, depth + 1)]
             reads.append([*node.input, *captured])
             for name in node.output:
                 makers.setdefault(name, index)
@@ -100,9 +100,3 @@ class _Pass:
                     ranks[index] = placed
                     placed += 1
         return iter(ranks)
-
-
-def _subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ from onnx import TensorProto
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.files import inside, read_whole
 from halfulp.models.graph import MOST_DIMS, Array, Value, describe, type_name
-from halfulp.specs.tensor import Dim
+from halfulp.specs.tensor import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
 """The bytes that a file in protobuf may have: a message ends there."""
@@ -51,9 +52,32 @@ _DATA_FIELDS = (
 )
 
 
+@lru_cache(maxsize=256)
 def dtype_of(onnx_enum: int) -> np.dtype[Any]:
     """Return the NumPy dtype of an ONNX element type's number; raises KeyError for an unknown one."""
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx_enum))
+
+
+@lru_cache(maxsize=256)
+def type_of(onnx_enum: int) -> str:
+    """Return the name of an ONNX element type's number; raises KeyError for an unknown one."""
+    return type_name(dtype_of(onnx_enum))
+
+
+@cache
+def enum_of(name: str) -> int:
+    """Return the number of an element type in TensorProto.DataType; ``name`` may be ``string``."""
+    for number in TensorProto.DataType.values():
+        if number != TensorProto.UNDEFINED and type_of(number) == name:
+            return int(number)
+    raise HalfulpError(f"no element type is called {name!r}")
+
+
+def declaration(name: str, type: str | None, shape: Shape) -> onnx.ValueInfoProto:
+    """Return what declares a tensor of this type and shape, and nothing about a value without a type."""
+    if type is None:
+        return onnx.helper.make_empty_tensor_value_info(name)
+    return onnx.helper.make_tensor_value_info(name, enum_of(type), shape)
 
 
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
@@ -71,14 +95,14 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     element_type = None
     if tensor.elem_type != TensorProto.UNDEFINED:
         try:
-            element_type = type_name(dtype_of(tensor.elem_type))
+            element_type = type_of(tensor.elem_type)
         except KeyError:
             raise ModelError(
                 f"{info.name!r} has an unknown element type", file=file, got=tensor.elem_type
             ) from None
     shape = None
     if tensor.HasField("shape"):
-        shape = tuple(_dim(dim, info.name, file) for dim in tensor.shape.dim)
+        shape = tuple([_dim(dim, info.name, file) for dim in tensor.shape.dim])
     return Value(info.name, element_type, shape, kind.removesuffix("_type"))
 
 

@@ -24,7 +24,7 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
 from halfulp.models.load import load
 from halfulp.models.memory import guard_memory
-from halfulp.models.onnx.nodes import SUPPORTED_OPS
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.openvino.builder import Origin
 from halfulp.models.openvino.layers import allows
 from halfulp.models.openvino.operators import OPERATORS, foreign, infer

@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Node, reshape, reshaped, type_name, unsqueezed
-from halfulp.models.onnx.nodes import schema_in_force
+from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.tensors import dtype_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch

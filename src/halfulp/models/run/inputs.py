@@ -9,13 +9,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from halfulp._args import as_array
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.models.graph import Array, Model, Value, type_name
+from halfulp.models.graph import Array, Model, Value
 from halfulp.models.memory import guard_memory
-from halfulp.models.onnx.tensors import dtype_of
+from halfulp.models.onnx.tensors import dtype_of, enum_of
 from halfulp.models.run.cast import can_cast, cast
 from halfulp.models.run.report import show
 
@@ -251,10 +250,7 @@ def make_inputs(
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
     """Return the dtype of an element type's name, ``string`` included."""
-    for number in TensorProto.DataType.values():
-        if number != TensorProto.UNDEFINED and type_name(dtype_of(number)) == name:
-            return dtype_of(number)
-    raise HalfulpError(f"no element type is called {name!r}")
+    return dtype_of(enum_of(name))
 
 
 def _random(

@@ -2,7 +2,7 @@
 
 A step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds what says
 the same in the opset on the other side, or raises NoExactForm. A step that is not listed here is the
-onnx package's business (:mod:`halfulp.conversion.opset.fallback`).
+onnx package's business (:mod:`halfulp.conversion.fallback`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.conversion.rewrite.broadcast import BROADCASTING, is_one, to_legacy, to_numpy
-from halfulp.conversion.rewrite.editor import Editor, NoExactForm, inherit
-from halfulp.conversion.rewrite.exact import exactly_as, holds
-from halfulp.conversion.rewrite.value_info import held_tensor
+from halfulp.conversion.editor import Editor, NoExactForm, inherit
+from halfulp.conversion.operands import BROADCASTING, exactly_as, holds, is_one, to_legacy, to_numpy
 from halfulp.models.graph import Value
+from halfulp.models.onnx.infer import held_tensor
 
 Step = Callable[[NodeProto, Editor], None]
 

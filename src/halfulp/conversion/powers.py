@@ -7,13 +7,11 @@ from typing import Literal
 
 import numpy as np
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.opset import finish, opset_of
-from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
-from halfulp.conversion.rewrite.value_info import default_opset
-from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.opset import finish
+from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Value
 from halfulp.models.run.inputs import dtype_named
@@ -39,10 +37,7 @@ def powers(model: ModelProto, how: How, file: str, folder: Path | None) -> list[
     if how not in ("expand", "fold"):
         raise HalfulpError("pow can be expanded or folded", expected="expand or fold", got=how)
     walk = Walk(model, file, folder)
-    for owner in walk.owners:
-        opset = opset_of(model, file)
-        if isinstance(owner, FunctionProto):
-            opset = default_opset(owner.opset_import) or opset
+    for owner, opset in walk.owners:
         if how == "expand":
 
             def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
@@ -52,7 +47,7 @@ def powers(model: ModelProto, how: How, file: str, folder: Path | None) -> list[
             walk.rewrite(owner, opset, lambda node: node.op_type == "Pow", rewrite, f"opset {opset}")
         elif opset >= 7:  # before, the shapes of base and exponent are to be equal
             walk.rewrite(owner, opset, lambda node: node.op_type in _FOLDED, _fold, f"opset {opset}")
-    return finish(walk, file)
+    return finish(walk)
 
 
 def expand(node: NodeProto, edit: Editor) -> None:
@@ -145,10 +140,9 @@ def _fold(node: NodeProto, edit: Editor) -> None:
 
 def _is_never_negative(name: str, edit: Editor) -> bool:
     """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such."""
-    makers = {output: made for made in edit.nodes for output in made.output}
-    maker = makers.get(name)
+    maker = edit.maker(name)
     while maker is not None and maker.op_type in ("ReduceMean", "ReduceSum", "Identity"):
-        maker = makers.get(maker.input[0])
+        maker = edit.maker(maker.input[0])
     if maker is None:
         return False
     if maker.op_type == "Pow":

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from halfulp.conversion.opset import fallback
-from halfulp.conversion.opset.adapters import Step
-from halfulp.conversion.opset.fallback import check_types
-from halfulp.conversion.rewrite.editor import Editor, NoExactForm
+from halfulp.conversion import fallback
+from halfulp.conversion.adapters import Step
+from halfulp.conversion.editor import Editor, NoExactForm
+from halfulp.conversion.fallback import check_types
 from halfulp.models.graph import Array, Value
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
@@ -335,4 +335,4 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
 
 
 STEPS: Mapping[tuple[str, int, int], Step] = dict(_steps())
-"""As :data:`halfulp.conversion.opset.adapters.STEPS`."""
+"""As :data:`halfulp.conversion.adapters.STEPS`."""

@@ -1,21 +1,38 @@
-"""Between the broadcasting of opset 6 (``axis``, ``broadcast``) and that of opset 7 (NumPy's)."""
+"""Operands in other shapes and types: between the broadcasting of opset 6 (``axis``, ``broadcast``) and that of opset 7
+(NumPy's), and which element types hold every value of which others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from onnx import AttributeProto, NodeProto
 
-from halfulp.conversion.rewrite.editor import Editor, NoExactForm
+from halfulp.conversion.editor import Editor, NoExactForm
 from halfulp.errors import HalfulpError
-from halfulp.models.graph import Value
+from halfulp.models.graph import Array, Value
+from halfulp.models.run.cast import cast
+from halfulp.models.run.inputs import dtype_named
 from halfulp.specs.broadcast import LEGACY_AXIS, Mismatch
 from halfulp.specs.tensor import Dim
+from halfulp.types import TYPES
 
 BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater")
 """The operators that had ``axis`` and ``broadcast`` before opset 7."""
 
 _MOST_COPIES = 256  # of a value that is repeated along a dim, as inputs of one Concat
+
+# How many bits a value of a type has at most: what has at least as many holds each of its values.
+# fmt: off
+SIGNIFICANT = {
+    "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
+    "float16": 11, "bfloat16": 8, "float32": 24, "float64": 53,
+}
+# fmt: on
+
+
+# --- shapes ---------------------------------------------------------------------------------------
 
 
 def to_numpy(node: NodeProto, edit: Editor) -> None:
@@ -147,3 +164,42 @@ def _repeated(name: str, axis: int, times: Dim, which: str, edit: Editor) -> str
 def is_one(value: Value) -> bool:
     """Tell whether a value is known to have one element."""
     return value.shape is not None and all(dim == 1 for dim in value.shape)
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def is_float(kind: str) -> bool:
+    """Tell whether a type is a floating one."""
+    return TYPES[kind].kind == "float"
+
+
+def holds(kind: str, other: str) -> bool:
+    """Tell whether a type holds every value of another one."""
+    if kind == other:
+        return True
+    if kind not in SIGNIFICANT and is_float(kind):
+        return False
+    if is_float(kind):
+        if SIGNIFICANT.get(other, 64) > SIGNIFICANT[kind]:
+            return False
+        # bfloat16 has the range of float32, and so more than float16.
+        return other != "bfloat16" or kind in ("float32", "float64")
+    if is_float(other):
+        return False
+    own, others = TYPES[kind], TYPES[other]
+    if own.kind == "uint":
+        return others.kind == "uint" and own.bits >= others.bits
+    return own.bits > others.bits or (own.bits == others.bits and others.kind == "int")
+
+
+def exactly_as(array: Array, kind: str) -> Array | None:
+    """Return an array in another type, or None where that would change a value."""
+    with np.errstate(all="ignore"):
+        there = cast(array, dtype_named(kind))
+        back = cast(there, array.dtype)
+    same = (back == array) | ((array != array) & (there != there))
+    if array.dtype.kind in "iu":
+        # What lies beyond an integer type comes back as its largest value.
+        same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
+    return there if bool(np.all(same)) else None

@@ -7,6 +7,7 @@ model that would lose functions, metadata and whatever its own representation ha
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,11 +17,12 @@ from typing import Any, NamedTuple
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion.rewrite.editor import Editor, NoExactForm, enum_of, inherit
+from halfulp.conversion.editor import Editor, NoExactForm, inherit
 from halfulp.errors import printable
 from halfulp.models.graph import Value
-from halfulp.models.onnx.nodes import plain_domain, schema_in_force
-from halfulp.models.onnx.tensors import declared
+from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.tensors import declaration, declared, enum_of
+from halfulp.models.onnx.walk import plain_domain
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
 _IR_VERSION = 8
@@ -74,6 +76,7 @@ def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def changes(op_type: str, opset: int, to: int) -> bool:
     """Tell whether an operator has another version in the next opset."""
     old, new = schema_in_force("", op_type, opset), schema_in_force("", op_type, to)
@@ -94,6 +97,8 @@ def _says_the_same(op_type: str, opset: int, to: int) -> bool:
 
 def trimmed(node: NodeProto, opset: int, to: int) -> NodeProto:
     """Return a node without the attributes that its operator does not have in another opset, if they are defaults."""
+    if not node.attribute:
+        return node
     defaults, kept = _defaults(node.op_type, opset), _defaults(node.op_type, to)
     useless = [
         attribute
@@ -300,17 +305,17 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
         tensor = edit.value_info.tensor(name, or_default=True)
         array = (
             None
-            if tensor is None or _count(tensor) > _SMALL
+            if tensor is None or math.prod(tensor.dims) > _SMALL
             else edit.value_info.array(name, or_default=True)
         )
         if array is not None:
             graph.initializer.append(onnx.numpy_helper.from_array(array, short[name]))
         else:
-            graph.input.append(_info(short[name], edit.value_info.value(name)))
+            graph.input.append(_info(short[name], name, edit))
     for index, name in enumerate(node.output):
         if name:
             alone.output[index] = f"o{index}"
-            graph.output.append(_info(f"o{index}", edit.value_info.value(name)))
+            graph.output.append(_info(f"o{index}", name, edit))
     for attribute in alone.attribute:
         if attribute.type == AttributeProto.GRAPH:
             attribute.g.CopyFrom(GraphProto(name="body"))  # put back afterwards
@@ -344,14 +349,6 @@ def _types_of(graph: GraphProto, opset: int) -> dict[str, Value]:
     return {info.name: declared(info, "") for info in inferred.graph.value_info}
 
 
-def _count(tensor: TensorProto) -> int:
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-    return count
-
-
-def _info(name: str, value: Value) -> onnx.ValueInfoProto:
-    if value.kind != "tensor" or value.type is None:
-        return onnx.helper.make_empty_tensor_value_info(name)
-    return onnx.helper.make_tensor_value_info(name, enum_of(value.type), value.shape)
+def _info(short: str, name: str, edit: Editor) -> onnx.ValueInfoProto:
+    value = edit.value_info.value(name)
+    return declaration(short, value.type if value.kind == "tensor" else None, value.shape)

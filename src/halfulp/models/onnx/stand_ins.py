@@ -11,8 +11,7 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.models.onnx.functions import Identity, every_node, identity
-from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.walk import SUPPORTED_OPS, Identity, every_node, identity, plain_domain
 
 _DOMAIN = "halfulp.audit"
 _OPSET = 13  # that of the functions made here, which hold constants

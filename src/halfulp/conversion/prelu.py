@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import ModelProto, NodeProto
 
+from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.conversion.opset import finish, opset_of
-from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
-from halfulp.conversion.rewrite.value_info import default_opset, graphs
-from halfulp.conversion.rewrite.walk import Walk
+from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Value
-from halfulp.models.onnx.nodes import plain_domain
+from halfulp.models.onnx.walk import plain_domain
 from halfulp.specs import in_force
 from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
@@ -26,7 +23,9 @@ _OLDEST = 9  # the first opset with Where
 _SIGN = "a product that is a NaN may have another sign bit"
 
 
-def body(model: ModelProto, how: How, file: str, folder: Path | None) -> list[Change]:
+def body(
+    model: ModelProto, how: How, file: str, folder: Path | None, walk: Walk | None = None
+) -> list[Change]:
     """Expand every PRelu of a model in place, or fold every body of one; return what was done.
 
     Args:
@@ -34,17 +33,16 @@ def body(model: ModelProto, how: How, file: str, folder: Path | None) -> list[Ch
         how: ``expand`` or ``fold``.
         file: its name in messages.
         folder: where its external data lies.
+        walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
         UnsupportedError: a PRelu in an older opset, or of a type that is not known.
     """
     if how not in ("expand", "fold"):
         raise HalfulpError("prelu can be expanded or folded", expected="expand or fold", got=how)
-    walk = Walk(model, file, folder)
-    for owner in walk.owners:
-        opset = opset_of(model, file)
-        if isinstance(owner, FunctionProto):
-            opset = default_opset(owner.opset_import) or opset
+    opset_of(model, file)
+    walk = walk or Walk(model, file, folder)
+    for owner, opset in walk.owners:
         if how == "expand":
 
             def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
@@ -54,7 +52,7 @@ def body(model: ModelProto, how: How, file: str, folder: Path | None) -> list[Ch
             walk.rewrite(owner, opset, lambda node: node.op_type == "PRelu", rewrite, f"opset {opset}")
         else:
             walk.rewrite(owner, opset, lambda node: node.op_type == "Where", _fold, f"opset {opset}")
-    return finish(walk, file)
+    return finish(walk)
 
 
 def expand(node: NodeProto, edit: Editor) -> None:
@@ -76,19 +74,17 @@ def expand(node: NodeProto, edit: Editor) -> None:
 
 def _fold(node: NodeProto, edit: Editor) -> None:
     """Add a PRelu instead of a Where that ends its body; any other Where as it is."""
-    makers = {name: made for made in edit.nodes if not plain_domain(made.domain) for name in made.output}
     condition, product, x = node.input
-    less, mul = makers.get(condition), makers.get(product)
-    slope = _slope(less, mul, x, edit, makers)
+    less, mul = _maker("Less", condition, edit), _maker("Mul", product, edit)
+    slope = None if less is None or mul is None else _slope(less, mul, x, edit)
     if less is None or mul is None or slope is None or not _fits(x, slope, edit):
         return edit.keep(node)
-    reads = _reads(edit.owner)
-    if reads[condition] > 1 or reads[product] > 1:
+    if edit.reads[condition] > 1 or edit.reads[product] > 1:
         return edit.keep(node)
-    edit.nodes = [made for made in edit.nodes if made not in (less, mul)]
-    like = makers.get(less.input[1])
-    if like is not None and like.op_type == "CastLike" and reads[less.input[1]] == 1:
-        edit.nodes.remove(like)
+    edit.drop(less, mul)
+    like = _maker("CastLike", less.input[1], edit)
+    if like is not None and edit.reads[less.input[1]] == 1:
+        edit.drop(like)
     is_int = "int" in (edit.value_info.value(x).type or "")
     edit.note(
         "and the Less and Mul before it are PRelu's function body, and become PRelu",
@@ -98,23 +94,25 @@ def _fold(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-def _slope(
-    less: NodeProto | None, mul: NodeProto | None, x: str, edit: Editor, makers: dict[str, NodeProto]
-) -> str | None:
+def _maker(op_type: str, name: str, edit: Editor) -> NodeProto | None:
+    """Return the node that makes a value, if it is one of this operator of ONNX."""
+    node = edit.maker(name)
+    return node if node is not None and node.op_type == op_type and not plain_domain(node.domain) else None
+
+
+def _slope(less: NodeProto, mul: NodeProto, x: str, edit: Editor) -> str | None:
     """Return the slope, where the two nodes are those of a PRelu of x."""
-    if less is None or mul is None or (less.op_type, mul.op_type) != ("Less", "Mul"):
-        return None
     others = [name for name in mul.input if name != x]
-    if less.input[0] != x or x not in mul.input or not _is_zero(less.input[1], x, edit, makers):
+    if less.input[0] != x or x not in mul.input or not _is_zero(less.input[1], x, edit):
         return None
     slope: str = others[0] if others else x
     return slope
 
 
-def _is_zero(name: str, x: str, edit: Editor, makers: dict[str, NodeProto]) -> bool:
-    maker = makers.get(name)
-    if maker is not None and maker.op_type == "CastLike":
-        name = maker.input[0]
+def _is_zero(name: str, x: str, edit: Editor) -> bool:
+    like = _maker("CastLike", name, edit)
+    if like is not None:
+        name = like.input[0]
     array, shape = edit.value_info.array(name), edit.value_info.value(x).shape
     return array is not None and array.size == 1 and array.ndim <= len(shape or ()) and not array.any()
 
@@ -133,15 +131,3 @@ def _fits(x: str, slope: str, edit: Editor) -> bool:
     pairs = zip(a.shape[lead:], b.shape, strict=True)
     certain = all(dim == 1 or (dim is not None and dim == own) for own, dim in pairs)
     return certain and a.type in row.type_variables["T"]
-
-
-def _reads(owner: GraphProto | FunctionProto) -> Counter[str]:
-    """Count how often each name is read, by subgraphs and as an output too."""
-    counts: Counter[str] = Counter()
-    if isinstance(owner, FunctionProto):
-        counts.update(owner.output)
-        owner = GraphProto(node=owner.node)
-    for _, graph in graphs(owner, ""):
-        counts.update(info.name for info in graph.output)
-        counts.update(name for node in graph.node for name in node.input)
-    return counts

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, NodeProto, TensorProto
 
-from halfulp.conversion.rewrite.value_info import ValueInfo, type_of_tensor
 from halfulp.errors import UnsupportedError
 from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.tensors import enum_of
+from halfulp.models.onnx.walk import Owner, read_names
 from halfulp.specs.tensor import Shape
 
 
@@ -46,25 +49,8 @@ class NoExactForm(UnsupportedError):
 class Names:
     """The names that a model uses, and new ones."""
 
-    def __init__(self, model: ModelProto) -> None:
-        self._taken: set[str] = set()
-        self._collect(model.graph)
-        for function in model.functions:
-            self._taken.update(function.input, function.output)
-            self._collect_nodes(function.node)
-
-    def _collect(self, graph: GraphProto) -> None:
-        for infos in (graph.input, graph.output, graph.value_info, graph.initializer):
-            self._taken.update(info.name for info in infos)
-        self._taken.update(sparse.values.name for sparse in graph.sparse_initializer)
-        self._collect_nodes(graph.node)
-
-    def _collect_nodes(self, nodes: Iterable[NodeProto]) -> None:
-        for node in nodes:
-            self._taken.update(node.input, node.output)
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    self._collect(attribute.g)
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
 
     def new(self, wished: str) -> str:
         """Return a name that nothing has, like the one wished for."""
@@ -91,40 +77,62 @@ class Editor:
         nodes: what was collected so far.
     """
 
-    def __init__(
-        self, owner: GraphProto | FunctionProto, value_info: ValueInfo, names: Names, opset: int
-    ) -> None:
+    def __init__(self, owner: Owner, value_info: ValueInfo, names: Names, opset: int) -> None:
         self.owner = owner
         self.value_info = value_info
         self.opset = opset
         self.nodes: list[NodeProto] = []
         self.changes: list[Change] = []
         self._names = names
-        self._label = ""
-        self._base = ""
+        self._makers: dict[str, NodeProto] = {}
+        self._indexed = 0  # how many nodes the makers are known of
+        self._dropped: set[int] = set()
+        self._label: Callable[[], str] | None = None
+        self._replaced = NodeProto()
 
-    def start(self, node: NodeProto, label: str, *, silent: bool = False) -> None:
+    def start(self, node: NodeProto, label: Callable[[], str] | None) -> None:
         """Name the node that is being replaced: after it new values are called, and changes named.
 
-        What is done to a node that the conversion itself has made is not worth a word (``silent``).
+        What is done to a node that the conversion itself has made is not worth a word: it has no label.
         """
-        self._label = "" if silent else label
-        self._base = next(filter(None, node.output), node.name or node.op_type)
+        self._label = label
+        self._replaced = node
+
+    @cached_property
+    def reads(self) -> Counter[str]:
+        """How often each name is read before anything is replaced, by subgraphs and as an output, too."""
+        return Counter(read_names(self.owner))
+
+    def maker(self, name: str) -> NodeProto | None:
+        """Return the node among those collected so far that makes a value, if one does."""
+        for node in self.nodes[self._indexed :]:
+            self._makers.update(dict.fromkeys(node.output, node))
+        self._indexed = len(self.nodes)
+        return self._makers.get(name)
+
+    def drop(self, *nodes: NodeProto) -> None:
+        """Leave out nodes that were collected before."""
+        self._dropped.update(map(id, nodes))
+
+    @property
+    def left(self) -> list[NodeProto]:
+        """The nodes that were collected and not dropped."""
+        return [node for node in self.nodes if id(node) not in self._dropped]
 
     @property
     def label(self) -> str:
         """How messages name the node that is being replaced; empty for one that the conversion has made."""
-        return self._label
+        return "" if self._label is None else self._label()
 
     def note(self, what: str, differs: str | None = None) -> None:
         """Say what was done."""
-        if self._label:
-            self.changes.append(Change(self._label, what, differs))
+        if self._label is not None:
+            self.changes.append(Change(self._label(), what, differs))
 
     def keep(self, node: NodeProto) -> None:
         """Add a node as it is."""
         self.nodes.append(node)
-        self.value_info.add_nodes([node])
+        self.value_info.add_node(node)
 
     def add(
         self,
@@ -156,7 +164,9 @@ class Editor:
 
     def new_name(self, suffix: str) -> str:
         """Return a free name made of the current node's output and a suffix."""
-        return self._names.new(f"{self._base}_{suffix}")
+        node = self._replaced
+        base = next(filter(None, node.output), node.name or node.op_type)
+        return self._names.new(f"{base}_{suffix}")
 
     def constant(self, array: Array, suffix: str) -> str:
         """Return the name of a new constant."""
@@ -174,8 +184,7 @@ class Editor:
             self.owner.initializer.append(held)
         else:
             self.nodes.append(onnx.helper.make_node("Constant", [], [name], value=held))
-        self.value_info.constants[name] = held
-        self.value_info.types[name] = type_of_tensor(held)
+        self.value_info.add_tensor(name, held)
         return name
 
     # --- plumbing, in the form that the opset has --------------------------------------------------
@@ -228,11 +237,3 @@ def inherit(node: NodeProto, from_: NodeProto) -> None:
         if from_.HasField(field):
             setattr(node, field, getattr(from_, field))
     node.metadata_props.extend(from_.metadata_props)
-
-
-@lru_cache(maxsize=256)
-def enum_of(type_name: str) -> int:
-    """Return the number of an element type in TensorProto.DataType."""
-    from halfulp.models.run.inputs import dtype_named
-
-    return onnx.helper.np_dtype_to_tensor_dtype(dtype_named(type_name))

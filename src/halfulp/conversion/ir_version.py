@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import onnx
 from onnx import AttributeProto, ModelProto, TensorProto
 
-from halfulp.conversion.rewrite.editor import Change
-from halfulp.conversion.rewrite.value_info import graphs
-from halfulp.models.onnx.functions import every_node
+from halfulp.conversion.editor import Change
+from halfulp.models.onnx.walk import every_node, graphs
 
 _TYPES_SINCE = {
     9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
@@ -44,7 +43,7 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     """Give the IR versions that a model's content needs, each with that content."""
-    for _, graph in graphs(model.graph, ""):
+    for _, graph in graphs(model.graph):
         if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
             yield 4, "initializers that are no inputs"
     if model.functions:
@@ -60,7 +59,7 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
 
 
 def _types(model: ModelProto) -> Iterator[int]:
-    for _, graph in graphs(model.graph, ""):
+    for _, graph in graphs(model.graph):
         yield from (tensor.data_type for tensor in graph.initializer)
         yield from (
             info.type.tensor_type.elem_type for info in (*graph.input, *graph.output, *graph.value_info)

@@ -10,19 +10,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import onnx
-import onnx.inliner
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from halfulp.conversion.opset import adapters, downgrades, fallback
-from halfulp.conversion.opset.ir_version import lower
-from halfulp.conversion.rewrite.clauses import check_node
-from halfulp.conversion.rewrite.editor import Change, Editor, NoExactForm
-from halfulp.conversion.rewrite.value_info import default_opset
-from halfulp.conversion.rewrite.walk import Walk, drop_unreached
-from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.conversion import adapters, downgrades, fallback
+from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.ir_version import lower
+from halfulp.conversion.walk import Walk, check_node, drop_unreached
+from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
-from halfulp.models.onnx.functions import every_node, identity
-from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
+from halfulp.models.onnx.inline import inlined
+from halfulp.models.onnx.walk import SUPPORTED_OPS, Owner, default_opset, every_node, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
 _STEPS = {**adapters.STEPS, **downgrades.STEPS}
@@ -31,7 +28,13 @@ _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
 
 def to_opset(
-    model: ModelProto, opset: int, file: str, folder: Path | None, *, unchecked: Collection[str] = ()
+    model: ModelProto,
+    opset: int,
+    file: str,
+    folder: Path | None,
+    walk: Walk | None = None,
+    *,
+    unchecked: Collection[str] = (),
 ) -> list[Change]:
     """Convert a model in place, and return what was done.
 
@@ -40,6 +43,7 @@ def to_opset(
         opset: the version of ONNX's own operators that it shall import.
         file: its name in messages.
         folder: where its external data lies.
+        walk: the walk to do it in, if there is one that has changed nothing yet.
         unchecked: the outputs of nodes that are valid in the new opset and not in theirs.
 
     Raises:
@@ -52,31 +56,30 @@ def to_opset(
     if model.training_info:
         raise UnsupportedError(f"{file}: has training information, which is not converted")
     before = opset_of(model, file)
-    walk = Walk(model, file, folder)
-    for owner in walk.owners:
-        here = opset_of(model, file)
-        if isinstance(owner, FunctionProto):
-            here = default_opset(owner.opset_import) or here
-        for source, target in _steps(here, opset):
+    walk = walk or Walk(model, file, folder)
+    for owner, here in walk.owners:
+        for source, target in _steps(owner, here, opset):
             _step(walk, owner, source, target, unchecked)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
-    _refuse(walk, file, opset)
-    changes = finish(walk, file)
+    _refuse(walk, opset)
+    changes = finish(walk)
     return changes + lower(model, opset, file) if opset < before else changes
 
 
-def _refuse(walk: Walk, file: str, opset: int) -> None:
+def _refuse(walk: Walk, opset: int) -> None:
     """Raise UnsupportedError where nodes have no exact form: one as it is, several by the reasons."""
     refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
     if len(refused) == 1:
         ((name, where, reason),) = refused
-        raise UnsupportedError(f"{file}, node {name}: no exact form in {where}: {reason}")
+        raise UnsupportedError(f"{walk.file}, node {name}: no exact form in {where}: {reason}")
     by_reason: dict[str, list[str]] = {}
     for name, _, reason in refused:
         by_reason.setdefault(reason, []).append(name)
     if by_reason:
         told = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
-        raise UnsupportedError(f"{file}: {len(refused)} nodes have no exact form in opset {opset}: {told}")
+        raise UnsupportedError(
+            f"{walk.file}: {len(refused)} nodes have no exact form in opset {opset}: {told}"
+        )
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
@@ -88,8 +91,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
         folder: where its external data lies.
 
     Raises:
-        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's; or
-            the onnx package does not inline it.
+        UnsupportedError: a function is of another opset than the model, and has no exact form in the model's.
     """
     if not model.functions:
         return []
@@ -99,21 +101,7 @@ def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
         _set_opset(model, max(opsets))
     if opsets - {default_opset(model.opset_import)}:
         changes += to_opset(model, opset_of(model, file), file, folder)
-    # The onnx package's inliner forgets the defaults of a function's attributes.
-    functions = {identity(function): function for function in model.functions}
-    for node in every_node(model.graph, *model.functions):
-        if identity(node) in functions:
-            given = {attribute.name for attribute in node.attribute}
-            defaults = functions[identity(node)].attribute_proto
-            node.attribute.extend(default for default in defaults if default.name not in given)
-    try:
-        model.CopyFrom(onnx.inliner.inline_local_functions(model))
-    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
-        reason = printable(" ".join(str(error).split()))
-        raise UnsupportedError(f"{file}: the onnx package does not inline its functions: {reason}") from None
-    if model.functions:
-        names = listed((function.name for function in model.functions), most=4)
-        raise UnsupportedError(f"{file}: the onnx package does not inline its functions {names}")
+    model.CopyFrom(inlined(model, file))
     return [*changes, Change(file, "its functions are inlined")]
 
 
@@ -131,9 +119,7 @@ def opset_of(model: ModelProto, file: str) -> int:
     return opset
 
 
-def _step(
-    walk: Walk, owner: GraphProto | FunctionProto, here: int, there: int, unchecked: Collection[str]
-) -> None:
+def _step(walk: Walk, owner: Owner, here: int, there: int, unchecked: Collection[str]) -> None:
     def rewrite(node: NodeProto, edit: Editor) -> None:
         if node.op_type in SUPPORTED_OPS and node.output[0] not in unchecked:
             check_node(node, here, edit.value_info)
@@ -167,10 +153,15 @@ def _step(
     )
 
 
-def _steps(opset: int, target: int) -> Iterator[tuple[int, int]]:
+def _steps(owner: Owner, opset: int, target: int) -> Iterator[tuple[int, int]]:
+    """Yield the steps on the way in which an operator changes; the caller takes each before the next one is sought."""
     by = 1 if target > opset else -1
+    kinds: set[str] = set()
     for here in range(opset, target, by):
-        yield here, here + by
+        kinds = kinds or {node.op_type for node in every_node(owner)}
+        if any(fallback.changes(kind, here, here + by) for kind in kinds):
+            yield here, here + by
+            kinds.clear()
 
 
 def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
@@ -179,7 +170,7 @@ def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
         entry.version = opset
 
 
-def finish(walk: Walk, file: str) -> list[Change]:
+def finish(walk: Walk) -> list[Change]:
     """Sweep up after a walk; return all changes, that of the IR version too, if it had to be raised."""
     model = walk.model
     imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
@@ -187,7 +178,7 @@ def finish(walk: Walk, file: str) -> list[Change]:
     if walk.sweep():
         least = max(least, _OLDEST_IR_OF_INITIALIZERS)
     if model.ir_version >= least:
-        return walk.changes
-    raised = Change(file, f"IR version {model.ir_version} becomes {least}")
+        return walk.told()
+    raised = Change(walk.file, f"IR version {model.ir_version} becomes {least}")
     model.ir_version = least
-    return [*walk.changes, raised]
+    return [*walk.told(), raised]

@@ -1,0 +1,291 @@
+"""Rewriting the nodes of an ONNX model: its graph, its subgraphs, its functions; each Pow and PRelu by its clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+
+import onnx
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from halfulp.conversion.editor import Change, Editor, Names, NoExactForm
+from halfulp.errors import HalfulpError, SpecError, UnsupportedError, within
+from halfulp.models.graph import agree, describe, listed
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.walk import (
+    SUPPORTED_OPS,
+    Owner,
+    default_opset,
+    graphs,
+    identity,
+    inner_path,
+    plain_domain,
+    reached,
+    read_names,
+    root,
+    subgraphs,
+    value_names,
+)
+from halfulp.specs import in_force
+from halfulp.specs.tensor import Shape, TensorType
+
+Wanted = Callable[[NodeProto], bool]
+Rewrite = Callable[[NodeProto, Editor], None]
+
+
+class Walk:
+    """The rewriting of one model, in place; several may follow each other.
+
+    Args:
+        model: one that the front end accepts. Functions that nothing calls are left out.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Attributes:
+        refused: the nodes that have no exact form, by their outputs: name, where they have none, and why. They
+            are collected where a rewriting asks for that.
+    """
+
+    def __init__(self, model: ModelProto, file: str, folder: Path | None) -> None:
+        self.model = model
+        self.file = file
+        self.refused: dict[str, tuple[str, str, str]] = {}
+        self._changes = drop_unreached(model, file)
+        self._names = Names(value_names(model.graph, *model.functions))
+        self._types = infer_types(model, file)
+        self._read: set[str] | None = None  # the names that were read before anything was changed
+        self._made: set[str] = set()  # outputs of nodes that were added
+        functions = FunctionTypes(model, self._types, file)
+        for types in [functions.of(function) for function in model.functions]:
+            self._types |= types
+        self._held = {tensor.name for tensor in model.graph.initializer}
+        self._reader = TensorReader(file, folder)
+        self._value_info: dict[str, ValueInfo] = {}  # by path
+
+    @property
+    def owners(self) -> Iterator[tuple[Owner, int]]:
+        """The model's functions that use ONNX's own operators, then its graph, with their opsets."""
+        for function in self.model.functions:
+            opset = default_opset(function.opset_import)
+            if opset is not None:
+                yield function, opset
+        yield self.model.graph, default_opset(self.model.opset_import) or 1
+
+    def told(self) -> list[Change]:
+        """Return what was done since this was last called."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def rewrite(
+        self,
+        owner: Owner,
+        opset: int,
+        wanted: Wanted,
+        rewrite: Rewrite,
+        where: str,
+        *,
+        collect: bool = False,
+    ) -> None:
+        """Rewrite the nodes of ONNX's own domain that are wanted, in subgraphs too.
+
+        Args:
+            owner: one of :attr:`owners`.
+            opset: the version that new nodes are of.
+            wanted: tells which nodes to rewrite.
+            rewrite: adds what takes a node's place; raises NoExactForm where nothing can.
+            where: what has no form for it then, such as ``opset 6``.
+            collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
+
+        Raises:
+            UnsupportedError: of NoExactForm, naming file and node.
+            ModelError: of any other HalfulpError, naming file and node.
+        """
+        path = root(owner) if isinstance(owner, FunctionProto) else ""
+        before = set(read_names(owner)) if isinstance(owner, FunctionProto) else set()
+        self._walk(owner, None, path, (opset, wanted, rewrite, where, collect))
+        if isinstance(owner, FunctionProto):
+            _drop_constants(owner, before - set(read_names(owner)))
+
+    def sweep(self) -> bool:
+        """Drop constants that have lost their readers; tell whether there are new initializers."""
+        if self._read is None:  # nothing was changed
+            return False
+        made = {tensor.name for tensor in self.model.graph.initializer} - self._held
+        useless = (self._read | made) - set(read_names(self.model.graph))
+        for _, each in graphs(self.model.graph) if useless else ():
+            assert isinstance(each, GraphProto)
+            _drop_constants(each, useless)
+            inputs = {info.name for info in each.input}
+            for index in reversed(range(len(each.initializer))):
+                if each.initializer[index].name in useless - inputs:
+                    del each.initializer[index]
+        return not made <= useless
+
+    @cached_property
+    def _labels(self) -> dict[str, dict[str, str]]:
+        """What messages call each node before any place changes: by path, then by output."""
+        found: dict[str, dict[str, str]] = {}
+
+        def note(path: str, owner: Owner, where: str) -> None:
+            labels = found.setdefault(path, {})
+            for index, node in enumerate(owner.node):
+                name = label(node, index, where)
+                labels.update(dict.fromkeys(node.output, name))
+                for attribute, graph in subgraphs(node):
+                    note(inner_path(path, node, attribute), graph, f"{name}.{attribute}")
+
+        for function in self.model.functions:
+            note(root(function), function, function.name)
+        note("", self.model.graph, "")
+        return found
+
+    def _label(self, path: str, node: NodeProto) -> str:
+        labels = self._labels[path]
+        return next((labels[output] for output in node.output if output in labels), node.op_type)
+
+    def _known(self, owner: Owner, outer: ValueInfo | None, path: str) -> ValueInfo:
+        """Return what is known of the values that a graph's nodes can see, with what was added so far."""
+        if path not in self._value_info:
+            types = self._types.setdefault(path, {})
+            self._value_info[path] = known = ValueInfo(types, self._reader, outer)
+            known.add_constants(owner)
+        return self._value_info[path]
+
+    def _walk(
+        self,
+        owner: Owner,
+        outer: ValueInfo | None,
+        path: str,
+        task: tuple[int, Wanted, Rewrite, str, bool],
+    ) -> None:
+        opset, wanted, rewrite, where, collect = task
+        known = self._known(owner, outer, path)
+        edit = Editor(owner, known, self._names, opset)
+        changed = False
+        before = len(owner.node)
+        for node in owner.node:
+            for attribute, graph in subgraphs(node):
+                self._walk(graph, known, inner_path(path, node, attribute), task)
+            outputs = node.output
+            is_refused = bool(self.refused) and any(output in self.refused for output in outputs)
+            if is_refused or not wanted(node) or plain_domain(node.domain):
+                edit.nodes.append(node)
+                continue
+            made = len(edit.nodes)
+            silent = bool(self._made) and not self._made.isdisjoint(outputs)
+            edit.start(node, None if silent else partial(self._label, path, node))
+            try:
+                rewrite(node, edit)
+            except NoExactForm as error:
+                name = self._label(path, node)
+                if not collect:
+                    with within(self.file, name):
+                        raise UnsupportedError(f"no exact form in {where}: {error.why}") from None
+                del edit.nodes[made:]
+                edit.nodes.append(node)
+                self.refused.update(dict.fromkeys(filter(None, outputs), (name, where, error.why)))
+            except (HalfulpError, MemoryError):
+                with within(self.file, self._label(path, node)):
+                    raise
+            new = edit.nodes[made:]
+            if len(new) == 1 and new[0] is node:
+                continue
+            changed = True
+            name, labels = self._label(path, node), self._labels[path]
+            for each in new:
+                self._made.update(output for output in each.output if output not in labels)
+                labels.update(dict.fromkeys(each.output, name))
+        if changed:
+            if self._read is None:
+                self._read = set(read_names(self.model.graph))
+            owner.node.extend(edit.left)
+            del owner.node[:before]
+        self._changes += edit.changes
+
+
+def drop_unreached(model: ModelProto, file: str) -> list[Change]:
+    """Leave out the functions that a model's graph does not reach; return what was done."""
+    kept = {identity(function) for function in reached(model)}
+    names = [function.name for function in model.functions if identity(function) not in kept]
+    for index in reversed(range(len(model.functions))):
+        if identity(model.functions[index]) not in kept:
+            del model.functions[index]
+    return (
+        [Change(file, f"functions that nothing calls are left out: {listed(names, most=4)}")] if names else []
+    )
+
+
+def _drop_constants(owner: Owner, useless: set[str]) -> None:
+    for index in reversed(range(len(owner.node))):
+        if owner.node[index].op_type == "Constant" and set(owner.node[index].output) <= useless:
+            del owner.node[index]
+
+
+# --- clauses --------------------------------------------------------------------------------------
+
+
+def check_clauses(walk: Walk) -> None:
+    """Refuse a model of which a Pow or PRelu breaks a clause of its own version, in subgraphs and functions, too.
+
+    Raises:
+        ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
+    """
+    for owner, opset in walk.owners:
+
+        def check(node: NodeProto, edit: Editor, opset: int = opset) -> None:
+            check_node(node, opset, edit.value_info)
+            edit.keep(node)
+
+        walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, check, f"opset {opset}")
+
+
+def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bool = True) -> None:
+    """Refuse a Pow or PRelu that breaks a clause of its own version, whatever it is fed.
+
+    Args:
+        node: the node.
+        opset: the version of ONNX's own operators that is in force.
+        value_info: what is known of its operands.
+        output: whether what is known of its output is compared, too.
+
+    Raises:
+        SpecError: with the clause.
+    """
+    attributes: tuple[tuple[str, Hashable], ...] = ()
+    if node.attribute:
+        if any(attribute.ref_attr_name for attribute in node.attribute):
+            return
+        given = ((a.name, onnx.helper.get_attribute_value(a)) for a in node.attribute)
+        attributes = tuple(
+            (name, tuple(value) if isinstance(value, list) else value) for name, value in given
+        )
+    operands = [value_info.value(name) for name in (*node.input, node.output[0] if output else "")]
+    _check(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+
+
+@lru_cache(maxsize=4096)  # the nodes of a large model are of few kinds
+def _check(
+    op_type: str,
+    opset: int,
+    operands: tuple[tuple[str | None, Shape], ...],
+    attributes: tuple[tuple[str, Hashable], ...],
+) -> None:
+    *inputs, (output, shape) = operands
+    types = [TensorType(type, of_input) for type, of_input in inputs if type is not None]
+    if len(types) < len(inputs):
+        return
+    row = in_force("onnx", op_type, opset)
+    try:
+        result = row.infer(*types, **dict(attributes))
+        if output not in (None, result.type) or not agree(shape, result.shape):
+            got = describe(output, shape)
+            raise row.error(
+                "output", f"{row.outputs[0].name} is declared otherwise", expected=result, got=got
+            )
+    except SpecError as error:
+        shown = dict(error.shown)
+        message = f"{error.message}; halfulp spec {row.id} shows what is allowed"
+        raise SpecError(error.clause, message, **shown) from None

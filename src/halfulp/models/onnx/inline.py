@@ -1,0 +1,190 @@
+"""The bodies of a model's functions in the place of their calls: of all, or of those that hold a Pow or PRelu.
+
+A function's body has types only where it is called, and ONNX Runtime infers none through custom operators in functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper
+
+from halfulp.errors import UnsupportedError, printable
+from halfulp.models.onnx.checks import Checks, schema_in_force
+from halfulp.models.onnx.walk import (
+    SUPPORTED_OPS,
+    Identity,
+    bind,
+    every_node,
+    identity,
+    is_ours,
+    opsets_of,
+    plain_domain,
+    reached,
+    subgraphs,
+    value_names,
+)
+from halfulp.specs import in_force
+
+RESOLVED = "halfulp.resolved"
+"""The domain of Pow and PRelu nodes whose op_type is the id of their version."""
+
+
+def inlined(model: ModelProto, file: str) -> ModelProto:
+    """Return a copy without functions.
+
+    Args:
+        model: is left as it is.
+        file: its name in messages.
+
+    Raises:
+        ModelError: a function calls itself, or its functions nest too deep or expand to too many nodes.
+        UnsupportedError: a function imports another opset than the model, and one of its operators differs there.
+    """
+    return _Inliner(model, file, every=True).result
+
+
+def resolved(model: ModelProto, file: str) -> ModelProto:
+    """Return a copy in which a Pow node is, say, ``onnx.Pow-13`` of the domain RESOLVED, and no function holds any.
+
+    The other functions stay. Arguments and errors are those of :func:`inlined`.
+    """
+    return _Inliner(model, file, every=False).result
+
+
+class _Inliner:
+    def __init__(self, model: ModelProto, file: str, *, every: bool) -> None:
+        self._file = file
+        self._every = every
+        self._check = Checks(file)
+        self._check.text(*_names(model))
+        self._functions = {identity(function): function for function in reached(model)}
+        for function in self._functions.values():
+            self._check.opsets(function.opset_import, f"the function {function.name!r}")
+        self._goes: dict[Identity, bool] = {}
+        for key in self._functions:
+            self._is_inlined(key, ())
+        self.result = ModelProto()
+        self.result.CopyFrom(model)
+        self._opsets = opsets_of(model.opset_import)
+        for key in (key for key, goes in self._goes.items() if goes):
+            for domain, version in opsets_of(self._functions[key].opset_import).items():
+                if domain not in self._opsets:
+                    self._opsets[domain] = version
+                    self.result.opset_import.append(helper.make_opsetid(domain, version))
+        self._replace(self.result.graph, self._opsets, depth=0)
+        kept = [f for f in self.result.functions if not self._goes.get(identity(f), True)]
+        del self.result.functions[:]
+        self.result.functions.extend(kept)
+
+    def _is_inlined(self, key: Identity, callers: tuple[Identity, ...]) -> bool:
+        """Tell whether an operator is Pow or PRelu, or a function that is inlined; look at all functions it calls."""
+        if key not in self._functions:
+            return key[0] == "" and key[1] in SUPPORTED_OPS
+        if key in callers:
+            self._check.recursive((*callers, key))
+        self._check.depth(len(callers))
+        if key not in self._goes:
+            called = {identity(node) for node in every_node(self._functions[key])}
+            # All are asked, so that no cycle is missed.
+            ours = {self._is_inlined(other, (*callers, key)) for other in called}
+            self._goes[key] = self._every or True in ours
+        return self._goes[key]
+
+    def _replace(self, owner: GraphProto, opsets: Mapping[str, int], depth: int) -> None:
+        """Replace the nodes of a graph in place."""
+        before, nodes = len(owner.node), self._expanded(owner.node, opsets, depth)
+        owner.node.extend(nodes)
+        del owner.node[:before]
+
+    def _expanded(self, nodes: Iterable[NodeProto], opsets: Mapping[str, int], depth: int) -> list[NodeProto]:
+        """Return what takes the place of some nodes."""
+        self._check.depth(depth)
+        result = []
+        for node in nodes:
+            self._check.count(1)
+            for _, graph in subgraphs(node):
+                self._replace(graph, opsets, depth)
+            key = identity(node)
+            if self._goes.get(key):
+                function = self._functions[key]
+                body = self._body(function, node)
+                result += self._expanded(body, opsets_of(function.opset_import), depth + 1)
+                continue
+            if key not in self._functions:
+                self._resolve(node, opsets, depth)
+            result.append(node)
+        return result
+
+    def _resolve(self, node: NodeProto, opsets: Mapping[str, int], depth: int) -> None:
+        """Give a Pow or PRelu its version; refuse any other operator that has another version in the model."""
+        if is_ours(node) and not self._every:
+            node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
+            node.domain, node.overload = RESOLVED, ""
+        elif depth and _version(node, opsets) != _version(node, self._opsets):
+            domain = plain_domain(node.domain)
+            raise UnsupportedError(
+                f"{self._file}: a function of the model is of another opset, in which"
+                f" {printable(node.op_type)} differs",
+                expected=f"opset {self._opsets.get(domain)}",
+                got=f"opset {opsets.get(domain)}",
+            )
+
+    def _body(self, function: FunctionProto, call: NodeProto) -> list[NodeProto]:
+        """Return copies of a function's nodes, with the call's names and attributes for the function's."""
+        prefix = f"{call.name or function.name}/{self._check.nodes}/"
+        names = dict(zip_longest(("", *function.input), ("", *call.input), fillvalue=""))
+        passed = []
+        for formal, actual in zip(function.output, call.output, strict=False):
+            if formal in names:  # an input, handed through
+                passed.append(helper.make_node("Identity", [names[formal]], [actual]))
+            elif actual:
+                names[formal] = actual
+        body = FunctionProto()
+        body.CopyFrom(function)
+        bind(body, function, call)
+        for node in every_node(body):
+            if node.name:
+                node.name = prefix + node.name
+        _rename(body.node, names, prefix)
+        return [*body.node, *passed]
+
+
+def _rename(nodes: Sequence[NodeProto], names: dict[str, str], prefix: str) -> None:
+    """Rename all values; what a function's body defines has the prefix, in its subgraphs too."""
+
+    def new(name: str) -> str:
+        return names.setdefault(name, prefix + name)
+
+    for node in nodes:
+        for field in (node.input, node.output):
+            field[:] = [new(name) for name in field]
+        for _, graph in subgraphs(node):
+            for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+                info.name = new(info.name)
+            for sparse in graph.sparse_initializer:
+                sparse.values.name = new(sparse.values.name)
+            _rename(graph.node, names, prefix)
+
+
+def _names(model: ModelProto) -> Iterator[str]:
+    """Yield every name that inlining reads."""
+    owners = (model.graph, *model.functions)
+    yield from value_names(*owners)
+    for holder in (model, *model.functions):
+        yield from (entry.domain for entry in holder.opset_import)
+    for function in model.functions:
+        yield from (function.domain, function.name, function.overload)
+        yield from (attribute.name for attribute in function.attribute_proto)
+    for node in every_node(*owners):
+        yield from (node.domain, node.op_type, node.overload, node.name)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+
+
+def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:
+    """Return the version of an operator in force; None where the onnx package does not know it."""
+    domain = plain_domain(node.domain)
+    schema = schema_in_force(domain, node.op_type, opsets.get(domain, 1))
+    return None if schema is None else int(schema.since_version)
