@@ -46,11 +46,11 @@ SCRIPTS = (
 # How many findings the page shows without JavaScript.
 _STATIC = 100
 _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
-_BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "within") | {
+_BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "wrong") | {
     "0": "exact",
-    "5-16": "wrong",
-    ">16": "wrong",
-    "special": "wrong",
+    "1": "within",
+    "2": "within",
+    "3-4": "within",
 }
 _KNOWN_FROM_ID = ("operator", "types", "group")
 

@@ -113,7 +113,9 @@ def call(target: Target, case: Case) -> tuple[str, ...]:
     if name == "openvino-native":
         return _openvino_native(case)
     if case.row.standard != "onnx":
-        return (_operator(case),)
+        inputs = ", ".join(VARIABLES[: len(case.inputs)])
+        called = f"hu.op({case.operator!r})({inputs}{keywords(case.attributes)})"
+        return (f"import halfulp as hu\n\ngot = {called}\n",)
     if name == "openvino":
         return (_model(case), *_openvino_from_onnx(case))
     if name == "onnxruntime":
@@ -123,11 +125,6 @@ def call(target: Target, case: Case) -> tuple[str, ...]:
     # A command can't be asked for its version; a module has one, or a dot in its name.
     is_module = "." in name or target.document["target"]["versions"]
     return (_model(case), _module(name) if is_module else _command(case))
-
-
-def _operator(case: Case) -> str:
-    inputs = ", ".join(VARIABLES[: len(case.inputs)])
-    return f"import halfulp as hu\n\ngot = hu.op({case.operator!r})({inputs}{keywords(case.attributes)})\n"
 
 
 def needs(target: Target, case: Case) -> list[str]:
