@@ -111,7 +111,7 @@ def test_halves_are_computed_of_their_own_operands() -> None:
     kept = plugin.patch(HALVES, keep_fusions=True)
     ours = [
         node.op_type
-        for node in every_node(kept.graph.node)
+        for node in every_node(kept.graph)
         if "Pow" in node.op_type or "PRelu" in node.op_type
     ]
     assert sorted(ours) == ["PRelu_float16", *["Pow_float16"] * 5]
