@@ -26,11 +26,11 @@ from pathlib import Path
 
 from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.compiled import output, program
-from proofs.double_double import both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.logarithm_tables import Case, PartsOfABinade, binades, parts_without_zero
+from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -208,7 +208,7 @@ class Float64(PartsOfABinade):
     @once
     def t(self) -> tuple[Fraction, Fraction]:
         of_log, ratio = self.log()
-        of_product, t_ratio = self.times("times_by_table", ratio)
+        of_product, t_ratio = self.times("times", ratio)
         return together(of_log, of_product), t_ratio
 
     @once

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from proofs.bounds import demand, together
-from proofs.double_double import Phase, both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
+from proofs.phase import Phase, both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import once
 from proofs.trace import Constant, Function

@@ -107,7 +107,6 @@ def exp_less_two_terms(r: mpfr) -> mpfr:
 
 LOG2_OF_QUOTIENT = Function(log2_of_quotient, lambda k: 2 / (gmpy2.const_log2() * (2 * k + 1)))
 LOG2_OF_ONE_AND = Function(log2_of_one_and, lambda k: (-1) ** k / (gmpy2.const_log2() * (k + 1)))
-EXP2 = Function(gmpy2.exp2, exp2_factor)
 EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
 LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
 
@@ -272,7 +271,7 @@ def pair_tables() -> str:
         *table("dd_logarithms_low", [low[0] for low in lows]),
         *table("td_logarithms_last", [low[1] for low in lows]),
         polynomial(
-            "log2_dd_by_table",
+            "log2_dd",
             f"log2(1+f)/f, {reach}",
             LOG2_OF_ONE_AND,
             least,
@@ -291,7 +290,7 @@ def pair_tables() -> str:
         *table("dd_corrections", [part[0] for part in corrections]),
         *table("td_corrections_low", [part[1] for part in corrections]),
         polynomial(
-            "exp2_dd_by_table",
+            "exp2_dd",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
             EXP2_LESS_ONE,
             -greatest_rest,
@@ -434,8 +433,6 @@ def generate() -> str:
             ),
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
-            polynomial("log2_dd", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
-            polynomial("exp2_dd", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
             pair_tables(),
             float64_tables(),
         ]

@@ -90,8 +90,8 @@ HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Expo
     constexpr uint64_t least_normal = uint64_t{1} << 52, infinity = row(Element::float64).overflow;
     constexpr double overflowing = 1025, vanishing = -1080;
     const uint64_t magnitude = x & ~double_sign;
-    const DoubleDouble t = log2_dd_by_table<true>(begin_logarithm_by_table<false>(double_of(magnitude)), y.high, y.low);
-    const NormalRounding rounding = round_normal(exp2_dd_by_table(t, begin_power_by_table(t.high)));
+    const DoubleDouble t = log2_dd<true>(begin_dd_logarithm<false>(double_of(magnitude)), y.high, y.low);
+    const NormalRounding rounding = round_normal(exp2_dd(t, begin_dd_power(t.high)));
     FastPower<Element::float64> power = {rounding.encoding, rounding.undecided == 0};
     const bool beyond = !(fabs(t.high) <= 1020);
     if (beyond || x - least_normal >= infinity - least_normal) {

@@ -172,7 +172,7 @@ private:
         for (int i = 0; i < n; ++i) {  // vector loop: avx2 neon scalar
             any_out_of_range |= not_normal(bits_of(x[i]));
             const DoubleDouble log = float64_log(begin_float64_log(float64_split(fabs(x[i])), logs[i]));
-            const DoubleDouble t = times_by_table<Y::has_lows>(log, y.high(i), y.low(i));
+            const DoubleDouble t = times<Y::has_lows>(log, y.high(i), y.low(i));
             t_high[i] = t.high;
             t_low[i] = t.low;
             places[i] = float64_exp_place(t.high);

@@ -78,44 +78,6 @@ inline constexpr double exp2_fast[] = {
     0x1.00dc4a532ab4ap-16,
     0x1.63d1363666bf3p-20,
 };
-// The same as log2_fast: relative error at most 2^-77.60.
-inline constexpr DoubleDouble log2_dd_pairs[] = {
-    {0x1.71547652b82fep+1, 0x1.777d0ffc908eap-55},
-    {0x1.ec709dc3a03fdp-1, 0x1.d27f2df8a4911p-55},
-    {0x1.2776c50ef9bfep-1, 0x1.e3b1abb70b6a9p-55},
-    {0x1.a61762a7adedap-2, 0x1.f5561de4727efp-56},
-};
-inline constexpr double log2_dd[] = {
-    0x1.484b13d7c0113p-2,
-    0x1.0c9a849953446p-2,
-    0x1.c68f567aef48dp-3,
-    0x1.89f3b723cb597p-3,
-    0x1.5b99975a4995cp-3,
-    0x1.372de62044a60p-3,
-    0x1.15bda340a32ddp-3,
-    0x1.2ecb47bca8f4bp-3,
-};
-// 2^r, |r| <= 1/2: relative error at most 2^-72.05.
-inline constexpr DoubleDouble exp2_dd_pairs[] = {
-    {0x1.0000000000000p+0, -0x1.396678f15fdeap-84},
-    {0x1.62e42fefa39efp-1, 0x1.abc9e3b2cb985p-56},
-    {0x1.ebfbdff82c58fp-3, -0x1.5e4356e4b65bbp-57},
-    {0x1.c6b08d704a0c0p-5, -0x1.d33155ae5bbafp-59},
-    {0x1.3b2ab6fba4e77p-7, 0x1.4b2f35f7a470ap-62},
-    {0x1.5d87fe78a6731p-10, 0x1.04ff5e6bcd590p-66},
-};
-inline constexpr double exp2_dd[] = {
-    0x1.430912f86c78bp-13,
-    0x1.ffcbfc588b0c9p-17,
-    0x1.62c0223a5aee5p-20,
-    0x1.b5253d395d74cp-24,
-    0x1.e4cf51662fb18p-28,
-    0x1.e8cac73de3f34p-32,
-    0x1.c3bd256c5b135p-36,
-    0x1.81616993b9aa8p-40,
-    0x1.31e5fe7f49c58p-44,
-    0x1.c43ad1fd73875p-49,
-};
 // r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;
 // for triples, that with more bits.
 // f = m r - 1, -0.0198 <= f <= 0.0169. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| 2^0.07, f^2 2^-6.42,
@@ -257,12 +219,12 @@ inline constexpr double td_logarithms_last[32] = {
     0x1.fbd41ae7d5a24p-100,
 };
 // log2(1+f)/f, -0.0198 <= f <= 0.0169: relative error at most 2^-73.82.
-inline constexpr DoubleDouble log2_dd_by_table_pairs[] = {
+inline constexpr DoubleDouble log2_dd_pairs[] = {
     {0x1.71547652b82fep+0, 0x1.777d075d1c474p-56},
     {-0x1.71547652b82fep-1, -0x1.779e83e629ac9p-57},
     {0x1.ec709dc3a03fdp-2, 0x1.ea51c50454287p-56},
 };
-inline constexpr double log2_dd_by_table[] = {
+inline constexpr double log2_dd[] = {
     -0x1.71547652b82fap-2,
     0x1.2776c50ef9969p-2,
     -0x1.ec709dc3c2444p-3,
@@ -351,11 +313,11 @@ inline constexpr double td_corrections_low[16] = {
     -0x1.e6b4f781f7888p-109,
 };
 // (2^r - 1)/r, |r| <= 1/32: relative error at most 2^-69.26.
-inline constexpr DoubleDouble exp2_dd_by_table_pairs[] = {
+inline constexpr DoubleDouble exp2_dd_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc6796734c5fp-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e441e7251a82p-57},
 };
-inline constexpr double exp2_dd_by_table[] = {
+inline constexpr double exp2_dd[] = {
     0x1.c6b08d704a0c3p-5,
     0x1.3b2ab6fba4e78p-7,
     0x1.5d87fe781dd73p-10,

@@ -97,9 +97,9 @@ static inline Attempt try_fast(const ElementRow& type, double x, const Exponent&
 
 static inline Attempt try_double_double(const ElementRow& type, double x, const Exponent& y) {
     const Target target = Target::of(type);
-    DoubleDouble t = log2_dd(quotient_dd<true>(x), y.high, y.low);
+    DoubleDouble t = log2_dd<true>(begin_dd_logarithm<true>(x), y.high, y.low);
     t = {clamp(t.high, target.most_t), clamp(t.low, greatest_t_low)};
-    const Rounding rounding = round_to(target, exp2_dd(t, exp2_dd_start(t.high)));
+    const Rounding rounding = round_to(target, exp2_dd(t, begin_dd_power(t.high)));
     return attempt(type, rounding.least, rounding.greatest);
 }
 
@@ -138,10 +138,10 @@ static inline uint64_t pow_integers(const IntegerRange& range, const Integer& x,
 // floor(x^y), at most 2^64 - 1, by double-doubles. (What a base beyond 2^53 adds is right: kernels/pow_int_tile.h.)
 static inline Decision<uint64_t> try_floor(const Operand& x, double y) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
-    DoubleDouble t = log2_dd(quotient_dd<false>(fabs(x.nearest)), y, 0);
+    DoubleDouble t = log2_dd<false>(begin_dd_logarithm<false>(fabs(x.nearest)), y, 0);
     t.low = multiply_add(y * reciprocal_ln2, x.residual / x.nearest, t.low);
     t = {clamp(t.high, 1000), clamp(t.low, greatest_t_low)};
-    const DoubleDoublePower power = exp2_dd(t, exp2_dd_start(t.high));
+    const DoubleDoublePower power = exp2_dd(t, begin_dd_power(t.high));
     const DoubleDouble value = fast_two_sum(power.value.high, power.value.low);
     const int64_t k = static_cast<int64_t>(power.k);
     const uint64_t least = floor_of_power(value.high, value.low - power.error, k);

@@ -103,7 +103,7 @@ HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
 // power (1 + correction) (1 + s q) 2^s_low.
 HALFULP_INLINE TripleDouble end_power(const TripleDoubleStart& begun, DoubleDouble q) {
     DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.s_low * constants::exp2_dd_pairs[1].high;  // less 1
+    const double factor = begun.s_low * constants::exp2_dd_pairs[0].high;  // less 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
     const DoubleDouble corrected = two_sum(begun.correction.high, more.low);
     const double last = corrected.low + multiply_add(begun.correction.high, more.high, begun.correction.low);
