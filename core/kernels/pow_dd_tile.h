@@ -42,8 +42,10 @@ static void for_each_vector(int n, F f) {
 
 template <bool may_be_subnormal>
 bool TableLogarithms::fill(const double* x, int n) {
-    const RegisterTable<32> reciprocals(constants::dd_reciprocals), logarithms(constants::dd_logarithms);
-    const RegisterTable<32> lows(constants::dd_logarithms_low);
+    constexpr auto& entries = constants::dd_log_entries;
+    using Entry = constants::PairLogEntry;
+    const RegisterTable<32> reciprocals(column_of<entries, &Entry::r>), logarithms(column_of<entries, &Entry::high>);
+    const RegisterTable<32> lows(column_of<entries, &Entry::low>);
     const __m512i exponent = _mm512_set1_epi64(-(int64_t{1} << 52)), least_normal = _mm512_set1_epi64(int64_t{1} << 52);
     const __m512i half_a_part_less_one = _mm512_set1_epi64((int64_t{1} << 46) - (int64_t{1023} << 52));
     __m512i most = _mm512_setzero_si512();
@@ -71,7 +73,10 @@ bool TableLogarithms::fill(const double* x, int n) {
 }
 
 inline void TablePowers::fill(const double* t, int n) {
-    const RegisterTable<16> powers(constants::dd_powers), corrections_of_them(constants::dd_corrections);
+    constexpr auto& entries = constants::dd_exp_entries;
+    using Entry = constants::PairExpEntry;
+    const RegisterTable<16> powers(column_of<entries, &Entry::power>);
+    const RegisterTable<16> corrections_of_them(column_of<entries, &Entry::correction>);
     for (int i = 0; i < n; i += lanes) {
         Doubles of_these = _mm512_load_pd(t + i), shifted = of_these + sixteenths_magic;
         Doubles s = of_these - (shifted - sixteenths_magic);

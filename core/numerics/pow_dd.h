@@ -8,26 +8,12 @@
 //   guarantee   the exact value lies within double_double_error of the scaled value. A result is taken only where the
 //               whole interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
 //               pow_exact.h
+//   error       of log2 x 2^-71.85, relatively; of 2^(t - k), which is below 2^(31/32), 2^-70.84 absolutely. Together
+//               2^-70.84 + |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound stands beside
+//               it. proofs/double_double.py proves the sum, with fused operations and without; docs/testing.md has the
+//               greatest error found
 //
 // The tables fit in registers where vectors have 512 bits; elsewhere they are in memory (kernels/pow_dd_tile.h).
-//
-// Error. The bounds marked * are in constants.h, computed by tools/make_constants.py.
-//   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
-//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by
-//               up to 2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
-//   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
-//               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
-//               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
-//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line:
-//               2^-71.87
-//   t           y times that; its low part, below 2^-40, is rounded by 2^-92
-//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends
-//               in two operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72.
-//               Low parts: 2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
-//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q,
-//               and by the logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
-//   Together below double_double_error, as programs prove, with fused operations and without (docs/proofs.md;
-//   docs/testing.md has the greatest error found).
 #pragma once
 
 #include "pow_fast.h"
@@ -127,37 +113,44 @@ struct TableLogarithm {
     double f, whole, whole_low, tail;
 };
 
-// e, r's place in the tables, and f.
+// e, f, and the table's entry.
 struct TablePoint {
     double e, f;
-    uint64_t index;
+    const constants::PairLogEntry& entry;
 };
 
 // A positive x, which is normal unless may_be_subnormal.
 template <bool may_be_subnormal>
 HALFULP_INLINE TablePoint table_point(double x) {
-    constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
+    constexpr int parts = 32;
     const bool subnormal = may_be_subnormal && x < 0x1p-1022;
-    const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
-    const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
-    const double e = double_of((from_one >> 52 ^ 0x800) | bits_of(0x1p52)) - (0x1p52 + 2048);
-    return {subnormal ? e - 54 : e, -remainder_of(1, double_of(bits - scale), constants::dd_reciprocals[index]), index};
+    const double normal = subnormal ? x * 0x1p54 : x;
+    const auto [m, e] = split(normal, least_of_parts<parts>);
+    const constants::PairLogEntry& entry = constants::dd_log_entries[part_of<parts>(normal)];
+    // Both are exact: m has 53 bits, and r 6, or 7 where |f| <= 2^-6.
+    return {subnormal ? e - 54 : e, -remainder_of(1, m, entry.r), entry};
 }
 
 template <bool may_be_subnormal>
 HALFULP_INLINE TableLogarithm begin_dd_logarithm(double x) {
     const TablePoint point = table_point<may_be_subnormal>(x);
-    return {point.f, point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
-            polynomial(constants::log2_dd, point.f)};
+    // whole is a multiple of 2^-42 below 2^11: exact. whole_low, up to 2^-43, lacks 2^-97.
+    // P has degree 10 on [-0.0198, 0.0169] and an error of 2^-73.82 (constants.h): 2^-73.75 of log2 x, since
+    // |f P| <= 2^0.07 |log2 x|. The tail, its terms from f^3 on, is about 0.36. Its last two operations round by 2^-55
+    // each, those before them by 2^-10 of that: 2^-54 f^4 in all, where f^4 <= 2^-18.33 |log2 x|: 2^-72.33 of log2 x.
+    return {point.f, point.e + point.entry.high, point.entry.low, polynomial(constants::log2_dd, point.f)};
 }
 
-// log2(x).
+// log2(x), to within 2^-71.85 of it.
 HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
+    // The pair steps round low parts by 2^-105: 2^-104 of log2 x.
     DoubleDouble sum = horner<0, 3>(constants::log2_dd_pairs, DoubleDouble{x.tail, 0}, x.f);
-    // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
+    // Exact, but for the low part's rounding by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
+    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of
+    // it. Where whole is 0, so is whole_low, and they are 2^-104 of log2 x.
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
-    return fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
+    return fast_two_sum(log2.high, log2.low);  // exact
 }
 
 template <bool has_y_low>
@@ -165,7 +158,8 @@ HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low
 #ifndef HALFULP_FUSED
     y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
 #endif
-    DoubleDouble t = two_product(y_high, log2.high);
+    DoubleDouble t = two_product(y_high, log2.high);  // exact
+    // Below 2^-40 where |t| <= 1080, and rounded by 2^-92 twice.
     t.low = multiply_add(y_high, log2.low, t.low);
     if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);
     return t;
@@ -185,19 +179,24 @@ struct TablePower {
 
 HALFULP_INLINE TablePower begin_dd_power(double t) {
     const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
-    const uint64_t index = bits_of(shifted) & 15;
+    const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
+    // s is exact. Q has degree 7 on [-1/32, 1/32] and an error of 2^-69.26 (constants.h) of |s Q| <= 2^-5.5: 2^-74.76.
+    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them by
+    // 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
     const DoubleDouble tail = {polynomial(constants::exp2_dd, s), 0};
-    return {horner<0, 2>(constants::exp2_dd_pairs, tail, s), constants::dd_powers[index],
-            constants::dd_corrections[index]};
+    // The pair steps round low parts by 2^-106.
+    return {horner<0, 2>(constants::exp2_dd_pairs, tail, s), entry.power, entry.correction};
 }
 
 HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, const TablePower& begun) {
     double shifted = t.high + sixteenths_magic, s = t.high - (shifted - sixteenths_magic);
-    DoubleDouble more = two_product(s, begun.sum.high);
+    DoubleDouble more = two_product(s, begun.sum.high);  // exact, below 2^-5.5; its low part below 2^-59
+    // Rounded by 2^-111.
     more.low = multiply_add(s, begun.sum.low, more.low);
-    // Times 1 + the correction, and 2^low = 1 + low ln 2, where |low| is below 2^-40.
+    // Times 1 + the correction, and 2^low = 1 + low ln 2, which lacks (low ln 2)^2/2 < 2^-82, as |low| is below 2^-40.
     double factor = multiply_add(t.low, constants::exp2_dd_pairs[0].high, begun.correction);
-    more.low = multiply_add(factor, more.high, more.low + factor);
+    more.low = multiply_add(factor, more.high, more.low + factor);  // below 2^-40: two roundings by 2^-93
+    // Below 2^(31/32). By Q and its tail 2^(15/16) 2^-71.8, by all low parts less than 2^-81.
     DoubleDouble value = multiply_add_pair(begun.power, more.high, begun.power);
     value.low = multiply_add(begun.power, more.low, value.low);
     int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));

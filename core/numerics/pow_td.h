@@ -72,9 +72,7 @@ struct TripleDoubleLogarithm {
 
 HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
     const TablePoint point = table_point<true>(x);
-    return {point.f,
-            {point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
-             constants::td_logarithms_last[point.index]}};
+    return {point.f, {point.e + point.entry.high, point.entry.low, point.entry.last}};
 }
 
 // What begins a power: s, s_low = what s lacks of t, and 2^(i/16) with its correction.
@@ -93,11 +91,8 @@ struct TripleDoublePower {
 HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
     const double shifted = t.a + sixteenths_magic;
     const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
-    const uint64_t index = bits_of(shifted) & 15;
-    return {s.high,
-            s.low + t.c,
-            constants::dd_powers[index],
-            {constants::dd_corrections[index], constants::td_corrections_low[index]}};
+    const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
+    return {s.high, s.low + t.c, entry.power, {entry.correction, entry.correction_low}};
 }
 
 // power (1 + correction) (1 + s q) 2^s_low.

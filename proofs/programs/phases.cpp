@@ -49,7 +49,7 @@ static void fast_phase_of_float64() {
     for (int i = 0; i < 256; ++i) {
         begin("begin_float64_log." + std::to_string(i));
         const traced::Double x = input("x", 8 * (1 + i * 0x1p-8));
-        const Float64Logarithm begun = begin_float64_log(float64_split(x), constants::float64_log_entries[i]);
+        const Float64Logarithm begun = begin_float64_log(x, constants::float64_log_entries[i]);
         output("f", begun.f);
         output("whole", begun.whole);
         output("whole_low", begun.whole_low);

@@ -58,7 +58,9 @@ def float64(rng: np.random.Generator, count: int) -> list[Case]:
         if y_type == "int64":  # so that many exponents are great
             x = 1 + side * 2.0 ** rng.uniform(-12, -4, count)
         y = rng.choice([-1, 1], count) * rng.uniform(700, 1020, count) / np.log2(x)
-        cases += boundary(x, y.astype(y_type), claims()["double-double"], "boundary of the double-double phase")
+        cases += boundary(
+            x, y.astype(y_type), claims()["double-double"], "boundary of the double-double phase"
+        )
     return cases
 
 
