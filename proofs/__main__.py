@@ -17,7 +17,6 @@ PARTS = [
     "fast_by_table",
     "fast_float64",
     "double_double",
-    "by_table",
     "triple_double",
     "exact_phase",
     "rounding",

@@ -26,11 +26,11 @@ from pathlib import Path
 
 from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.compiled import output, program
-from proofs.double_double import both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
-from proofs.logarithm_tables import Case, PartsOfABinade, binades, parts_without_zero
+from proofs.logarithm_tables import Case, PartsOfABinade, binades, part, parts_without_zero
+from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, Operand
@@ -69,17 +69,6 @@ def steps_of(phase: Float64, name: str) -> list[Step]:
     ]
 
 
-def part(j: int) -> list[Input]:
-    """The significands of part j. Below 1 the spacing is half."""
-    low, high = 1 + Fraction(2 * j - 1, 2 * PARTS), 1 + Fraction(2 * j + 1, 2 * PARTS) - 2 * ULP
-    if j:
-        return [Input(Interval(low, high), -52)]
-    return [
-        Input(Interval(1 - Fraction(1, 4 * PARTS), 1 - ULP), -53),
-        Input(Interval(Fraction(1), high), -52),
-    ]
-
-
 class Float64(PartsOfABinade):
     """As it is compiled for an instruction set."""
 
@@ -100,7 +89,7 @@ class Float64(PartsOfABinade):
     @once
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
         """The table's r, and - log r in two parts."""
-        errors, _, m = self.begin(j, part(j)[0])
+        errors, _, m = self.begin(j, part(j, PARTS)[0])
         (of_m,) = m.terms
         r = errors.value(self.outputs(j)[0]).terms.get(of_m, Fraction(0))
         function = self.function(f"begin_float64_log.{j}")
@@ -116,7 +105,7 @@ class Float64(PartsOfABinade):
     @once
     def ln2(self) -> tuple[Fraction, Fraction]:
         """ln 2, as e is multiplied by it."""
-        errors, e, _ = self.begin(1, part(1)[0])
+        errors, e, _ = self.begin(1, part(1, PARTS)[0])
         biased = next(m for m in e.terms if m)
         high = errors.value(self.outputs(1)[1]).terms[biased]
         function = self.function("begin_float64_log.1")
@@ -156,7 +145,7 @@ class Float64(PartsOfABinade):
         found = []
         f, whole, _ = self.outputs(j)
         r, high, _ = self.entry(j)
-        for m in part(j):
+        for m in part(j, PARTS):
             errors, _e, of_m = self.begin(j, m)
             ideal = of_m * Polynomial.constant(r) - Polynomial.constant(1)
             demand(errors.value(f) == ideal, f"f is not m r - 1 in part {j}")
@@ -208,7 +197,7 @@ class Float64(PartsOfABinade):
     @once
     def t(self) -> tuple[Fraction, Fraction]:
         of_log, ratio = self.log()
-        of_product, t_ratio = self.times("times_by_table", ratio)
+        of_product, t_ratio = self.times("times", ratio)
         return together(of_log, of_product), t_ratio
 
     @once

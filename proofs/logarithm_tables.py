@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from proofs.bounds import demand, together
-from proofs.double_double import Phase, both_signs, symbol
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, node
 from proofs.interval import Interval, Polynomial, log2_text
+from proofs.phase import Phase, both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import once
 from proofs.trace import Constant, Function
@@ -30,12 +30,15 @@ FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 4), Fraction(2048)
 Case = tuple[Input, list[Input]]
 
 
-def part(j: int) -> list[Input]:
+def part(j: int, parts: int = PARTS) -> list[Input]:
     """The significands of part j. Below 1 the spacing is half."""
-    low, high = 1 + Fraction(2 * j - 1, 64), 1 + Fraction(2 * j + 1, 64) - 2 * ULP
+    low, high = 1 + Fraction(2 * j - 1, 2 * parts), 1 + Fraction(2 * j + 1, 2 * parts) - 2 * ULP
     if j:
         return [Input(Interval(low, high), -52)]
-    return [Input(Interval(1 - Fraction(1, 128), 1 - ULP), -53), Input(Interval(Fraction(1), high), -52)]
+    return [
+        Input(Interval(1 - Fraction(1, 4 * parts), 1 - ULP), -53),
+        Input(Interval(Fraction(1), high), -52),
+    ]
 
 
 class PartsOfABinade(Phase):

@@ -31,10 +31,10 @@ from pathlib import Path
 from proofs import fast
 from proofs.bounds import LN2, demand, proved_bound, together
 from proofs.compiled import output, program
-from proofs.double_double import FOR_THE_TEST, GREATEST_LOW, Phase, symbol
 from proofs.errors import Input, RoundingErrors, fast_sum_residual, find
 from proofs.fast import DECIDING_T, ULP, node
 from proofs.interval import Interval, Polynomial, floor_log2, log2_text
+from proofs.phase import FOR_THE_TEST, GREATEST_LOW, Phase, symbol
 from proofs.step import Step, each
 from proofs.trace import Node, Operand
 from proofs.triple_double import TEST_OF_TRIPLES

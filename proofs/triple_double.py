@@ -25,12 +25,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from proofs.bounds import LN2, demand, proved_bound, together
-from proofs.by_table import GREATEST_S, GREATEST_VALUE, SIXTEENTHS
-from proofs.double_double import both_signs, symbol
+from proofs.double_double import GREATEST_S, GREATEST_VALUE, SIXTEENTHS
 from proofs.errors import Input, RoundingErrors
 from proofs.fast import ULP, last_operand_of_two, node
 from proofs.interval import Interval, Polynomial, log2_text
 from proofs.logarithm_tables import FAR_FROM_ONE, Case, LogarithmTables, least_ratio
+from proofs.phase import both_signs, symbol
 from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant

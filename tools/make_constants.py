@@ -107,7 +107,6 @@ def exp_less_two_terms(r: mpfr) -> mpfr:
 
 LOG2_OF_QUOTIENT = Function(log2_of_quotient, lambda k: 2 / (gmpy2.const_log2() * (2 * k + 1)))
 LOG2_OF_ONE_AND = Function(log2_of_one_and, lambda k: (-1) ** k / (gmpy2.const_log2() * (k + 1)))
-EXP2 = Function(gmpy2.exp2, exp2_factor)
 EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
 LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
 
@@ -170,7 +169,7 @@ def polynomial(
     exact = interpolate(f.value, low, high, terms)
     parts = [rounded(c, 3 if i < triples else 2 if i < triples + pairs else 1) for i, c in enumerate(exact)]
     bound = error_bound(f, low, high, [sum(map(mpfr, p), mpfr(0)) for p in parts])
-    lines = [f"// {comment}: relative error at most {power_of_two(bound)}."]
+    lines = [f"// {comment}, of degree {terms - 1}: relative error at most {power_of_two(bound)}."]
     kinds = (
         ("TripleDouble", f"{name}_triples", parts[:triples]),
         ("DoubleDouble", f"{name}_pairs", parts[triples : triples + pairs]),
@@ -263,16 +262,20 @@ def pair_tables() -> str:
     highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
     lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
     lines = [
-        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;",
-        "// for triples, that with more bits.",
+        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, the rest, and",
+        "// what that lacks, for triples.",
         f"// f = m r - 1, {reach}. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| {of_log2[0]}, f^2 {of_log2[1]},",
         f"// f^4 {of_log2[2]}, |f|^11 {of_log2[3]}.",
-        *table("dd_reciprocals", [float(part.r) for part in parts]),
-        *table("dd_logarithms", [float(high) for high in highs]),
-        *table("dd_logarithms_low", [low[0] for low in lows]),
-        *table("td_logarithms_last", [low[1] for low in lows]),
+        "struct alignas(32) PairLogEntry {",
+        "    double r, high, low, last;",
+        "};",
+        *records(
+            "dd_log_entries",
+            "PairLogEntry",
+            [[float(p.r), float(high), *low] for p, high, low in zip(parts, highs, lows, strict=True)],
+        ),
         polynomial(
-            "log2_dd_by_table",
+            "log2_dd",
             f"log2(1+f)/f, {reach}",
             LOG2_OF_ONE_AND,
             least,
@@ -286,12 +289,17 @@ def pair_tables() -> str:
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
     corrections = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
     lines += [
-        f"// 2^(i/{EXP2_PARTS}), rounded, and its correction: what is lost, as a part of it.",
-        *table("dd_powers", [float(power) for power in powers]),
-        *table("dd_corrections", [part[0] for part in corrections]),
-        *table("td_corrections_low", [part[1] for part in corrections]),
+        f"// 2^(i/{EXP2_PARTS}), rounded, and its correction: what is lost, as a part of it, in two parts.",
+        "struct alignas(32) PairExpEntry {",
+        "    double power, correction, correction_low;",
+        "};",
+        *records(
+            "dd_exp_entries",
+            "PairExpEntry",
+            [[float(power), *correction] for power, correction in zip(powers, corrections, strict=True)],
+        ),
         polynomial(
-            "exp2_dd_by_table",
+            "exp2_dd",
             f"(2^r - 1)/r, |r| <= 1/{2 * EXP2_PARTS}",
             EXP2_LESS_ONE,
             -greatest_rest,
@@ -411,7 +419,7 @@ def generate() -> str:
             "",
             polynomial(
                 "log2_fast",
-                "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1)",
+                "log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)^2",
                 LOG2_OF_QUOTIENT,
                 mpfr(0),
                 z_max,
@@ -434,8 +442,6 @@ def generate() -> str:
             ),
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
-            polynomial("log2_dd", "The same as log2_fast", LOG2_OF_QUOTIENT, mpfr(0), z_max, 12, 4),
-            polynomial("exp2_dd", "2^r, |r| <= 1/2", EXP2, -half, half, 16, 6),
             pair_tables(),
             float64_tables(),
         ]

@@ -124,25 +124,25 @@ HALFULP_INLINE double decode_number(Element type, uint64_t encoding) {
     }
 }
 
-HALFULP_INLINE Exponent exponent_of(Element type, uint64_t encoding) {
-    return row(type).is_float ? Exponent::of(decode_number(type, encoding))
-                              : Exponent::of(integer_of(row(type), encoding));
+HALFULP_INLINE Operand exponent_of(Element type, uint64_t encoding) {
+    return row(type).is_float ? Operand::of(decode_number(type, encoding))
+                              : Operand::of(integer_of(row(type), encoding));
 }
 
-HALFULP_INLINE Exponent exponent_at(const Arguments& arguments, int64_t offset) {
+HALFULP_INLINE Operand exponent_at(const Arguments& arguments, int64_t offset) {
     const Element type = static_cast<Element>(arguments.y_type);
     return exponent_of(type, load_encoding(row(type), arguments.y, offset, arguments.y_number));
 }
 
 template <Element type>
-HALFULP_INLINE Exponent exponent_of_base_type(Storage<type> y) {
-    if constexpr (type == Element::float64) return Exponent::of(double_of(y));
-    else return Exponent::of(static_cast<double>(float_of<type>(y)));
+HALFULP_INLINE Operand exponent_of_base_type(Storage<type> y) {
+    if constexpr (type == Element::float64) return Operand::of(double_of(y));
+    else return Operand::of(static_cast<double>(float_of<type>(y)));
 }
 
 // The power of a special value.
 template <Element type>
-HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Exponent& y) {
+HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Operand& y) {
     double base;
     if constexpr (type == Element::float64) base = double_of(x);
     else base = decode_float<type>(x);
@@ -203,7 +203,7 @@ HALFULP_INLINE void pow_own(const Arguments& arguments, uint8_t* undecided) {
 template <Element type>
 HALFULP_INLINE void pow_one(const Arguments& arguments, uint8_t* undecided) {
     for_vector(arguments, undecided, [&](const Place& place) {
-        const Exponent y = exponent_at(arguments, place.y);
+        const Operand y = exponent_at(arguments, place.y);
         const auto pow_by = [&](auto first) {
             pow_vector<type>(arguments, place, undecided, first, [&](int) { return y; });
         };
@@ -235,7 +235,7 @@ HALFULP_INLINE void pow_each(const Arguments& arguments, uint8_t* undecided) {
     uint32_t open = 0;
     for_elements_apart(arguments, [&](uint32_t index, uint32_t bit) {
         const Place place = place_of(arguments, index);
-        const Exponent y = exponent_at(arguments, place.y);
+        const Operand y = exponent_at(arguments, place.y);
         const auto x = load_or<Storage<type>>(arguments.x, place.x, arguments.x_number);
         const FastPower<type> power = pow_fast<type>(x, y);
         if (power.special) store(arguments.out, place.out, special_of<type>(x, y));

@@ -69,7 +69,7 @@ HALFULP_INLINE FastPower<type> round_normal_power(double power) {
 
 // x^y of float32, float16 and bfloat16.
 template <Element type>
-HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Exponent& y) {
+HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Operand& y) {
     const uint32_t bits = word_of(float_of<type>(x)), magnitude = bits & 0x7fffffff;
     const double t = y.high * log2_fast_by_table(magnitude);
     FastPower<type> power = round_normal_power<type>(exp2_fast(t));
@@ -86,12 +86,12 @@ HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Exponent& y) 
 }
 
 // x^y of float64, by double-doubles and tables.
-HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Exponent& y) {
+HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Operand& y) {
     constexpr uint64_t least_normal = uint64_t{1} << 52, infinity = row(Element::float64).overflow;
     constexpr double overflowing = 1025, vanishing = -1080;
     const uint64_t magnitude = x & ~double_sign;
-    const DoubleDouble t = log2_dd_by_table<true>(begin_logarithm_by_table<false>(double_of(magnitude)), y.high, y.low);
-    const NormalRounding rounding = round_normal(exp2_dd_by_table(t, begin_power_by_table(t.high)));
+    const DoubleDouble t = log2_dd<true>(begin_dd_logarithm<false>(double_of(magnitude)), y.high, y.low);
+    const NormalRounding rounding = round_normal(exp2_dd(t, begin_dd_power(t.high)));
     FastPower<Element::float64> power = {rounding.encoding, rounding.undecided == 0};
     const bool beyond = !(fabs(t.high) <= 1020);
     if (beyond || x - least_normal >= infinity - least_normal) {
@@ -106,9 +106,9 @@ HALFULP_INLINE FastPower<Element::float64> pow_of_float64(uint64_t x, const Expo
     return power;
 }
 
-// x^y, y of any type (see Exponent).
+// x^y, y of any type (see Operand).
 template <Element type>
-HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Exponent& y) {
+HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Operand& y) {
     if constexpr (type == Element::float64) return pow_of_float64(x, y);
     else return pow_of_float<type>(x, y);
 }
@@ -140,7 +140,7 @@ HALFULP_INLINE FastPower<type> pow_by_operation(Storage<type> x) {
 
 // The same by a constant exponent's formula.
 template <Element type, Shortcut shortcut>
-HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Exponent& y) {
+HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Operand& y) {
     if constexpr (is_exact(shortcut)) {
         return pow_by_operation<type, shortcut>(x);
     } else {

@@ -9,17 +9,17 @@ namespace halfulp::HALFULP_ISA {
 namespace {
 
 // A 64-bit integer as its nearest double and what is left of it. Returns whether anything is.
-template <typename Integer>
-bool split_exponents(const Integer* stored, double* high, double* low, int n) {
+template <std::integral Number>
+bool split_exponents(const Number* stored, double* high, double* low, int n) {
     if (all_within(stored, 31, n)) {
         // vector loop
         for (int i = 0; i < n; ++i) high[i] = static_cast<double>(static_cast<int32_t>(stored[i]));
         return false;
     }
     for (int i = 0; i < n; ++i) {
-        high[i] = static_cast<double>(stored[i]);
-        low[i] = static_cast<double>(
-            static_cast<int64_t>(static_cast<__int128>(stored[i]) - static_cast<__int128>(high[i])));
+        const Operand exponent = Operand::of(Integer::of(stored[i]));
+        high[i] = exponent.high;
+        low[i] = exponent.low;
     }
     return true;
 }

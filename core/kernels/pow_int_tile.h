@@ -98,7 +98,9 @@ struct Operands {
 
     bool are_integers() const { return magnitudes != nullptr; }
     Operand operator[](int i) const {
-        return are_integers() ? Operand::of(nearest[i], magnitudes[i]) : Operand::of(nearest[i]);
+        if (!are_integers()) return Operand::of(nearest[i] + 0.0);  // a scaled base's minus zero counts as zero
+        const bool negative = nearest[i] < 0;
+        return Operand::of(Integer{negative ? -magnitudes[i] : magnitudes[i], negative});
     }
 };
 
@@ -109,10 +111,10 @@ struct UndecidedPowers {
     int count = 0;
 
     void put(const Operand& base, const Operand& exponent, int i) {
-        x[count] = fabs(base.nearest);
-        x_residual[count] = base.residual / base.nearest;
-        y[count] = exponent.nearest;
-        y_low[count] = exponent.residual;
+        x[count] = fabs(base.high);
+        x_residual[count] = base.low / base.high;
+        y[count] = exponent.high;
+        y_low[count] = exponent.low;
         lane[count++] = i;
     }
     PairExponents exponents() const { return {y, y_low}; }
@@ -173,7 +175,7 @@ struct PowersWithin {
     }
     if (first.count == 0) return;
     const auto saturated = [&](int i, uint64_t magnitude) {
-        return range.saturate(x.nearest[i] < 0 && y[i].parity == odd, magnitude);
+        return range.saturate(x.nearest[i] < 0 && y[i].parity() == odd, magnitude);
     };
     // Whether a power is decided; it is that of lane i.
     const auto decides = [&](int j, int i) {
@@ -198,7 +200,7 @@ struct PowersWithin {
         const int i = remaining.lane[j];
         if (decides(j, i)) continue;
         const Operand base = x[i], exponent = y[i];
-        out[i] = saturated(i, counted(pow_floor(base.magnitude, exponent.negative(), exponent.magnitude)));
+        out[i] = saturated(i, counted(pow_floor(base.magnitude(), exponent.negative(), exponent.magnitude())));
     }
 }
 

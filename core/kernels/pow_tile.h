@@ -3,12 +3,11 @@
 // of others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
+#include "../numerics/operand.h"
 #include "../numerics/pow_closed_form.h"
 #include "../numerics/pow_dd.h"
-#include "../numerics/pow_exact.h"
 #include "../numerics/pow_fast.h"
-#include "pow_dd_quotient.h"
-#include "pow_dd_table.h"
+#include "pow_dd_tile.h"
 #include "pow_lanes.h"
 #include "pow_td_tile.h"
 #include "tiles.h"
@@ -18,43 +17,30 @@ namespace halfulp::HALFULP_ISA {
 // Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
 // left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or
 // infinity, or is one of their fixed points.)
-template <typename Number>
+template <typename Number, bool with_lows = false>
 struct Exponents {
-    static constexpr bool has_lows = false;
+    static constexpr bool has_lows = with_lows;
     const Number* highs;
+    const double* lows = nullptr;
 
     double high(int i) const { return static_cast<double>(highs[i]); }
-    double low(int) const { return 0; }
-    Word<Number> parity(int i) const { return parity_of(highs[i]); }
+    double low(int i) const {
+        if constexpr (has_lows) return lows[i];
+        else return 0;
+    }
+    Operand operator[](int i) const { return {high(i), low(i)}; }
+    Word<Number> parity(int i) const {
+        if constexpr (has_lows) return parity_of(highs[i]) ^ parity_of(lows[i]);
+        else return parity_of(highs[i]);
+    }
     Word<Number> kinds(int i) const { return classify(highs[i]); }
     template <typename X>
     X special(int i) const {
         return special_exponent<X>(highs[i]);
     }
-    Dyadic dyadic(int i) const { return dyadic_of(high(i)); }
-    Exponents from(int i) const { return {highs + i}; }
+    Exponents from(int i) const { return {highs + i, has_lows ? lows + i : nullptr}; }
 };
-
-struct PairExponents {
-    static constexpr bool has_lows = true;
-    const double* highs;
-    const double* lows;
-
-    double high(int i) const { return highs[i]; }
-    double low(int i) const { return lows[i]; }
-    uint64_t parity(int i) const { return parity_of(highs[i]) ^ parity_of(lows[i]); }
-    uint64_t kinds(int i) const { return classify(highs[i]); }
-    template <typename X>
-    X special(int i) const {
-        return highs[i];
-    }
-    Dyadic dyadic(int i) const {
-        if (lows[i] == 0) return dyadic_of(highs[i]);
-        __int128 sum = static_cast<__int128>(highs[i]) + static_cast<__int128>(lows[i]);
-        return dyadic_of_integer(static_cast<uint64_t>(sum < 0 ? -sum : sum));
-    }
-    PairExponents from(int i) const { return {highs + i, lows + i}; }
-};
+using PairExponents = Exponents<double, true>;
 
 static inline uint64_t counted(const Decision<uint64_t>& power) {
     if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
@@ -67,7 +53,7 @@ static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* list
     for (int j = 0; j < count; ++j) {
         int i = listed[j];
         if (is_special(x[i], y.kinds(i)) || fabs(x[i]) == 1 || y.high(i) == 0) continue;
-        uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y.dyadic(i)));
+        uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y[i].magnitude()));
         out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
     }
 }

@@ -7,7 +7,7 @@
 
 namespace halfulp::HALFULP_ISA::constants {
 
-// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)/(sqrt 2 + 1): relative error at most 2^-45.07.
+// log2((1+s)/(1-s))/s in z = s*s, |s| <= (sqrt 2 - 1)^2, of degree 5: relative error at most 2^-45.07.
 inline constexpr double log2_fast[] = {
     0x1.71547652b8253p+1,
     0x1.ec709dc539e76p-1,
@@ -53,7 +53,7 @@ inline constexpr double log2_parts[16] = {
     0x1.dc899ab3ff56cp-1,
     0x1.0000000000000p+0,
 };
-// log2(1+f)/f, -1/32 <= f <= 1/16: relative error at most 2^-45.62.
+// log2(1+f)/f, -1/32 <= f <= 1/16, of degree 7: relative error at most 2^-45.62.
 inline constexpr double log2_by_table[] = {
     0x1.71547652b836ap+0,
     -0x1.71547652bc83bp-1,
@@ -66,7 +66,7 @@ inline constexpr double log2_by_table[] = {
 };
 // The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.
 inline constexpr double fast_error = 0x1.4000000000000p-38;
-// 2^r (1 - fast_error), |r| <= 1/2: relative error at most 2^-39.77.
+// 2^r (1 - fast_error), |r| <= 1/2, of degree 8: relative error at most 2^-39.77.
 inline constexpr double exp2_fast[] = {
     0x1.fffffffff6000p-1,
     0x1.62e42fef7de08p-1,
@@ -78,191 +78,54 @@ inline constexpr double exp2_fast[] = {
     0x1.00dc4a532ab4ap-16,
     0x1.63d1363666bf3p-20,
 };
-// The same as log2_fast: relative error at most 2^-77.60.
-inline constexpr DoubleDouble log2_dd_pairs[] = {
-    {0x1.71547652b82fep+1, 0x1.777d0ffc908eap-55},
-    {0x1.ec709dc3a03fdp-1, 0x1.d27f2df8a4911p-55},
-    {0x1.2776c50ef9bfep-1, 0x1.e3b1abb70b6a9p-55},
-    {0x1.a61762a7adedap-2, 0x1.f5561de4727efp-56},
-};
-inline constexpr double log2_dd[] = {
-    0x1.484b13d7c0113p-2,
-    0x1.0c9a849953446p-2,
-    0x1.c68f567aef48dp-3,
-    0x1.89f3b723cb597p-3,
-    0x1.5b99975a4995cp-3,
-    0x1.372de62044a60p-3,
-    0x1.15bda340a32ddp-3,
-    0x1.2ecb47bca8f4bp-3,
-};
-// 2^r, |r| <= 1/2: relative error at most 2^-72.05.
-inline constexpr DoubleDouble exp2_dd_pairs[] = {
-    {0x1.0000000000000p+0, -0x1.396678f15fdeap-84},
-    {0x1.62e42fefa39efp-1, 0x1.abc9e3b2cb985p-56},
-    {0x1.ebfbdff82c58fp-3, -0x1.5e4356e4b65bbp-57},
-    {0x1.c6b08d704a0c0p-5, -0x1.d33155ae5bbafp-59},
-    {0x1.3b2ab6fba4e77p-7, 0x1.4b2f35f7a470ap-62},
-    {0x1.5d87fe78a6731p-10, 0x1.04ff5e6bcd590p-66},
-};
-inline constexpr double exp2_dd[] = {
-    0x1.430912f86c78bp-13,
-    0x1.ffcbfc588b0c9p-17,
-    0x1.62c0223a5aee5p-20,
-    0x1.b5253d395d74cp-24,
-    0x1.e4cf51662fb18p-28,
-    0x1.e8cac73de3f34p-32,
-    0x1.c3bd256c5b135p-36,
-    0x1.81616993b9aa8p-40,
-    0x1.31e5fe7f49c58p-44,
-    0x1.c43ad1fd73875p-49,
-};
-// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, and the rest;
-// for triples, that with more bits.
+// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, the rest, and
+// what that lacks, for triples.
 // f = m r - 1, -0.0198 <= f <= 0.0169. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| 2^0.07, f^2 2^-6.42,
 // f^4 2^-18.33, |f|^11 2^-59.35.
-inline constexpr double dd_reciprocals[32] = {
-    0x1.0000000000000p+0,
-    0x1.f000000000000p-1,
-    0x1.e000000000000p-1,
-    0x1.d400000000000p-1,
-    0x1.c800000000000p-1,
-    0x1.b800000000000p-1,
-    0x1.b000000000000p-1,
-    0x1.a400000000000p-1,
-    0x1.9800000000000p-1,
-    0x1.9000000000000p-1,
-    0x1.8800000000000p-1,
-    0x1.7c00000000000p-1,
-    0x1.7400000000000p-1,
-    0x1.6c00000000000p-1,
-    0x1.6400000000000p-1,
-    0x1.5c00000000000p-1,
-    0x1.5400000000000p-1,
-    0x1.5000000000000p-1,
-    0x1.4800000000000p-1,
-    0x1.4000000000000p-1,
-    0x1.3c00000000000p-1,
-    0x1.3400000000000p-1,
-    0x1.3000000000000p-1,
-    0x1.2800000000000p-1,
-    0x1.2400000000000p-1,
-    0x1.2000000000000p-1,
-    0x1.1c00000000000p-1,
-    0x1.1400000000000p-1,
-    0x1.1000000000000p-1,
-    0x1.0c00000000000p-1,
-    0x1.0800000000000p-1,
-    0x1.0400000000000p-1,
+struct alignas(32) PairLogEntry {
+    double r, high, low, last;
 };
-inline constexpr double dd_logarithms[32] = {
-    0x0.0p+0,
-    0x1.77394c9d98000p-5,
-    0x1.7d60496cfc000p-4,
-    0x1.097e38ce60000p-3,
-    0x1.563dc29ffa000p-3,
-    0x1.bfc67a8000000p-3,
-    0x1.f5fd8a9064000p-3,
-    0x1.249cd2b13d000p-2,
-    0x1.4f6fbb2cec000p-2,
-    0x1.6cb0f6865d000p-2,
-    0x1.8a8980abfc000p-2,
-    0x1.b877c57b1b000p-2,
-    0x1.d7e6c0abc3000p-2,
-    0x1.f804ae8d0d000p-2,
-    0x1.0c6caaf0c5800p-1,
-    0x1.1d368296b5000p-1,
-    0x1.2e644fac05000p-1,
-    0x1.37222bb707800p-1,
-    0x1.48eef19317800p-1,
-    0x1.5b2c3da197000p-1,
-    0x1.6476d98ad9800p-1,
-    0x1.7767c12967800p-1,
-    0x1.810fa51bf6800p-1,
-    0x1.94c287492c800p-1,
-    0x1.9ecf50bf44000p-1,
-    0x1.a8ff971810800p-1,
-    0x1.b35458761d800p-1,
-    0x1.c86f7b7ea4800p-1,
-    0x1.d338120a6e000p-1,
-    0x1.de298ec0bb000p-1,
-    0x1.e9452c8a71000p-1,
-    0x1.f48c34bd1e800p-1,
+inline constexpr PairLogEntry dd_log_entries[32] = {
+    {0x1.0000000000000p+0, 0x0.0p+0, 0x0.0p+0, 0x0.0p+0},
+    {0x1.f000000000000p-1, 0x1.77394c9d98000p-5, -0x1.395510d1e3f81p-44, 0x1.0e3aeafe4f839p-102},
+    {0x1.e000000000000p-1, 0x1.7d60496cfc000p-4, -0x1.2ce6312ebb81dp-46, 0x1.5a727dbaad60bp-103},
+    {0x1.d400000000000p-1, 0x1.097e38ce60000p-3, 0x1.924ae921f7ecap-45, -0x1.b4d5660336e29p-99},
+    {0x1.c800000000000p-1, 0x1.563dc29ffa000p-3, 0x1.964190e41bca7p-44, -0x1.06a19b5bedec4p-100},
+    {0x1.b800000000000p-1, 0x1.bfc67a8000000p-3, -0x1.667f21fa8423fp-44, 0x1.cfaef0356f6e7p-98},
+    {0x1.b000000000000p-1, 0x1.f5fd8a9064000p-3, -0x1.cb6f70109b0f1p-47, 0x1.8b9ed19224898p-101},
+    {0x1.a400000000000p-1, 0x1.249cd2b13d000p-2, -0x1.49d97df07e357p-45, 0x1.7679e5a1e4a0ep-99},
+    {0x1.9800000000000p-1, 0x1.4f6fbb2cec000p-2, 0x1.661e393a16b95p-44, -0x1.2b8c2253bd119p-98},
+    {0x1.9000000000000p-1, 0x1.6cb0f6865d000p-2, -0x1.c57f2495fb7fap-44, -0x1.b5fb699b2d8acp-98},
+    {0x1.8800000000000p-1, 0x1.8a8980abfc000p-2, -0x1.66cccab240e90p-45, -0x1.3e5a84738c6a5p-99},
+    {0x1.7c00000000000p-1, 0x1.b877c57b1b000p-2, 0x1.bfbf899cf2b3cp-48, -0x1.3bb22fff386b6p-105},
+    {0x1.7400000000000p-1, 0x1.d7e6c0abc3000p-2, 0x1.5e30f52d6ae75p-44, -0x1.29611295daec4p-103},
+    {0x1.6c00000000000p-1, 0x1.f804ae8d0d000p-2, -0x1.7f33943464056p-45, -0x1.eb47cb2aadd95p-99},
+    {0x1.6400000000000p-1, 0x1.0c6caaf0c5800p-1, -0x1.3483146784bd2p-44, 0x1.dd99950bae451p-99},
+    {0x1.5c00000000000p-1, 0x1.1d368296b5000p-1, 0x1.2a606046ad444p-44, 0x1.99e7587ea99e6p-99},
+    {0x1.5400000000000p-1, 0x1.2e644fac05000p-1, -0x1.4275f1035e5e8p-48, 0x1.3a4e0233ff8acp-102},
+    {0x1.5000000000000p-1, 0x1.37222bb707800p-1, -0x1.c22d2cad415aep-44, -0x1.a7156185dba8cp-100},
+    {0x1.4800000000000p-1, 0x1.48eef19317800p-1, 0x1.90d43956fa5d8p-45, 0x1.1f87779b03b7dp-99},
+    {0x1.4000000000000p-1, 0x1.5b2c3da197000p-1, 0x1.1d406db502403p-44, -0x1.b5fb699b2d8acp-99},
+    {0x1.3c00000000000p-1, 0x1.6476d98ad9800p-1, 0x1.0993376649b50p-45, -0x1.fb9186e41376fp-100},
+    {0x1.3400000000000p-1, 0x1.7767c12967800p-1, 0x1.228d3da3e961bp-44, -0x1.a4e9fc19dce6cp-98},
+    {0x1.3000000000000p-1, 0x1.810fa51bf6800p-1, -0x1.0144751b3314fp-44, -0x1.3bcd7c933d5bbp-101},
+    {0x1.2800000000000p-1, 0x1.94c287492c800p-1, -0x1.927dfc23d9780p-44, -0x1.83634b52082bfp-99},
+    {0x1.2400000000000p-1, 0x1.9ecf50bf44000p-1, -0x1.d97ee9124773bp-46, -0x1.d4ab87beb65dap-102},
+    {0x1.2000000000000p-1, 0x1.a8ff971810800p-1, 0x1.2f0c0bfe9dbecp-44, -0x1.a2eb74493cf9bp-101},
+    {0x1.1c00000000000p-1, 0x1.b35458761d800p-1, -0x1.c343ea3e580ebp-44, -0x1.3a5d326ca9f89p-98},
+    {0x1.1400000000000p-1, 0x1.c86f7b7ea4800p-1, 0x1.4459c4d3a591bp-44, -0x1.97ab879641c51p-100},
+    {0x1.1000000000000p-1, 0x1.d338120a6e000p-1, -0x1.3167ccc538261p-44, -0x1.115d6b0f2941fp-98},
+    {0x1.0c00000000000p-1, 0x1.de298ec0bb000p-1, -0x1.f9ab3cf74babap-44, 0x1.9b7a3e651babcp-98},
+    {0x1.0800000000000p-1, 0x1.e9452c8a71000p-1, 0x1.3c6764fc87b4ap-48, 0x1.07dedbe726437p-102},
+    {0x1.0400000000000p-1, 0x1.f48c34bd1e800p-1, 0x1.6eb3ac8ec0ef7p-45, 0x1.fbd41ae7d5a24p-100},
 };
-inline constexpr double dd_logarithms_low[32] = {
-    0x0.0p+0,
-    -0x1.395510d1e3f81p-44,
-    -0x1.2ce6312ebb81dp-46,
-    0x1.924ae921f7ecap-45,
-    0x1.964190e41bca7p-44,
-    -0x1.667f21fa8423fp-44,
-    -0x1.cb6f70109b0f1p-47,
-    -0x1.49d97df07e357p-45,
-    0x1.661e393a16b95p-44,
-    -0x1.c57f2495fb7fap-44,
-    -0x1.66cccab240e90p-45,
-    0x1.bfbf899cf2b3cp-48,
-    0x1.5e30f52d6ae75p-44,
-    -0x1.7f33943464056p-45,
-    -0x1.3483146784bd2p-44,
-    0x1.2a606046ad444p-44,
-    -0x1.4275f1035e5e8p-48,
-    -0x1.c22d2cad415aep-44,
-    0x1.90d43956fa5d8p-45,
-    0x1.1d406db502403p-44,
-    0x1.0993376649b50p-45,
-    0x1.228d3da3e961bp-44,
-    -0x1.0144751b3314fp-44,
-    -0x1.927dfc23d9780p-44,
-    -0x1.d97ee9124773bp-46,
-    0x1.2f0c0bfe9dbecp-44,
-    -0x1.c343ea3e580ebp-44,
-    0x1.4459c4d3a591bp-44,
-    -0x1.3167ccc538261p-44,
-    -0x1.f9ab3cf74babap-44,
-    0x1.3c6764fc87b4ap-48,
-    0x1.6eb3ac8ec0ef7p-45,
-};
-inline constexpr double td_logarithms_last[32] = {
-    0x0.0p+0,
-    0x1.0e3aeafe4f839p-102,
-    0x1.5a727dbaad60bp-103,
-    -0x1.b4d5660336e29p-99,
-    -0x1.06a19b5bedec4p-100,
-    0x1.cfaef0356f6e7p-98,
-    0x1.8b9ed19224898p-101,
-    0x1.7679e5a1e4a0ep-99,
-    -0x1.2b8c2253bd119p-98,
-    -0x1.b5fb699b2d8acp-98,
-    -0x1.3e5a84738c6a5p-99,
-    -0x1.3bb22fff386b6p-105,
-    -0x1.29611295daec4p-103,
-    -0x1.eb47cb2aadd95p-99,
-    0x1.dd99950bae451p-99,
-    0x1.99e7587ea99e6p-99,
-    0x1.3a4e0233ff8acp-102,
-    -0x1.a7156185dba8cp-100,
-    0x1.1f87779b03b7dp-99,
-    -0x1.b5fb699b2d8acp-99,
-    -0x1.fb9186e41376fp-100,
-    -0x1.a4e9fc19dce6cp-98,
-    -0x1.3bcd7c933d5bbp-101,
-    -0x1.83634b52082bfp-99,
-    -0x1.d4ab87beb65dap-102,
-    -0x1.a2eb74493cf9bp-101,
-    -0x1.3a5d326ca9f89p-98,
-    -0x1.97ab879641c51p-100,
-    -0x1.115d6b0f2941fp-98,
-    0x1.9b7a3e651babcp-98,
-    0x1.07dedbe726437p-102,
-    0x1.fbd41ae7d5a24p-100,
-};
-// log2(1+f)/f, -0.0198 <= f <= 0.0169: relative error at most 2^-73.82.
-inline constexpr DoubleDouble log2_dd_by_table_pairs[] = {
+// log2(1+f)/f, -0.0198 <= f <= 0.0169, of degree 10: relative error at most 2^-73.82.
+inline constexpr DoubleDouble log2_dd_pairs[] = {
     {0x1.71547652b82fep+0, 0x1.777d075d1c474p-56},
     {-0x1.71547652b82fep-1, -0x1.779e83e629ac9p-57},
     {0x1.ec709dc3a03fdp-2, 0x1.ea51c50454287p-56},
 };
-inline constexpr double log2_dd_by_table[] = {
+inline constexpr double log2_dd[] = {
     -0x1.71547652b82fap-2,
     0x1.2776c50ef9969p-2,
     -0x1.ec709dc3c2444p-3,
@@ -272,7 +135,7 @@ inline constexpr double log2_dd_by_table[] = {
     -0x1.27a98c12abf22p-3,
     0x1.10d11877b5cf3p-3,
 };
-// The same: relative error at most 2^-111.19.
+// The same, of degree 15: relative error at most 2^-111.19.
 inline constexpr TripleDouble log2_td_triples[] = {
     {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, -0x1.88e0d08f10afdp-110},
 };
@@ -295,67 +158,34 @@ inline constexpr double log2_td[] = {
     0x1.8a54255dd2360p-4,
     -0x1.7a0677d5a385bp-4,
 };
-// 2^(i/16), rounded, and its correction: what is lost, as a part of it.
-inline constexpr double dd_powers[16] = {
-    0x1.0000000000000p+0,
-    0x1.0b5586cf9890fp+0,
-    0x1.172b83c7d517bp+0,
-    0x1.2387a6e756238p+0,
-    0x1.306fe0a31b715p+0,
-    0x1.3dea64c123422p+0,
-    0x1.4bfdad5362a27p+0,
-    0x1.5ab07dd485429p+0,
-    0x1.6a09e667f3bcdp+0,
-    0x1.7a11473eb0187p+0,
-    0x1.8ace5422aa0dbp+0,
-    0x1.9c49182a3f090p+0,
-    0x1.ae89f995ad3adp+0,
-    0x1.c199bdd85529cp+0,
-    0x1.d5818dcfba487p+0,
-    0x1.ea4afa2a490dap+0,
+// 2^(i/16), rounded, and its correction: what is lost, as a part of it, in two parts.
+struct alignas(32) PairExpEntry {
+    double power, correction, correction_low;
 };
-inline constexpr double dd_corrections[16] = {
-    0x0.0p+0,
-    0x1.79aa65d837b6dp-54,
-    -0x1.01b15eaa59348p-55,
-    0x1.68efde3a8a894p-54,
-    0x1.34d754db0abb6p-55,
-    0x1.59f48a72a4c6dp-55,
-    0x1.690cebb7aafb0p-56,
-    0x1.063e1e21c5409p-54,
-    -0x1.3b3efbf5e2228p-54,
-    -0x1.b32dcb94da51dp-56,
-    0x1.db72fc1f0eab4p-55,
-    0x1.1affc2b91ce27p-56,
-    0x1.c1a7792cb3387p-55,
-    0x1.36eae30af0cb3p-56,
-    0x1.4a385a63d07a7p-56,
-    -0x1.ff7128fd391f0p-55,
+inline constexpr PairExpEntry dd_exp_entries[16] = {
+    {0x1.0000000000000p+0, 0x0.0p+0, 0x0.0p+0},
+    {0x1.0b5586cf9890fp+0, 0x1.79aa65d837b6dp-54, -0x1.594dfeef9b094p-108},
+    {0x1.172b83c7d517bp+0, -0x1.01b15eaa59348p-55, 0x1.7ca91ba6ab110p-109},
+    {0x1.2387a6e756238p+0, 0x1.68efde3a8a894p-54, -0x1.73ce42e5addf9p-109},
+    {0x1.306fe0a31b715p+0, 0x1.34d754db0abb6p-55, -0x1.17adbe862e719p-112},
+    {0x1.3dea64c123422p+0, 0x1.59f48a72a4c6dp-55, -0x1.78e17b6b693c4p-109},
+    {0x1.4bfdad5362a27p+0, 0x1.690cebb7aafb0p-56, 0x1.9c294119c9a68p-110},
+    {0x1.5ab07dd485429p+0, 0x1.063e1e21c5409p-54, 0x1.680601784ab98p-108},
+    {0x1.6a09e667f3bcdp+0, -0x1.3b3efbf5e2228p-54, -0x1.b9b1e8aad39e1p-108},
+    {0x1.7a11473eb0187p+0, -0x1.b32dcb94da51dp-56, 0x1.8d9b80f69cb44p-110},
+    {0x1.8ace5422aa0dbp+0, 0x1.db72fc1f0eab4p-55, 0x1.d2b74a6ead83dp-109},
+    {0x1.9c49182a3f090p+0, 0x1.1affc2b91ce27p-56, 0x1.d2b69cd832d47p-110},
+    {0x1.ae89f995ad3adp+0, 0x1.c1a7792cb3387p-55, -0x1.11391bf5631fep-110},
+    {0x1.c199bdd85529cp+0, 0x1.36eae30af0cb3p-56, 0x1.dfdf3962eaf5bp-111},
+    {0x1.d5818dcfba487p+0, 0x1.4a385a63d07a7p-56, 0x1.ce5d0a1c6b509p-110},
+    {0x1.ea4afa2a490dap+0, -0x1.ff7128fd391f0p-55, -0x1.e6b4f781f7888p-109},
 };
-inline constexpr double td_corrections_low[16] = {
-    0x0.0p+0,
-    -0x1.594dfeef9b094p-108,
-    0x1.7ca91ba6ab110p-109,
-    -0x1.73ce42e5addf9p-109,
-    -0x1.17adbe862e719p-112,
-    -0x1.78e17b6b693c4p-109,
-    0x1.9c294119c9a68p-110,
-    0x1.680601784ab98p-108,
-    -0x1.b9b1e8aad39e1p-108,
-    0x1.8d9b80f69cb44p-110,
-    0x1.d2b74a6ead83dp-109,
-    0x1.d2b69cd832d47p-110,
-    -0x1.11391bf5631fep-110,
-    0x1.dfdf3962eaf5bp-111,
-    0x1.ce5d0a1c6b509p-110,
-    -0x1.e6b4f781f7888p-109,
-};
-// (2^r - 1)/r, |r| <= 1/32: relative error at most 2^-69.26.
-inline constexpr DoubleDouble exp2_dd_by_table_pairs[] = {
+// (2^r - 1)/r, |r| <= 1/32, of degree 7: relative error at most 2^-69.26.
+inline constexpr DoubleDouble exp2_dd_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc6796734c5fp-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e441e7251a82p-57},
 };
-inline constexpr double exp2_dd_by_table[] = {
+inline constexpr double exp2_dd[] = {
     0x1.c6b08d704a0c3p-5,
     0x1.3b2ab6fba4e78p-7,
     0x1.5d87fe781dd73p-10,
@@ -363,7 +193,7 @@ inline constexpr double exp2_dd_by_table[] = {
     0x1.ffcdb17e704bap-17,
     0x1.62c114a252d34p-20,
 };
-// The same: relative error at most 2^-107.23.
+// The same, of degree 11: relative error at most 2^-107.23.
 inline constexpr DoubleDouble exp2_td_pairs[] = {
     {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56},
     {0x1.ebfbdff82c58fp-3, -0x1.5e43a53e44da3p-57},
@@ -647,7 +477,7 @@ inline constexpr LogEntry float64_log_entries[256] = {
 inline constexpr DoubleDouble float64_ln2 = {0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45};
 inline constexpr DoubleDouble float64_step = {0x1.62e42fefc0000p-8, -0x1.c610ca86c3899p-44};
 inline constexpr double float64_steps = 0x1.71547652b82fep+7;  // in a unit of the logarithm
-// (log(1+f) - f + f^2/2) / f^3, |f| <= 0.00293: relative error at most 2^-53.68.
+// (log(1+f) - f + f^2/2) / f^3, |f| <= 0.00293, of degree 5: relative error at most 2^-53.68.
 inline constexpr double float64_log[] = {
     0x1.5555555555555p-2,
     -0x1.0000000000000p-2,
@@ -790,7 +620,7 @@ inline constexpr ExpEntry float64_exp_entries[128] = {
     {0x1.fa7c1819e90d8p+0, 0x1.7893b4d91cd9dp-56},
     {0x1.fd3c22b8f71f1p+0, 0x1.305c14160cc89p-58},
 };
-// (e^r - 1 - r) / r^2, |r| <= 0.00274: relative error at most 2^-45.53.
+// (e^r - 1 - r) / r^2, |r| <= 0.00274, of degree 3: relative error at most 2^-45.53.
 inline constexpr double float64_exp[] = {
     0x1.fffffffffff50p-2,
     0x1.5555555555523p-3,

@@ -1,9 +1,19 @@
-// x^y in pairs of doubles, for float64 and for what the fast phase leaves undecided: plain functions without branches,
-// as in pow_fast.h. y log2(x) and 2^t stand here twice, by quotients and by tables.
+// x^y in pairs of doubles (double-double), for float64 and for lanes that the fast phase leaves undecided: plain
+// functions without branches, as in pow_fast.h.
 //
-//   guarantee   the exact value lies within their PhaseError of the scaled value. A result is taken only where the
+//   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
+//               log2 x = e - log2 r + f P(f);
+//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
+//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
+//   guarantee   the exact value lies within double_double_error of the scaled value. A result is taken only where the
 //               whole interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
 //               pow_exact.h
+//   error       of log2 x 2^-71.85, relatively; of 2^(t - k), which is below 2^(31/32), 2^-70.84 absolutely. Together
+//               2^-70.84 + |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound stands beside
+//               it. proofs/double_double.py proves the sum, with fused operations and without; docs/testing.md has the
+//               greatest error found
+//
+// The tables fit in registers where vectors have 512 bits; elsewhere they are in memory (kernels/pow_dd_tile.h).
 #pragma once
 
 #include "pow_fast.h"
@@ -16,11 +26,12 @@ struct PhaseError {
 
     double at(double t) const { return multiply_add(double_of(bits_of(t) & ~double_sign), of_t, fixed); }
 };
-static constexpr PhaseError quotient_error{0x1p-69, 0x1p-73}, table_error{0x1.3p-71, 0x1.ap-72};
+static constexpr PhaseError double_double_error{0x1.3p-71, 0x1.ap-72};
 
 // Where |t| is at most 1080, the low part of t is less. The kernels clamp those of lanes without meaning.
 static constexpr double greatest_t_low = 0x1p-37;
-static_assert(greatest_t_low * greatest_t_low < quotient_error.fixed / 8);  // 2^low = 1 + low ln 2 lacks half of that
+static_assert(greatest_t_low * greatest_t_low <
+              double_double_error.fixed / 8);  // 2^low = 1 + low ln 2 lacks half of that
 
 // Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
@@ -97,164 +108,58 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
     return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
 }
 
-// By quotients, which is the formula of pow_fast.h.
-//
-//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
-//
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them. An operation that
-// is not fused rounds a product besides; what that adds is counted.
-//   s, z        carry their rounding errors in a low part: s.low is up to 3 * 2^-53 |s|, z.low up to 7 * 2^-53 z, and
-//               what is left out 2^-101 of them
-//   P           its own 2^-77.60* of log2 m. The plain tail c4 + c5 z + z^2 (..), about 0.33, ends in two operations
-//               that round by 2^-55 each, and those before them 2^-6 of that: 2^-53.97 z^4 of a sum above 2.88, z <=
-//               2^-5.08: 2^-75.8. z.low enters by the derivative up to z^3, which lacks 1.4 z^4: 7 * 2^-53 z 1.4 z^4 =
-//               2^-75.1 of that sum: 2^-76.6. The low parts of the pair steps round by 2^-104. Together: 2^-74.9
-//   t           y times that, and as good: |e + log2 m| >= |log2 m|; its low part is below greatest_t_low
-//   Q           its own 2^-72.05* of at most sqrt 2: 2^-71.55. The plain tail c6 + c7 r + r^2 (..), below 1.7 * 2^-13,
-//               ends in two operations that round by 2^-66 each, and those before them, and products, 2^-5 of that:
-//               2^-64.9 r^6 <= 2^-70.9. Low parts: 2^-92, and 2^-82 since 2^low is taken for 1 + low ln 2. Together:
-//               2^-70.1
-//   Together with a value of at most sqrt 2, for the logarithm: 2^-70.1 + 2^-74.9 |t|. What programs prove is a little
-//   more (docs/proofs.md), and below quotient_error.
-
-// x = m * 2^e and s = (m - 1)/(m + 1), for a positive x, which is normal unless may_be_subnormal.
-struct DoubleDoubleQuotient {
-    DoubleDouble s;
-    double e;
-};
-
-template <bool may_be_subnormal>
-HALFULP_INLINE DoubleDoubleQuotient quotient_dd(double x) {
-    bool subnormal = may_be_subnormal && x < 0x1p-1022;
-    Split<double> parts = split(subnormal ? x * 0x1p54 : x);
-    double numerator = parts.m - 1, denominator = 1 + parts.m;
-    double denominator_low = parts.m - (denominator - 1);
-    double reciprocal = 1 / denominator;
-    double s = numerator * reciprocal;
-    double residual = multiply_add(-s, denominator_low, remainder_of(numerator, s, denominator));
-    return {{s, residual * reciprocal}, subnormal ? parts.e - 54 : parts.e};
-}
-
-// z = s^2.
-HALFULP_INLINE DoubleDouble squared(DoubleDouble s) {
-    const DoubleDouble z = two_product(s.high, s.high);
-    return {z.high, multiply_add(s.high + s.high, s.low, z.low)};
-}
-
-// P(z).
-HALFULP_INLINE DoubleDouble log2_series(DoubleDouble z) {
-    const auto& c = constants::log2_dd_pairs;
-    const auto& plain = constants::log2_dd;
-    DoubleDouble sum = horner<0, 4>(c, DoubleDouble{polynomial(plain, z.high), 0}, z.high);
-    double slope = multiply_add(
-        z.high, multiply_add(z.high, multiply_add(z.high, 4 * plain[0], 3 * c[3].high), 2 * c[2].high), c[1].high);
-    return {sum.high, multiply_add(z.low, slope, sum.low)};
-}
-
-// e + s P(z).
-HALFULP_INLINE DoubleDouble log2_sum(const DoubleDoubleQuotient& x, DoubleDouble series) {
-    DoubleDouble whole = multiply_add_pair(x.s.high, series.high, x.e);  // e = 0 or |e| >= 2 |log2 m|
-    whole.low += multiply_add(x.s.high, series.low, x.s.low * series.high);
-    return whole;
-}
-
-HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low) {
-#ifndef HALFULP_FUSED
-    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
-#endif
-    const DoubleDouble t = two_product(y_high, log2.high);
-    return {t.high, t.low + multiply_add(y_high, log2.low, y_low * log2.high)};
-}
-
-// y * log2(x).
-HALFULP_INLINE DoubleDouble log2_dd(const DoubleDoubleQuotient& x, double y_high, double y_low) {
-    return times(log2_sum(x, log2_series(squared(x.s))), y_high, y_low);
-}
-
-// The inner part of 2^(t - k).
-HALFULP_INLINE DoubleDouble exp2_dd_start(double t) {
-    double r = t - ((t + round_magic) - round_magic);
-    return horner<4, 6>(constants::exp2_dd_pairs, DoubleDouble{polynomial(constants::exp2_dd, r), 0}, r);
-}
-
-HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, DoubleDouble start) {
-    double shifted = t.high + round_magic, r = t.high - (shifted - round_magic);
-    DoubleDouble sum = horner<0, 4>(constants::exp2_dd_pairs, start, r);
-    // times 2^t.low = 1 + t.low ln 2: |t.low| is at most greatest_t_low.
-    sum.low = multiply_add(t.low * constants::exp2_dd_pairs[1].high, sum.high, sum.low);
-    return {sum, quotient_error.at(t.high), bits_of(shifted) - bits_of(round_magic)};
-}
-
-// By tables, of which registers hold too little where vectors have less than 512 bits; compilers make no vectors of
-// look-ups. (With these, powers of float64 take a quarter less on a Zen 5 with AVX-512: 1.8 instead of 2.4 ns.)
-//
-//   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
-//               log2 x = e - log2 r + f P(f);
-//               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
-//   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
-//
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
-//   f           exact: m has 53 bits and r 6, or 7 where |f| <= 2^-6
-//   e - log2 r  the high part is a multiple of 2^-42, and exact; the low part, up to 2^-43, is rounded by 2^-97, and by
-//   up to
-//               2^-96 in each of the two sums that it joins: 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of it
-//   P           its own 2^-73.82* of f P, which is at most 2^0.07* |log2 x|: 2^-73.75 of log2 x.
-//               The plain tail c3 + c4 f + f^2 (..), about 0.36, ends in two operations that round by 2^-55 each; those
-//               before them count 2^-10 of that: 2^-54 f^4, where f^4 <= 2^-18.33* |log2 x|: 2^-72.33.
-//               The low parts of the pair steps round by 2^-105: 2^-104 of log2 x. Together, with the last line:
-//               2^-71.87
-//   t           y times that; its low part, below 2^-41, is rounded by 2^-93
-//   Q           its own 2^-69.26* of |s Q| <= 2^-5.5: 2^-74.76. The plain tail c2 + c3 s + s^2 (..), about 0.056, ends
-//               in two operations that round by 2^-58 each, and those before them 2^-9 of that: 2^-57 |s|^3 <= 2^-72.
-//               Low parts: 2^-93, and 2^-84 since 2^low is taken for 1 + low ln 2. Together: 2^-71.79
-//   value       2^(i/16) (1 + s Q), where 2^(i/16) <= 2^(15/16) and the value is below 2^(31/32): 2.22 * 2^-72 by Q,
-//               and by the logarithm 2^(31/32) ln 2 * 2^-71.87 |t| = 1.49 * 2^-72 |t|
-//   Together below table_error, as programs prove (docs/proofs.md). (docs/testing.md has the greatest error found.)
-
 // What begins a logarithm: f, e - log2 r in two parts, and the plain tail of P(f).
 struct TableLogarithm {
     double f, whole, whole_low, tail;
 };
 
-// e, r's place in the tables, and f.
+// e, f, and the table's entry.
 struct TablePoint {
     double e, f;
-    uint64_t index;
+    const constants::PairLogEntry& entry;
 };
 
 // A positive x, which is normal unless may_be_subnormal.
 template <bool may_be_subnormal>
 HALFULP_INLINE TablePoint table_point(double x) {
-    constexpr uint64_t half_a_part = uint64_t{1} << 46, one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
+    constexpr int parts = 32;
     const bool subnormal = may_be_subnormal && x < 0x1p-1022;
-    const uint64_t bits = bits_of(subnormal ? x * 0x1p54 : x), from_one = bits + half_a_part - one;
-    const uint64_t scale = from_one & exponent, index = from_one >> 47 & 31;
-    const double e = double_of((from_one >> 52 ^ 0x800) | bits_of(0x1p52)) - (0x1p52 + 2048);
-    return {subnormal ? e - 54 : e, -remainder_of(1, double_of(bits - scale), constants::dd_reciprocals[index]), index};
+    const double normal = subnormal ? x * 0x1p54 : x;
+    const auto [m, e] = split(normal, least_of_parts<parts>);
+    const constants::PairLogEntry& entry = constants::dd_log_entries[part_of<parts>(normal)];
+    // Both are exact: m has 53 bits, and r 6, or 7 where |f| <= 2^-6.
+    return {subnormal ? e - 54 : e, -remainder_of(1, m, entry.r), entry};
 }
 
 template <bool may_be_subnormal>
-HALFULP_INLINE TableLogarithm begin_logarithm_by_table(double x) {
+HALFULP_INLINE TableLogarithm begin_dd_logarithm(double x) {
     const TablePoint point = table_point<may_be_subnormal>(x);
-    return {point.f, point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
-            polynomial(constants::log2_dd_by_table, point.f)};
+    // whole is a multiple of 2^-42 below 2^11: exact. whole_low, up to 2^-43, lacks 2^-97.
+    // P has degree 10 on [-0.0198, 0.0169] and an error of 2^-73.82 (constants.h): 2^-73.75 of log2 x, since
+    // |f P| <= 2^0.07 |log2 x|. The tail, its terms from f^3 on, is about 0.36. Its last two operations round by 2^-55
+    // each, those before them by 2^-10 of that: 2^-54 f^4 in all, where f^4 <= 2^-18.33 |log2 x|: 2^-72.33 of log2 x.
+    return {point.f, point.e + point.entry.high, point.entry.low, polynomial(constants::log2_dd, point.f)};
 }
 
-// log2(x).
-HALFULP_INLINE DoubleDouble log2_sum_by_table(const TableLogarithm& x) {
-    DoubleDouble sum = horner<0, 3>(constants::log2_dd_by_table_pairs, DoubleDouble{x.tail, 0}, x.f);
-    // The difference in it is exact: whole is a multiple of 2^-42, and what is added less than twice the sum.
+// log2(x), to within 2^-71.85 of it.
+HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
+    // The pair steps round low parts by 2^-105: 2^-104 of log2 x.
+    DoubleDouble sum = horner<0, 3>(constants::log2_dd_pairs, DoubleDouble{x.tail, 0}, x.f);
+    // Exact, but for the low part's rounding by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
+    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of
+    // it. Where whole is 0, so is whole_low, and they are 2^-104 of log2 x.
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
-    return fast_two_sum(log2.high, log2.low);  // whole_low is up to 2^-43
+    return fast_two_sum(log2.high, log2.low);  // exact
 }
 
 template <bool has_y_low>
-HALFULP_INLINE DoubleDouble times_by_table(DoubleDouble log2, double y_high, double y_low) {
+HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low) {
 #ifndef HALFULP_FUSED
     y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
 #endif
-    DoubleDouble t = two_product(y_high, log2.high);
+    DoubleDouble t = two_product(y_high, log2.high);  // exact
+    // Below 2^-40 where |t| <= 1080, and rounded by 2^-92 twice.
     t.low = multiply_add(y_high, log2.low, t.low);
     if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);
     return t;
@@ -262,8 +167,8 @@ HALFULP_INLINE DoubleDouble times_by_table(DoubleDouble log2, double y_high, dou
 
 // y * log2(x).
 template <bool has_y_low>
-HALFULP_INLINE DoubleDouble log2_dd_by_table(const TableLogarithm& x, double y_high, double y_low) {
-    return times_by_table<has_y_low>(log2_sum_by_table(x), y_high, y_low);
+HALFULP_INLINE DoubleDouble log2_dd(const TableLogarithm& x, double y_high, double y_low) {
+    return times<has_y_low>(log2_sum(x), y_high, y_low);
 }
 
 // What begins a power: Q(s), 2^(i/16), and its correction: what that lost, as a part of it.
@@ -272,25 +177,30 @@ struct TablePower {
     double power, correction;
 };
 
-HALFULP_INLINE TablePower begin_power_by_table(double t) {
+HALFULP_INLINE TablePower begin_dd_power(double t) {
     const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
-    const uint64_t index = bits_of(shifted) & 15;
-    const DoubleDouble tail = {polynomial(constants::exp2_dd_by_table, s), 0};
-    return {horner<0, 2>(constants::exp2_dd_by_table_pairs, tail, s), constants::dd_powers[index],
-            constants::dd_corrections[index]};
+    const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
+    // s is exact. Q has degree 7 on [-1/32, 1/32] and an error of 2^-69.26 (constants.h) of |s Q| <= 2^-5.5: 2^-74.76.
+    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them by
+    // 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
+    const DoubleDouble tail = {polynomial(constants::exp2_dd, s), 0};
+    // The pair steps round low parts by 2^-106.
+    return {horner<0, 2>(constants::exp2_dd_pairs, tail, s), entry.power, entry.correction};
 }
 
-HALFULP_INLINE DoubleDoublePower exp2_dd_by_table(DoubleDouble t, const TablePower& begun) {
+HALFULP_INLINE DoubleDoublePower exp2_dd(DoubleDouble t, const TablePower& begun) {
     double shifted = t.high + sixteenths_magic, s = t.high - (shifted - sixteenths_magic);
-    DoubleDouble more = two_product(s, begun.sum.high);
+    DoubleDouble more = two_product(s, begun.sum.high);  // exact, below 2^-5.5; its low part below 2^-59
+    // Rounded by 2^-111.
     more.low = multiply_add(s, begun.sum.low, more.low);
-    // Times 1 + the correction, and 2^low = 1 + low ln 2, where |low| is below 2^-41.
-    double factor = multiply_add(t.low, constants::exp2_dd_pairs[1].high, begun.correction);
-    more.low = multiply_add(factor, more.high, more.low + factor);
+    // Times 1 + the correction, and 2^low = 1 + low ln 2, which lacks (low ln 2)^2/2 < 2^-82, as |low| is below 2^-40.
+    double factor = multiply_add(t.low, constants::exp2_dd_pairs[0].high, begun.correction);
+    more.low = multiply_add(factor, more.high, more.low + factor);  // below 2^-40: two roundings by 2^-93
+    // Below 2^(31/32). By Q and its tail 2^(15/16) 2^-71.8, by all low parts less than 2^-81.
     DoubleDouble value = multiply_add_pair(begun.power, more.high, begun.power);
     value.low = multiply_add(begun.power, more.low, value.low);
     int64_t sixteenths = static_cast<int64_t>(bits_of(shifted) - bits_of(sixteenths_magic));
-    return {value, table_error.at(t.high), static_cast<uint64_t>(sixteenths >> 4)};
+    return {value, double_double_error.at(t.high), static_cast<uint64_t>(sixteenths >> 4)};
 }
 
 }  // namespace halfulp::HALFULP_ISA

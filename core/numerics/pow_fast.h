@@ -8,22 +8,19 @@
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]. A result is taken only
 //               where the whole interval rounds to one element; otherwise the next phase decides, pow_dd.h
-//
-// Error, relative to the exact value; units are 2^-53, which is what an operation rounds by (a fused one saves a
-// rounding, never adds one). The bounds marked * stand in constants.h, where tools/make_constants.py has computed them:
-//   m - 1 exact (Sterbenz), m + 1 rounds by 1, the quotient by 1: s within 2; z = s*s within 5;
-//   P: its own 2^-45.07*, and less than 5 units: s P within 2^-45.07 and 8 units; e + s P: |e + s P| >= |s P|, so no
-//   more: log2 within 2^-45.02, and log2_table.h's, which serves in its place, within 2^-45.4. Times y and ln 2: |t|
-//   2^-45.5, where |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero. Q: its own
-//   2^-39.77*, and 2^-50 of rounding. Together below fast_error_of_exp2 + |t| fast_error_of_t, and below 1.22 * 2^-38 <
-//   fast_error. Programs prove it (docs/proofs.md).
+//   error       relative to x^y: 2^-39.77 of 2^t, and 2^-45.5 |t| by the logarithm. Each operation's bound stands beside
+//               it, with u = 2^-53, which is what an operation rounds by (a fused one saves a rounding, never adds one).
+//               proofs/fast.py and fast_by_table.py prove the sum
 #pragma once
+
+#include <type_traits>
 
 #include "../formats/convert.h"
 #include "constants.h"
 
 namespace halfulp::HALFULP_ISA {
 
+// |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero: below 1.22 * 2^-38 in all.
 static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.5p-40, fast_error_of_t = 0x1.8p-46;
 static_assert(fast_error_of_exp2 + 150 * fast_error_of_t < fast_error);
 
@@ -58,29 +55,38 @@ HALFULP_INLINE Real polynomial(const double (&c)[count], Real x) {
     return horner_of_two<0>(c, x, x * x);
 }
 
-// m in [sqrt(1/2), sqrt 2) and e of x = m * 2^e.
+// x = m * 2^e.
 template <typename Real>
 struct Split {
     Real m;
     double e;
 };
 
-// A positive normal float, in 32-bit lanes, of which a vector holds twice as many.
-HALFULP_INLINE Split<float> split(float x) {
-    constexpr uint32_t root_half = 0x3f3504f3;
-    uint32_t bits = __builtin_bit_cast(uint32_t, x), from_root = bits - root_half;
-    return {__builtin_bit_cast(float, bits - (from_root & 0xff800000)),
-            static_cast<double>(static_cast<int32_t>(from_root) >> 23)};
+// Takes a positive normal x apart, m in [least, 2 least). A float is taken apart in a 32-bit lane, of which a vector
+// holds twice as many.
+template <typename Real>
+HALFULP_INLINE Split<Real> split(Real x, Real least) {
+    constexpr bool is_float = std::is_same_v<Real, float>;
+    constexpr int fraction_bits = is_float ? 23 : 52;
+    using Bits = std::conditional_t<is_float, uint32_t, uint64_t>;
+    const Bits bits = __builtin_bit_cast(Bits, x), from_least = bits - __builtin_bit_cast(Bits, least);
+    double e;
+    if constexpr (is_float) e = static_cast<double>(static_cast<int32_t>(from_least) >> fraction_bits);
+    else e = double_of(from_least >> fraction_bits ^ bits_of(0x1p52 + 2048)) - (0x1p52 + 2048);
+    return {__builtin_bit_cast(Real, bits - (from_least & (~Bits{0} << fraction_bits))), e};
 }
 
-// A positive normal double.
-HALFULP_INLINE Split<double> split(double x) {
-    constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52;
-    uint64_t bits = bits_of(x);
-    uint64_t biased = (bits - root_half + bias) >> 52;  // e + 1024
-    double e = double_of(biased | bits_of(0x1p52)) - (0x1p52 + 1024);
-    return {double_of(bits + bias - (biased << 52)), e};
+// Tables divide a binade into equal parts, the first one with 1 in its middle: its least number, and the part of x.
+template <int parts>
+static constexpr double least_of_parts = 1 - 0.25 / parts;
+
+template <uint64_t parts>
+HALFULP_INLINE uint64_t part_of(double x) {
+    return (bits_of(x) + (uint64_t{1} << 51) / parts) / ((uint64_t{1} << 52) / parts) % parts;
 }
+
+template <typename Real>
+static constexpr Real root_half = 0x1.6a09e667f3bcdp-1;
 
 // x = m * 2^e and s = (m - 1)/(m + 1), for a positive normal x.
 struct Quotient {
@@ -90,12 +96,15 @@ struct Quotient {
 
 template <typename Real>
 HALFULP_INLINE Quotient quotient_fast(Real x) {
-    Split<Real> parts = split(x);
+    Split<Real> parts = split(x, root_half<Real>);
     double m = parts.m;
+    // m - 1 is exact (Sterbenz), m + 1 rounds by u, the quotient by u: s within 2 u.
     return {(m - 1) / (m + 1), static_cast<float>(parts.e)};
 }
 
 HALFULP_INLINE double log2_fast(const Quotient& x) {
+    // s^2 is within 5 u. P has degree 5 in it, for |s| <= 0.172, an error of 2^-45.07 (constants.h), and rounds by less than
+    // 5 u: s P within 2^-45.07 and 8 u. |e + s P| >= |s P|, so that e adds no more: log2 x within 2^-45.02.
     return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
 }
 
@@ -107,6 +116,7 @@ HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
     const double m = double_of((bits & ((uint64_t{1} << 52) - 1)) | bits_of(1.0));
     const double e = double_of(float_bits >> 23 | bits_of(0x1p52)) - (0x1p52 + 127);
     const double f = multiply_add(m, constants::log2_reciprocals[part], -1);
+    // P has degree 7 on [-1/32, 1/16] and an error of 2^-45.62 (constants.h): log2 x within 2^-45.4.
     return multiply_add(f, polynomial(constants::log2_by_table, f), e + constants::log2_parts[part]);
 }
 
@@ -117,6 +127,7 @@ HALFULP_INLINE uint64_t beyond_normal(double t) { return bits_of(t + round_magic
 // 2^t (1 - fast_error) for |t| <= 1020.
 HALFULP_INLINE double exp2_fast(double t) {
     double shifted = t + round_magic;
+    // t - k is exact. Q has degree 8 on [-1/2, 1/2] and an error of 2^-39.77 (constants.h), and rounds by 2^-50.
     double sum = polynomial(constants::exp2_fast, t - (shifted - round_magic));
     return double_of(bits_of(sum) + (bits_of(shifted) << 52));
 }

@@ -8,16 +8,8 @@
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   x^y lies between the ends of its interval before they are rounded. A result is taken only where both
 //               round to one double; otherwise the next phase decides, pow_dd.h
-//
-// Error, relative to x^y; docs/proofs.md says what programs prove of it. The bounds marked * stand in constants.h.
-//   f           exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8
-//   log x       e ln 2 - log r is exact in its high part. What enters low is f^3/3, of which four roundings lose 2^-53
-//               each, and P 2^-53.68*: where log x is about f, 2^-69.3 of it, farther away less. But in the last part
-//               below 1, r is 257/512, and f up to three times log x: 2^-67.6, or 2^-67.3 where nothing is fused
-//   s           below 2^-8.5, rounded by 2^-62, and by as much again where it joins the ends of the interval
-//   Q           2^-45.53* of s^2/2, below 2^-63
-//   correction  2^(i/128) has lost up to 2^-53 of itself; what is added for that lacks its product with s, 2^-61.5
-//   ends        their difference from 2^(i/128), below 2^-8.5 of it, is rounded by 2^-62 where it is not fused
+//   error       relative to x^y: 2^-60.07 + 2^-67.62 |t| where operations are fused, else 2^-59.61 + 2^-67.36 |t|. Each
+//               operation's bound stands beside it; proofs/fast_float64.py proves the sum
 #pragma once
 
 #include "pow_dd.h"
@@ -33,30 +25,20 @@ static constexpr double float64_error = 0x1.5p-60, float64_error_of_t = 0x1.ap-6
 #endif
 static constexpr double greatest_float64_t = 690;
 
-// m and e of x, and r's place in the tables.
-struct Float64Split {
-    double m, e;
-};
+static constexpr int float64_parts = 256;
 
-static constexpr uint64_t float64_half_a_part = uint64_t{1} << 43;
-
-HALFULP_INLINE uint64_t float64_log_index(double x) { return (bits_of(x) + float64_half_a_part) >> 44 & 255; }
-
-HALFULP_INLINE Float64Split float64_split(double x) {
-    constexpr uint64_t one = uint64_t{1023} << 52, exponent = ~uint64_t{0} << 52;
-    const uint64_t from_one = bits_of(x) + float64_half_a_part - one;
-    const double e = double_of((from_one >> 52 ^ 0x800) | bits_of(0x1p52)) - (0x1p52 + 2048);
-    return {double_of(bits_of(x) - (from_one & exponent)), e};
-}
+HALFULP_INLINE uint64_t float64_log_index(double x) { return part_of<float64_parts>(x); }
 
 // What begins a logarithm: f, and e ln 2 - log r.
 struct Float64Logarithm {
     double f, whole, whole_low;
 };
 
-HALFULP_INLINE Float64Logarithm begin_float64_log(const Float64Split& x, const constants::LogEntry& entry) {
-    return {-remainder_of(1, x.m, entry.r), multiply_add(x.e, constants::float64_ln2.high, entry.high),
-            multiply_add(x.e, constants::float64_ln2.low, entry.low)};
+HALFULP_INLINE Float64Logarithm begin_float64_log(double x, const constants::LogEntry& entry) {
+    const auto [m, e] = split(x, least_of_parts<float64_parts>);
+    // f is exact: m is a multiple of 2^-53, r of 2^-9, and |f| < 2^-8. So is the high part of e ln 2 - log r.
+    return {-remainder_of(1, m, entry.r), multiply_add(e, constants::float64_ln2.high, entry.high),
+            multiply_add(e, constants::float64_ln2.low, entry.low)};
 }
 
 HALFULP_INLINE DoubleDouble float64_log(const Float64Logarithm& x) {
@@ -64,6 +46,9 @@ HALFULP_INLINE DoubleDouble float64_log(const Float64Logarithm& x) {
     const DoubleDouble sum = multiply_add_pair<double>(-0.5, square.high, first.high);
     const double low = (x.whole_low + first.low) + multiply_add(-0.5, square.low, sum.low);
     const double cube = square.high * x.f;
+    // P has degree 5 for |f| <= 0.00293 and an error of 2^-53.68 (constants.h). f^3 P, about f^3/3, loses 2^-53 of itself in
+    // each of four roundings, and that: where log x is about f, 2^-69.3 of it, farther away less. But in the last part
+    // below 1, r is 257/512, and f up to three times log x: 2^-67.6, or 2^-67.3 where nothing is fused.
     return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, x.f), low));
 }
 
@@ -75,6 +60,7 @@ HALFULP_INLINE uint64_t float64_exp_index(double place) { return bits_of(place) 
 // s.
 HALFULP_INLINE double float64_remainder(DoubleDouble t, double place) {
     const double steps = place - round_magic;
+    // The first difference is exact; s is below 2^-8.5 and rounded by 2^-62.
     return multiply_add(steps, -constants::float64_step.high, t.high) +
            multiply_add(steps, -constants::float64_step.low, t.low);
 }
@@ -85,12 +71,15 @@ struct Float64Power {
 };
 
 HALFULP_INLINE Float64Power float64_power(double s, double t, double power, double correction) {
+    // Q has degree 3 for |s| <= 0.00274 and an error of 2^-45.53 (constants.h) of s^2/2: below 2^-63. 2^(i/128) has lost up
+    // to 2^-53 of itself; the correction for that lacks its product with s, 2^-61.5.
     return {power, s, multiply_add(s * s, polynomial(constants::float64_exp, s), correction),
             multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error)};
 }
 
 // The ends of that interval.
 HALFULP_INLINE Rounding float64_ends(const Float64Power& x) {
+    // s + rest rounds by 2^-62; its product with 2^(i/128), below 2^-8.5 of that, by 2^-62 where it is not fused.
     return {multiply_add(x.power, x.s + (x.rest - x.error), x.power),
             multiply_add(x.power, x.s + (x.rest + x.error), x.power)};
 }

@@ -22,8 +22,7 @@
 
 #include <bit>
 
-#include "pow_exact.h"
-#include "pow_special.h"
+#include "operand.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -105,49 +104,26 @@ struct IntegerRange {
     }
 };
 
-// A base or exponent of any type: the exact value, the nearest double, and what that lacks.
-struct Operand {
-    double nearest, residual;
-    Dyadic magnitude;  // where finite
-    uint32_t parity;
-
-    // A minus zero, which a scaled base can be, counts as zero.
-    static Operand of(double value) {
-        return {value + 0.0, 0, dyadic_of(value - value == 0 ? value : 0), static_cast<uint32_t>(parity_of(value))};
-    }
-    // An integer of this magnitude, to which `nearest` is the nearest double.
-    static Operand of(double nearest, uint64_t magnitude) {
-        const __int128 lacking = static_cast<__int128>(magnitude) - static_cast<__int128>(fabs(nearest));
-        const double residual = static_cast<double>(static_cast<int64_t>(lacking));
-        return {nearest, nearest < 0 ? -residual : residual, dyadic_of_integer(magnitude),
-                static_cast<uint32_t>(magnitude & 1)};
-    }
-
-    bool negative() const { return nearest < 0; }
-    bool is_one() const { return magnitude.significand == 1 && magnitude.exponent == 0 && nearest - nearest == 0; }
-};
-
 // What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
 static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error,
                                    uint64_t& power) {
-    const uint64_t y_kinds = classify(y.nearest);
-    const bool negative = x.negative() && y.parity == odd;
-    if (is_special(x.nearest, y_kinds) || y.nearest == 0) {
-        uint64_t special = special_power<double>(x.nearest, y_kinds, y.parity, domain_error);
+    const uint64_t y_kinds = classify(y.high), parity = y.parity();
+    const bool negative = x.negative() && parity == odd;
+    if (is_special(x.high, y_kinds) || y.high == 0) {
+        uint64_t special = special_power<double>(x.high, y_kinds, parity, domain_error);
         uint64_t magnitude = special == infinite_power ? ~uint64_t{0} : uint64_t{special == one_power};
         power = special == nan_power ? 0 : range.saturate(negative, magnitude);
         return true;
     }
     power = 0;
-    if (x.negative() && y.parity == not_integral) return true;
-    if (x.is_one()) {
+    if (x.negative() && parity == not_integral) return true;
+    if (fabs(x.high) == 1) {
         power = range.saturate(negative, 1);
         return true;
     }
-    bool above_one = x.magnitude.exponent + static_cast<int>(std::bit_width(x.magnitude.significand)) > 0;
-    if (above_one == y.negative()) return true;  // |x|^y < 1
+    if ((fabs(x.high) > 1) == y.negative()) return true;  // |x|^y < 1
     Magnitude exact;
-    if (!exact_power(x.magnitude, y.negative(), y.magnitude, exact)) return false;
+    if (!exact_power(x.magnitude(), y.negative(), y.magnitude(), exact)) return false;
     power = range.saturate(negative, floor_of(exact));
     return true;
 }

@@ -5,27 +5,9 @@
 //   domain      x a positive finite double, y finite, |t| <= greatest_td_t. Other lanes yield a value without meaning
 //   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole
 //               interval rounds to one element; otherwise pow_exact.h decides
-//
-// Error. The bounds marked * stand in constants.h, where tools/make_constants.py has computed them.
-//   f           exact, and e - log2 r exact but for 2^-148
-//   P           its own 2^-111.19* of f P, which is at most 2^0.07* |log2 x|. The plain tail c10 + c11 f + f^2 (..),
-//               about 0.13, ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11 <= 2^-114.2 |log2 x|
-//               (2^-59.35*). The last of the pair steps, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107,
-//               those before it 2^-5 of that: 2^-105.9 f^2 <= 2^-112.3 |log2 x| (2^-6.42*). Triples lose 2^-150.
-//               Together: 2^-110.4
-//   Q           its own 2^-107.23* of |s Q| <= 2^-5.5: 2^-112.73. The plain tail c7 + c8 s + s^2 (..), below 2^-19,
-//               ends in two operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The last pair step rounds as
-//               P's: 2^-105.9 |s| <= 2^-110.9
-//   1 + s Q     its low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a factor
-//   rounded by
-//               2^-112 in all; with the correction it is rounded by 2^-112 twice. The correction times
-//               that low part is left out: 2^-110.1 of the value; and its own low part times s Q: 2^-112.5
-//   value       2^(i/16) (1 + s Q): the third part, below 2^-56, is rounded by 2^-111 twice. What is said of Q and 1 +
-//               s Q times 2^(15/16), and the rest: 30 * 2^-112; by the logarithm 2^(31/32) ln 2 * 2^-110.4 |t| =
-//               2^-109.9 |t|
-//   Together below triple_double_error. On the grid of subnormal results a sum more is rounded by 2^-107, where |t|
-//   makes that 2^-7 of the error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as
-//   a factor. Programs prove it (docs/proofs.md).
+//   error       of log2 x 2^-110.4, relatively; of 2^(t - k) 30 * 2^-112 absolutely. Together 2^-107.1 + 2^-109.9 |t|, below
+//               triple_double_error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as
+//               a factor. Each operation's bound stands beside it; proofs/triple_double.py proves the sum
 #pragma once
 
 #include "pow_dd.h"
@@ -71,10 +53,8 @@ struct TripleDoubleLogarithm {
 };
 
 HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
-    const TablePoint point = table_point<true>(x);
-    return {point.f,
-            {point.e + constants::dd_logarithms[point.index], constants::dd_logarithms_low[point.index],
-             constants::td_logarithms_last[point.index]}};
+    const TablePoint point = table_point<true>(x);  // f is exact; e - log2 r lacks 2^-148
+    return {point.f, {point.e + point.entry.high, point.entry.low, point.entry.last}};
 }
 
 // What begins a power: s, s_low = what s lacks of t, and 2^(i/16) with its correction.
@@ -93,20 +73,22 @@ struct TripleDoublePower {
 HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
     const double shifted = t.a + sixteenths_magic;
     const DoubleDouble s = fast_two_sum(t.a - (shifted - sixteenths_magic), t.b);
-    const uint64_t index = bits_of(shifted) & 15;
-    return {s.high,
-            s.low + t.c,
-            constants::dd_powers[index],
-            {constants::dd_corrections[index], constants::td_corrections_low[index]}};
+    const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
+    return {s.high, s.low + t.c, entry.power, {entry.correction, entry.correction_low}};
 }
 
 // power (1 + correction) (1 + s q) 2^s_low.
 HALFULP_INLINE TripleDouble end_power(const TripleDoubleStart& begun, DoubleDouble q) {
+    // s Q and 2^s_low less 1. The low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a
+    // factor rounded by 2^-112 in all.
     DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.s_low * constants::exp2_dd_pairs[1].high;  // less 1
+    const double factor = begun.s_low * constants::exp2_dd_pairs[0].high;  // less 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
+    // Rounded by 2^-112 twice. Left out are the correction times the low part, 2^-110.1 of the value, and the correction's
+    // low part times s Q, 2^-112.5.
     const DoubleDouble corrected = two_sum(begun.correction.high, more.low);
     const double last = corrected.low + multiply_add(begun.correction.high, more.high, begun.correction.low);
+    // The third part, below 2^-56, is rounded by 2^-111 twice. With 2^(15/16) times the bounds before: 30 * 2^-112.
     return multiply_add(begun.power, {more.high, corrected.high, last}, {begun.power, 0, 0});
 }
 
@@ -130,6 +112,7 @@ HALFULP_INLINE double round_triple_double(const TripleDouble& value, double big,
 }
 
 HALFULP_INLINE Rounding round_to_double(const TripleDoublePower& power) {
+    // On the grid of subnormal results one more sum is rounded by 2^-107, where |t| makes that 2^-7 of the error.
     // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
     uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
     bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
@@ -156,11 +139,18 @@ struct PowerAndExponent {
 
 static inline PowerAndExponent triple_double_power(double x, double y, double y_low) {
     const TripleDoubleLogarithm log2 = begin_logarithm(x);
+    // P has degree 15 on [-0.0198, 0.0169] and an error of 2^-111.19 (constants.h); |f P| <= 2^0.07 |log2 x|. The tail, its
+    // terms from f^10 on, is about 0.13 and ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11, where |f|^11
+    // <= 2^-59.35 |log2 x|. The last pair step, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before
+    // it by 2^-5 of that: 2^-105.9 f^2, where f^2 <= 2^-6.42 |log2 x|. Triples lose 2^-150. log2 x in all: 2^-110.4.
     const DoubleDouble inner =
         horner<0, 9>(constants::log2_td_pairs, DoubleDouble{polynomial(constants::log2_td, log2.f), 0}, log2.f);
     TripleDouble t = multiply_add(log2.f, {inner.high, inner.low, 0}, constants::log2_td_triples[0]);
     t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
     const TripleDoubleStart begun = begin_power(t);
+    // Q has degree 11 on [-1/32, 1/32] and an error of 2^-107.23 (constants.h) of |s Q| <= 2^-5.5: 2^-112.73. The tail, its
+    // terms from s^7 on, is below 2^-19 and ends in two operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The
+    // last pair step rounds as P's does: 2^-105.9 |s| <= 2^-110.9.
     const DoubleDouble q =
         horner<0, 7>(constants::exp2_td_pairs, DoubleDouble{polynomial(constants::exp2_td, begun.s), 0}, begun.s);
     return {t.a, {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a)}};

@@ -4,6 +4,9 @@
 #ifdef __AVX512F__
 #include <immintrin.h>
 
+#include <array>
+#include <iterator>
+
 #include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -24,12 +27,20 @@ struct Doubles {
     }
 };
 
+// A member of each of a table's entries, in a row.
+template <auto& entries, auto member>
+inline constexpr auto column_of = [] {
+    std::array<double, std::size(entries)> column{};
+    for (size_t i = 0; i < column.size(); ++i) column[i] = entries[i].*member;
+    return column;
+}();
+
 // A table of 16 numbers in two registers, or of 32 in four.
 template <int count>
 class RegisterTable {
 public:
-    explicit RegisterTable(const double (&values)[count]) {
-        for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values + i * lanes);
+    explicit RegisterTable(const std::array<double, count>& values) {
+        for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values.data() + i * lanes);
     }
 
     // By the low bits of the indices.

@@ -49,7 +49,7 @@ static void fast_phase_of_float64() {
     for (int i = 0; i < 256; ++i) {
         begin("begin_float64_log." + std::to_string(i));
         const traced::Double x = input("x", 8 * (1 + i * 0x1p-8));
-        const Float64Logarithm begun = begin_float64_log(float64_split(x), constants::float64_log_entries[i]);
+        const Float64Logarithm begun = begin_float64_log(x, constants::float64_log_entries[i]);
         output("f", begun.f);
         output("whole", begun.whole);
         output("whole_low", begun.whole_low);
@@ -71,57 +71,33 @@ static void fast_phase_of_float64() {
     output("greatest", ends.greatest);
 }
 
-static void double_double_phase() {
-    state("quotient_error.fixed", quotient_error.fixed);
-    state("quotient_error.of_t", quotient_error.of_t);
-    state("greatest_t_low", greatest_t_low);
-    begin("quotient_dd");
-    const DoubleDoubleQuotient quotient = quotient_dd<false>(input("x", 1.3));
-    output_pair(quotient.s);
-    output("e", quotient.e);
-    begin("squared");
-    output_pair(squared(pair("s", "s_low")));
-    begin("log2_series");
-    output_pair(log2_series(pair("z", "z_low")));
-    begin("log2_sum");
-    const DoubleDouble s = pair("s", "s_low");
-    const traced::Double e = input("e", 3);
-    output_pair(log2_sum({s, e}, pair("sum", "sum_low")));
-    begin("times");
-    const DoubleDouble log2 = pair("log2", "log2_low");
-    const traced::Double y = input("y", 1.7);
-    output_pair(times(log2, y, input("y_low", 0x1.7p-55)));
-    begin("exp2_dd");
-    const DoubleDouble t = pair("t", "t_low");
-    output_pair(exp2_dd(t, exp2_dd_start(t.high)).value);
-}
-
 // A number in the middle of each part of a binade.
-static void double_double_phase_by_table() {
-    state("table_error.fixed", table_error.fixed);
-    state("table_error.of_t", table_error.of_t);
+static void double_double_phase() {
+    state("greatest_t_low", greatest_t_low);
+    state("double_double_error.fixed", double_double_error.fixed);
+    state("double_double_error.of_t", double_double_error.of_t);
     for (int i = 0; i < 32; ++i) {
-        begin("begin_logarithm_by_table." + std::to_string(i));
-        const TableLogarithm begun = begin_logarithm_by_table<true>(input("x", 8 * (1 + i * 0x1p-5)));
+        begin("begin_dd_logarithm." + std::to_string(i));
+        const TableLogarithm begun = begin_dd_logarithm<true>(input("x", 8 * (1 + i * 0x1p-5)));
         output("f", begun.f);
         output("whole", begun.whole);
         output("whole_low", begun.whole_low);
     }
-    begin("log2_sum_by_table");
+    begin("log2_sum");
     const traced::Double f = input("f", 0.01), whole = input("whole", 1.3);
-    const traced::Double tail = polynomial(constants::log2_dd_by_table, f);
-    output_pair(log2_sum_by_table({f, whole, input("whole_low", 0x1.1p-44), tail}));
-    begin("times_by_table");
+    const traced::Double tail = polynomial(constants::log2_dd, f);
+    output_pair(log2_sum({f, whole, input("whole_low", 0x1.1p-44), tail}));
+    begin("times");
     const DoubleDouble log2 = pair("log2", "log2_low");
     const traced::Double y = input("y", 1.7);
-    output_pair(times_by_table<true>(log2, y, input("y_low", 0x1.7p-55)));
+    output_pair(times<true>(log2, y, input("y_low", 0x1.7p-55)));
     for (int i = 0; i < 16; ++i) {
-        begin("exp2_dd_by_table." + std::to_string(i));
+        begin("exp2_dd." + std::to_string(i));
         const DoubleDouble t = {input("t", 3 + i * 0x1p-4 + 0.01), input("t_low", 0x1p-50)};
-        const TablePower begun = begin_power_by_table(t.high);
+        const TablePower begun = begin_dd_power(t.high);
         output("power", begun.power);
         output("correction", begun.correction);
-        output_pair(exp2_dd_by_table(t, begun).value);
+        output_pair(exp2_dd(t, begun).value);
     }
 }
 
@@ -202,7 +178,6 @@ int main() {
     fast_phase();
     fast_phase_of_float64();
     double_double_phase();
-    double_double_phase_by_table();
     triple_double_phase();
     rounding_tests();
 }

@@ -3,7 +3,7 @@
 // the first error, which it prints.
 //
 //   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
-//   float64  float64_split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
+//   float64  split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
 //            and below 1, from 1 - 1/1024
 //   tables   table_point, subnormal doubles included: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i = 0
 //            and below 1, from 1 - 1/128
@@ -23,7 +23,7 @@ using namespace halfulp::HALFULP_ISA;
 
 template <typename Real>
 static void check_split(Real x, double least) {
-    const Split<Real> parts = split(x);
+    const Split<Real> parts = split(x, root_half<Real>);
     const int e = static_cast<int>(parts.e), half = e / 2;
     const double product = static_cast<double>(parts.m) * power_of_two(half) * power_of_two(e - half);
     if (product != static_cast<double>(x) || !(parts.m >= least && parts.m < 2 * least)) fail(static_cast<double>(x));
@@ -31,16 +31,16 @@ static void check_split(Real x, double least) {
 
 static void check_table(double x) {
     const TablePoint point = table_point<true>(x);
-    const double m = std::ldexp(x, -static_cast<int>(point.e)), index = static_cast<double>(point.index);
-    const double least = index == 0 && m < 1 ? 1 - 1.0 / 128 : 1 + (2 * index - 1) / 64;
-    if (point.index > 31 || !(m >= least && m < 1 + (2 * index + 1) / 64) ||
-        std::ldexp(m, static_cast<int>(point.e)) != x ||
-        point.f != __builtin_fma(m, constants::dd_reciprocals[point.index], -1.0))
+    const auto index = &point.entry - constants::dd_log_entries;
+    const double m = std::ldexp(x, -static_cast<int>(point.e)), place = static_cast<double>(index);
+    const double least = index == 0 && m < 1 ? 1 - 1.0 / 128 : 1 + (2 * place - 1) / 64;
+    if (index < 0 || index > 31 || !(m >= least && m < 1 + (2 * place + 1) / 64) ||
+        std::ldexp(m, static_cast<int>(point.e)) != x || point.f != __builtin_fma(m, point.entry.r, -1.0))
         fail(x);
 }
 
 static void check_float64(double x) {
-    const Float64Split parts = float64_split(x);
+    const Split<double> parts = split(x, least_of_parts<float64_parts>);
     const uint64_t place = float64_log_index(x);
     const double index = static_cast<double>(place), m = parts.m;
     const double least = place == 0 && m < 1 ? 1 - 1.0 / 1024 : 1 + (2 * index - 1) / 512;

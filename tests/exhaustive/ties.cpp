@@ -8,7 +8,6 @@
 //
 // Only the first two functions have to do with core/.
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -18,11 +17,11 @@
 
 extern "C" {
 
-// The double-double phase's error bound for float32, of a value of at least sqrt(1/2): the greater one of its two formulas.
+// The double-double phase's error bound for float32, of a value of at least sqrt(1/2).
 double pair_phase_error() {
     using namespace halfulp;
     const double most_t = scalar::Target::of(row(Element::float32)).most_t;
-    return std::max(scalar::quotient_error.at(most_t), scalar::table_error.at(most_t));
+    return scalar::double_double_error.at(most_t);
 }
 
 // Whether the core takes an undecided power with this exponent for a tie.

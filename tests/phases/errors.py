@@ -16,7 +16,7 @@ from pathlib import Path
 import gmpy2
 import numpy as np
 
-# A binade is divided at these 128th parts by the kernels' tables, and at sqrt 2 by the reduction of quotients; t at
+# A binade is divided at these 128th parts by the kernels' tables, and at sqrt 2 by the fast phase's quotient; t at
 # halves and at the middles of sixteenths. The tables of float64's fast phase divide it at odd 512th parts, of which
 # those next to 1 count: there f is great beside the logarithm.
 EDGES = np.concatenate([1 + np.arange(128) / 128, [2**0.5], 1 + np.array([1, 3, 509, 511]) / 512])

@@ -51,8 +51,8 @@ void fast(Tile& tile) {
 void fast_float64(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(tile.x[i])];
-        const DoubleDouble log = float64_log(begin_float64_log(float64_split(tile.x[i]), entry));
-        const DoubleDouble t = times_by_table<false>(log, tile.y[i], 0);
+        const DoubleDouble log = float64_log(begin_float64_log(tile.x[i], entry));
+        const DoubleDouble t = times<false>(log, tile.y[i], 0);
         const double place = float64_exp_place(t.high);
         const auto power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
         const DoubleDouble slope = two_product(power.power, power.s);
