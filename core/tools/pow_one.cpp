@@ -51,7 +51,7 @@ double parse(const std::string& text, Element type) {
 class Report {
 public:
     Report(Element element, double x, double y)
-        : type_(row(element)), x_(x), magnitude_(fabs(x)), y_(y), exponent_(Exponent::of(y)) {}
+        : type_(row(element)), x_(x), magnitude_(fabs(x)), y_(y), exponent_(Operand::of(y)) {}
 
     int print() {
 #ifdef HALFULP_FUSED
@@ -140,8 +140,8 @@ private:
         title("fast (pow_fast_float64.h)");
         if (magnitude_ < 0x1p-1022) return note("not for subnormal bases");
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(magnitude_)];
-        const DoubleDouble log = float64_log(begin_float64_log(float64_split(magnitude_), entry));
-        const DoubleDouble t = times_by_table<false>(log, y_, 0);
+        const DoubleDouble log = float64_log(begin_float64_log(magnitude_, entry));
+        const DoubleDouble t = times<false>(log, y_, 0);
         std::printf("  y log |x|         %.17g\n", t.high);
         if (!(fabs(t.high) <= greatest_float64_t)) return note("not for |y log x| above greatest_float64_t");
         const double place = float64_exp_place(t.high);
@@ -154,9 +154,9 @@ private:
     void double_double() {
         title("double-double (pow_dd.h)");
         const Target target = Target::of(type_);
-        DoubleDouble t = log2_dd(quotient_dd<true>(magnitude_), exponent_.high, exponent_.low);
+        DoubleDouble t = log2_dd<true>(begin_dd_logarithm<true>(magnitude_), exponent_.high, exponent_.low);
         t = {clamp(t.high, target.most_t), clamp(t.low, greatest_t_low)};
-        const DoubleDoublePower power = exp2_dd(t, exp2_dd_start(t.high));
+        const DoubleDoublePower power = exp2_dd(t, begin_dd_power(t.high));
         logarithm(t.high);
         value({power.value.high, power.value.low}, power.error, static_cast<int64_t>(power.k));
         ends("the double-double phase", round_to(target, power));
@@ -204,7 +204,7 @@ private:
 
     const ElementRow& type_;
     double x_, magnitude_, y_;
-    Exponent exponent_;
+    Operand exponent_;
     const char* decided_by_ = nullptr;
     uint64_t result_ = 0;
 };

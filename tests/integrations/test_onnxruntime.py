@@ -214,7 +214,7 @@ def test_functions_that_nest_too_deep(every: bool) -> None:
         g (float[N] x) => (float[N] y) {{ {calls} y = own.f299 (x) }}
         {head} f0 (x) => (y) {{ y = Pow (x, x) }} {texts}"""
     )
-    with pytest.raises(ModelError, match="its functions nest too deep"):
+    with pytest.raises(ModelError, match="its graphs and functions nest too deep"):
         plugin.patch(model)
 
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto
 
 from halfulp.auditing.node import Operand, Use
-from halfulp.conversion.targets import TARGETS, for_target
+from halfulp.conversion.targets import for_target, known_targets
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import enum_of
 
@@ -50,7 +50,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
 
     The node is converted alone, in a model of its own, with what is known of its operands.
     """
-    if target not in TARGETS or use.row.standard != "onnx":
+    if target not in known_targets() or use.row.standard != "onnx":
         return None
     if use.types is None:
         return Conversion(refused="the type of an input is not known")
@@ -65,7 +65,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
 
 def heeds_constants(use: Use, target: str) -> bool:
     """Tell whether what a conversion does to a node may depend on the values of its constants."""
-    row = TARGETS.get(target)
+    row = known_targets().get(target)
     return row is not None and (use.types is None or not row.takes(use.row.name, use.types))
 
 

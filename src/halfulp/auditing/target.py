@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.node import Breach, Use
-from halfulp.conversion.targets import TARGETS
+from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
@@ -101,7 +101,9 @@ def _known(name: str, version: str | None = None, *, installed: bool = False) ->
 
 def names() -> tuple[str, ...]:
     """Return the targets that are known: measured, or as a target of ``halfulp convert``."""
-    return tuple(sorted({name for name in available() if not name.endswith("-native")} | set(TARGETS)))
+    return tuple(
+        sorted({name for name in available() if not name.endswith("-native")} | set(known_targets()))
+    )
 
 
 def installed() -> dict[str, str | None]:
@@ -193,7 +195,7 @@ def statement(
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:
     if changed is not None and target.measured is None:
-        oldest, newest = TARGETS[target.name].opsets
+        oldest, newest = known_targets()[target.name].opsets
         if not oldest <= int(use.asked) <= (newest or int(use.asked)):
             listed = f"{oldest} to {newest}" if newest else f"{oldest} and later"
             reasons = (f"its documents list opsets {listed}, and this node is of opset {use.asked}",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ class Target:
 def _measured(name: str, **more: Any) -> Target:
     """Return a target whose types are those that its newest measured version did not refuse."""
     found = nearest(name)
-    assert found is not None, f"nothing was measured of {name}"
+    if found is None:
+        raise HalfulpError(f"this installation has no measurement of {name}")
     taken: dict[str, set[tuple[str, ...]]] = {}
     for (operator, types), row in found.rows.items():
         if row.verdict not in ("refused", "crashed", "hung"):
@@ -106,9 +108,10 @@ def _in_order(types: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
 
 
-TARGETS: Mapping[str, Target] = {
-    target.name: target
-    for target in (
+@cache
+def known_targets() -> Mapping[str, Target]:
+    """Return the targets by name; the first call reads what was measured."""
+    rows = (
         _measured(
             "onnxruntime",
             wide="float64",
@@ -142,8 +145,7 @@ TARGETS: Mapping[str, Target] = {
             prelu={9: ("float16", "float32", "bfloat16")},
         ),
     )
-}
-"""By name."""
+    return {target.name: target for target in rows}
 
 
 def for_target(
@@ -153,7 +155,7 @@ def for_target(
 
     Args:
         model: one that the front end accepts.
-        name: one of :data:`TARGETS`.
+        name: one of :func:`known_targets`.
         file: its name in messages.
         folder: where its external data lies.
         walk: the walk to do it in, if there is one that has changed nothing yet.
@@ -163,9 +165,10 @@ def for_target(
         UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
         ModelError: a node breaks a clause of the version that it is of.
     """
-    if name not in tuple(TARGETS):  # a name that can't be hashed is none
-        raise HalfulpError("no such target", expected=", ".join(TARGETS), got=str(name)[:80])
-    target = TARGETS[name]
+    known = known_targets()
+    if name not in tuple(known):  # a name that can't be hashed is none
+        raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
+    target = known[name]
     changes = _into_range(model, target, file, folder, walk)
     if changes or walk is None:
         walk = Walk(model, file, folder)

@@ -9,7 +9,7 @@ import numpy as np
 from halfulp.conversion.between import OPENVINO, Draft
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.conversion.operands import exactly_as, holds, is_one
-from halfulp.conversion.targets import TARGETS, lost, widens_base, wider
+from halfulp.conversion.targets import known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.openvino.layers import OPENVINO_TYPES
@@ -133,7 +133,7 @@ class _Writer:
             self._through(node, wide, x)
             return
         elif widens_base(x, y, array):
-            wide, differs = wider(x, TARGETS["openvino"])
+            wide, differs = wider(x, known_targets()["openvino"])
             told = f"the base is cast from {x} to {wide} and the power back: Power has one type"
             draft.note(label, told, differs)
             if not holds(wide, y):
