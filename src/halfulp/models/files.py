@@ -26,7 +26,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.models.graph import Array
+from halfulp.models.graph import Array, is_countable
 from halfulp.models.memory import available_memory
 
 _LONGEST_HEADER = 1 << 16
@@ -238,8 +238,7 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
     needed = math.prod(shape) * dtype.itemsize
-    # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
-    if needed > held or math.prod(max(dim, 1) for dim in shape) >= 1 << 60:
+    if needed > held or not is_countable(shape):
         raise HalfulpError(
             f"{what}: its header claims more than the file holds",
             expected=f"{needed} bytes for {dtype.name}{list(shape)}"[:200],

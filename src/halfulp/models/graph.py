@@ -25,6 +25,11 @@ MOST_DIMS = 64
 """The most dims that NumPy's arrays have."""
 
 
+def is_countable(shape: Iterable[int]) -> bool:
+    """Return whether NumPy makes arrays of a shape: it counts dims of 0 as well, which take no bytes."""
+    return math.prod(max(dim, 1) for dim in shape) < 1 << 60
+
+
 def reshaped(array: Array, shape: Sequence[Any]) -> Array:
     """Return an array in a shape of as many elements; raises HalfulpError for more dims than NumPy has."""
     _check_rank(len(shape))

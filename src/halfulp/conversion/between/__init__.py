@@ -57,7 +57,7 @@ class Draft:
         self.defaults = {name: array for name, array in graph.constants.items() if name in inputs}
         self.types = {value.name: _type(value) for value in graph.declared.values()}
         self.changes = changes
-        self._name = graph.name
+        self._name = graph.name or "graph"
 
     def model(self) -> Model:
         """Return the graph, without constants that nothing reads."""

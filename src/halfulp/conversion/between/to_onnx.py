@@ -39,7 +39,7 @@ class _Writer:
 
     def __init__(self, model: Model, changes: list[Change]) -> None:
         self._draft = Draft(model, changes)
-        self._graph = GraphProto(name=model.graph.name or "graph")
+        self._graph = GraphProto(name=model.graph.name)
         self._names = set(self._draft.types)
         self._opset = OPSET
 

@@ -11,7 +11,7 @@ from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.conversion.operands import exactly_as, holds, is_one
 from halfulp.conversion.targets import known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
-from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.openvino.layers import OPENVINO_TYPES
 from halfulp.types import TYPES
 
@@ -32,7 +32,6 @@ class _Writer:
 
     def __init__(self, model: Model, changes: list[Change]) -> None:
         self._draft = Draft(model, changes)
-        self._name = model.graph.name or "graph"
         self._nodes: list[Node] = []
 
     def model(self) -> Model:
@@ -50,11 +49,10 @@ class _Writer:
                 raise UnsupportedError(
                     f"{draft.file}: OpenVINO has no type {kind.type}, which {printable(name)!r} is of"
                 )
-        read = {name for node in self._nodes for name in node.inputs} | {v.name for v in draft.outputs}
-        constants = {name: array for name, array in draft.constants.items() if name in read}
-        inputs = tuple(Value(v.name, v.type, v.shape) for v in draft.inputs)
-        outputs = tuple(Value(v.name, *draft.types[v.name]) for v in draft.outputs)
-        return Model(draft.file, Graph(self._name, inputs, outputs, constants, tuple(self._nodes), {}))
+        draft.inputs = [Value(v.name, v.type, v.shape) for v in draft.inputs]
+        draft.outputs = [Value(v.name, *draft.types[v.name]) for v in draft.outputs]
+        draft.nodes, draft.defaults, draft.types = self._nodes, {}, {}
+        return draft.model()
 
     def _add(
         self, kind: str, inputs: tuple[str, ...], like: Node, output: str | None = None, **attributes: Any

@@ -21,7 +21,7 @@ from defusedxml.ElementTree import fromstring  # type: ignore[import-untyped]
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.files import opened
-from halfulp.models.graph import MOST_DIMS, Array, describe
+from halfulp.models.graph import MOST_DIMS, Array, describe, is_countable
 from halfulp.types import TYPES
 
 VERSIONS = (10, 11)
@@ -293,8 +293,7 @@ class Weights:
             raise HalfulpError("offset and size must be numbers, at least 0 and below 2^63", got=shown)
         bits = 8 if kind == "bool" else TYPES[kind].bits
         needed = -(-math.prod(static) * bits // 8)
-        # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
-        if needed != size or math.prod(max(dim, 1) for dim in static) >= 1 << 60:
+        if needed != size or not is_countable(static):
             raise HalfulpError(
                 f"its shape contradicts its size: {describe(kind, static)}",
                 expected=f"{needed} bytes",
