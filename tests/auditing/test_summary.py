@@ -13,9 +13,8 @@ from tests.models.openvino_models import SMALL, WEIGHTS
 
 import halfulp as hu
 from halfulp.auditing import target as audit_target
-from halfulp.auditing.convert import Conversion, Step
 from halfulp.auditing.findings import about_target
-from halfulp.auditing.target import Statement
+from halfulp.auditing.target import Conversion, Statement, Step
 from halfulp.measured import available
 
 SLOPES = single("PRelu", 16, {"x": ("float32", ["N", 4, 4]), "s": ("float32", [4])})

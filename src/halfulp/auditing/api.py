@@ -13,12 +13,22 @@ from onnx import ModelProto
 from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
-from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import LOADERS, Asked, Statement, asked, default, neighbours, statement
+from halfulp.auditing.target import (
+    LOADERS,
+    Asked,
+    Conversion,
+    Statement,
+    asked,
+    conversion,
+    default,
+    heeds_constants,
+    neighbours,
+    statement,
+)
 from halfulp.errors import HalfulpError, printable
 from halfulp.models import onnx
 from halfulp.models.source import Source, folder_error, format_of

@@ -10,18 +10,19 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breaches
-from halfulp.auditing.rest import with_stand_ins
 from halfulp.conversion.rewrite.functions import FunctionTypes, root
 from halfulp.conversion.rewrite.value_info import ValueInfo, default_opset, infer_types, inner_path
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.functions import identity, reached
+from halfulp.models.onnx.functions import Identity, every_node, identity, reached
 from halfulp.models.onnx.nodes import SUPPORTED_OPS, plain_domain
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.specs.registry import in_force
 
 _MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at
+_DOMAIN = "halfulp.audit"
+_OPSET = 13  # that of the functions made here, which hold constants
 
 
 def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
@@ -41,7 +42,7 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     try:
         build(proto, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
-        build(with_stand_ins(proto, file), file, folder, keep_unknown=True)
+        build(_with_stand_ins(proto, file), file, folder, keep_unknown=True)
         # The rest of the model is sound: what is wrong with nodes of ours, their clauses say.
         found = list(_Reader(proto, file, folder).all())
         if isinstance(error, ModelError) and not any(map(breaches, found)):
@@ -144,3 +145,52 @@ def _attributes(node: NodeProto) -> dict[str, object]:
     """Return the attributes; those that a call of the function around the node gives are not known."""
     given = [attribute for attribute in node.attribute if not attribute.ref_attr_name]
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in given}
+
+
+# --- the rest of the model -----------------------------------------------------------------------
+
+
+def _with_stand_ins(proto: ModelProto, file: str) -> ModelProto:
+    """Return a copy of a model in which the operators of unknown domains, and Pow and PRelu, are functions.
+
+    The front end refuses a model with operators of com.microsoft, because it could not be run, and one whose Pow has
+    an attribute too many. An audit needs the rest of the file to be sound, so these operators become functions of the
+    model that do nothing.
+
+    Raises:
+        ModelError: a name is not UTF-8.
+    """
+    domains = {schema.domain for schema in onnx.defs.get_all_schemas()} | {"ai.onnx"}
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    own = {identity(function) for function in proto.functions}
+    made: dict[Identity, FunctionProto] = {}
+    for node in every_node(copy.graph, *copy.functions):
+        texts = (node.name, node.domain, node.op_type, node.overload, *node.input, *node.output)
+        if any(isinstance(text, bytes) for text in (*texts, *(a.name for a in node.attribute))):
+            raise ModelError("a name is not UTF-8", file=file)
+        ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
+        if identity(node) in own or (node.domain in domains and not ours):
+            continue
+        if ours:
+            node.domain = _DOMAIN
+        key = identity(node)
+        if key not in made:
+            imports = [onnx.helper.make_opsetid("", _OPSET)]
+            made[key] = FunctionProto(
+                domain=node.domain, name=node.op_type, overload=node.overload, opset_import=imports
+            )
+        _widen(made[key], node)
+    copy.functions.extend(made.values())
+    return copy
+
+
+def _widen(function: FunctionProto, node: NodeProto) -> None:
+    """Let a function take what a node gives it, and give what the node takes."""
+    for index in range(len(function.input), len(node.input)):
+        function.input.append(f"i{index}")
+    for index in range(len(function.output), len(node.output)):
+        function.output.append(f"o{index}")
+        function.node.append(onnx.helper.make_node("Constant", [], [f"o{index}"], value_int=0))
+    known = set(function.attribute)
+    function.attribute.extend(a.name for a in node.attribute if a.name not in known)

@@ -1,4 +1,4 @@
-"""What a runtime makes of one node, as it was measured, narrowed to what the node can touch."""
+"""What a runtime makes of one node: as it was measured, narrowed to what the node can touch; and after a conversion."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from importlib.metadata import packages_distributions
 from itertools import chain
 
 import numpy as np
+import onnx
+from onnx import ModelProto
 
-from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.node import Breach, Use
-from halfulp.conversion.targets import TARGETS
-from halfulp.errors import HalfulpError
+from halfulp.auditing.node import Breach, Operand, Use
+from halfulp.conversion.rewrite.editor import enum_of
+from halfulp.conversion.targets import TARGETS, for_target
+from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.models.graph import Array
@@ -28,6 +30,8 @@ LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "dire
 
 PyTorch and JAX load none of these files. The onnx package and its evaluator are here wherever halfulp is.
 """
+
+_MOST = 1 << 16  # elements of a constant that the trial of a conversion takes along
 
 _BAD = ("wrong", "refused", "crashed", "hung")
 _ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
@@ -114,6 +118,90 @@ def installed() -> dict[str, str | None]:
     distributions = packages_distributions() if found else {}
     versions = {name: version_of(distributions[name][0]) for name in found if name in distributions}
     return {name: (versions.get(name) or "").partition("+")[0] or None for name in found}
+
+
+# --- what halfulp convert --target would do about the node ---------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a conversion does to a node, and how the result can still differ; None where it can't."""
+
+    what: str
+    differs: str | None = None
+
+    def __str__(self) -> str:
+        return self.what + (f" ({self.differs})" if self.differs else "")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a conversion does to a node, in order; or why it refuses it.
+
+    Attributes:
+        steps: what it does; nothing where the target takes the node as it is.
+        refused: why there is no way; None where there is one.
+    """
+
+    steps: tuple[Step, ...] = ()
+    refused: str | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the target does not take the node as it is."""
+        return self.refused is not None or any(step.what != "stays as it is" for step in self.steps)
+
+
+def conversion(use: Use, target: str) -> Conversion | None:
+    """Return what a conversion to a target does to a node of an ONNX model; None for any other node or target.
+
+    The node is converted alone, in a model of its own, with what is known of its operands.
+    """
+    if target not in TARGETS or use.row.standard != "onnx":
+        return None
+    if use.types is None:
+        return Conversion(refused="the type of an input is not known")
+    name = "model"
+    try:
+        changes = for_target(_alone(use), target, name, None)
+    except HalfulpError as error:
+        reason = error.message.partition(": no exact form in ")[2].partition(": ")[2] or error.message
+        return Conversion(refused=printable(reason, most=None))
+    return Conversion(tuple(Step(printable(change.what, most=None), change.differs) for change in changes))
+
+
+def heeds_constants(use: Use, target: str) -> bool:
+    """Tell whether what a conversion does to a node may depend on the values of its constants."""
+    row = TARGETS.get(target)
+    return row is not None and (use.types is None or not row.takes(use.row.name, use.types))
+
+
+def _alone(use: Use) -> ModelProto:
+    """Return a model of the node alone."""
+    inputs, initializers, names = [], [], []
+    for index, operand in enumerate(use.inputs):
+        name = f"i{index}"
+        names.append(name)
+        constant = operand.constant
+        if constant is not None and constant.size <= _MOST:
+            array = np.ascontiguousarray(constant).reshape(constant.shape)
+            initializers.append(onnx.numpy_helper.from_array(array, name))
+        else:
+            inputs.append(_info(name, operand))
+    attributes = {key: value for key, value in use.attributes.items() if value is not None}
+    node = onnx.helper.make_node(use.row.name, names, ["o"], **attributes)
+    output = _info("o", Operand("o", use.inputs[0].type, use.output.shape))
+    graph = onnx.helper.make_graph([node], "alone", inputs, [output], initializers)
+    imports = [onnx.helper.make_opsetid("", int(use.asked))]
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _info(name: str, operand: Operand) -> onnx.ValueInfoProto:
+    assert operand.type is not None
+    return onnx.helper.make_tensor_value_info(name, enum_of(operand.type), operand.shape)
+
+
+# --- what a target makes of a node ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
