@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from halfulp.integrations.onnxruntime.inline import all_nodes
 from onnx import numpy_helper, parser
 
 import halfulp as hu
+from halfulp.models.onnx.walk import every_node
 
 ort: Any = pytest.importorskip("onnxruntime")
 plugin: Any = pytest.importorskip("halfulp.integrations.onnxruntime")
@@ -111,7 +111,7 @@ def test_halves_are_computed_of_their_own_operands() -> None:
     kept = plugin.patch(HALVES, keep_fusions=True)
     ours = [
         node.op_type
-        for node in all_nodes(kept.graph.node)
+        for node in every_node(kept.graph)
         if "Pow" in node.op_type or "PRelu" in node.op_type
     ]
     assert sorted(ours) == ["PRelu_float16", *["Pow_float16"] * 5]
