@@ -26,13 +26,12 @@ from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.files import replacing
+from halfulp.models.files import read_whole, replacing
 from halfulp.models.graph import Model, agree, describe
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.stand_ins import with_stand_ins
-from halfulp.models.onnx.tensors import declared as value_of
-from halfulp.models.onnx.tensors import enum_of
+from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, plain_domain
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
@@ -150,7 +149,9 @@ def repair(
     new, changes, left = repaired(source, file, folder, slopes)
     found = Repair(new, (*(Change(file, line) for line in sorted_), *changes), tuple(left), folder=folder)
     if not found.changes and isinstance(model, str | os.PathLike | bytes):
-        found = replace(found, untouched=model if isinstance(model, bytes) else Path(model).read_bytes())
+        found = replace(
+            found, untouched=model if isinstance(model, bytes) else read_whole(Path(model), LARGEST_FILE)
+        )
     if output is not None:
         found.save(output)
     if verify and found.valid:
@@ -207,7 +208,7 @@ def _repaired(
     new = ModelProto()
     new.CopyFrom(source)
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
-    declared = _correct_declarations(new, file, shapes=False)
+    corrected = _correct_declarations(new, file, shapes=False)
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _mend(walk, choices)
@@ -230,8 +231,8 @@ def _repaired(
             again = Choices(choices.slopes, choices.of_node, may_raise=False)
             return _repaired(source, file, folder, again)
         raised = [Change(file, f"becomes one of opset {choices.opset}")]
-    declared += _correct_declarations(new, file, shapes=True)
-    changes = [*mended, *raised, *declared]
+    corrected += _correct_declarations(new, file, shapes=True)
+    changes = [*mended, *raised, *corrected]
     if not changes:
         return source, [], left
     changes = [*unreached, *changes]
@@ -279,7 +280,7 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
                 continue
-            was = value_of(info, file)
+            was = declared(info, file)
             type_differs = None not in (right.type, was.type) and right.type != was.type
             shape_differs = shapes and info.name in supported and not agree(was.shape, right.shape)
             if type_differs:
