@@ -110,9 +110,7 @@ def test_halves_are_computed_of_their_own_operands() -> None:
     feeds = {name: rng.standard_normal((50, 8)).astype(np.float16) for name in "xy"} | {"b": np.array(True)}
     kept = plugin.patch(HALVES, keep_fusions=True)
     ours = [
-        node.op_type
-        for node in every_node(kept.graph)
-        if "Pow" in node.op_type or "PRelu" in node.op_type
+        node.op_type for node in every_node(kept.graph) if "Pow" in node.op_type or "PRelu" in node.op_type
     ]
     assert sorted(ours) == ["PRelu_float16", *["Pow_float16"] * 5]
     for session in (plugin.session(HALVES, keep_fusions=True), plugin.session(HALVES)):
