@@ -15,7 +15,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 from halfulp.errors import HalfulpError, ModelError, printable, within
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import Types, ValueInfo, infer_types
+from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
 from halfulp.models.onnx.tensors import TensorReader, declaration
 from halfulp.models.onnx.walk import every_node, inner_path, subgraphs
@@ -45,11 +45,12 @@ def patched(model: ModelProto, file: str) -> ModelProto:
     result = resolved(model, file)
     if all(node.domain != RESOLVED for node in every_node(result.graph)):
         return result
-    for foreign in (False, True):
+    ways: tuple[Ask, ...] = ("none", "all")
+    for ask in ways:
         attempt = ModelProto()
         attempt.CopyFrom(result)
         try:
-            _Patcher(infer_types(result, file, foreign=foreign), file).graph(attempt.graph, "", None)
+            _Patcher(infer_types(result, file, ask=ask), file).graph(attempt.graph, "", None)
         except _Untyped as untyped:
             name, node = untyped.args
             continue

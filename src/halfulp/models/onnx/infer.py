@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections import ChainMap, defaultdict
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -38,6 +38,7 @@ from halfulp.models.onnx.walk import (
 from halfulp.specs import find
 from halfulp.types import TYPES
 
+Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]
 """The values of one graph by name."""
 
@@ -171,14 +172,15 @@ def held_tensor(node: NodeProto) -> TensorProto | None:
 
 
 def infer_types(
-    model: ModelProto, file: str, *, foreign: bool = True, declared_too: bool = True
+    model: ModelProto, file: str, *, ask: Ask = "foreign", declared_too: bool = True
 ) -> dict[str, Types]:
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
         model: one that the front end accepts, or one whose Pow and PRelu nodes are resolved.
         file: its name in messages.
-        foreign: whether ONNX Runtime, if it is installed, is asked for what operators of other domains make.
+        ask: of which nodes ONNX Runtime, if it is installed, is asked for the types that are not inferred: of those of
+            other domains, of all, or of none.
         declared_too: whether what the model declares of the outputs of nodes counts.
     """
     light = _light(model)
@@ -189,7 +191,7 @@ def infer_types(
             for info in graph.output:
                 info.ClearField("type")
     inferred = _inferred(light)
-    if foreign and _declare_foreign(inferred):
+    if ask != "none" and _ask_onnxruntime(inferred, ask):
         inferred = _inferred(inferred)
     found: dict[str, Types] = {}
     for path, graph in graphs(inferred.graph):
@@ -215,12 +217,12 @@ def _inferred(model: ModelProto) -> ModelProto:
     return model  # only what it declares is known
 
 
-def _declare_foreign(model: ModelProto) -> bool:
-    """Declare what ONNX Runtime infers of operators of other domains, its own among them; tell whether it does any."""
+def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
+    """Declare what ONNX Runtime infers of values without a type; tell whether it infers any."""
     graph = model.graph
     known = {info.name for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
-    foreign = [node for node in graph.node if plain_domain(node.domain)]
-    if all(name in known for node in foreign for name in node.output):
+    asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
+    if all(name in known for node in asked for name in node.output):
         return False
     probe = ModelProto()
     probe.CopyFrom(model)
