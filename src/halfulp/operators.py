@@ -82,7 +82,8 @@ class Operator(OpVersion):
         """Return two operands as arrays.
 
         A Python number takes the other operand's type; the first of two numbers takes the one that NumPy gives it.
-        An exponent that may have another type than the base counts exactly.
+        Where base and exponent may have different types, an exponent counts exactly, a float as the base of integers
+        is a float64, and so is the base of two numbers whose power is no integer.
 
         Args:
             x, y: the operands.
@@ -91,13 +92,16 @@ class Operator(OpVersion):
         Raises:
             SpecError: the number does not fit the type.
         """
+        is_mixed = self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type
         if is_number(x) and not is_number(y):
             y = as_array(y)
-            return self._number(0, x, y.dtype), y
+            return self._number(0, x, base_dtype(x, y.dtype) if is_mixed else y.dtype), y
+        if is_mixed and is_number(x) and is_number(y) and (type(y) is float or y < 0):
+            x = float(x)
         x = as_array(x)
         if not is_number(y):
             return x, as_array(y)
-        if self.kernel != "prelu" and self.inputs[0].type != self.inputs[1].type:
+        if is_mixed:
             return x, exponent_array(y)
         return x, self._number(1, y, x.dtype, exactly=self.kernel != "prelu")
 
@@ -122,6 +126,17 @@ class Operator(OpVersion):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return op, (self.id,)
+
+
+def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of a Python number as the base of exponents of a type: a float beside integers is a float64."""
+    if type(number) is not float or dtype.kind == "f":
+        return dtype
+    row = TYPES.get(dtype.name)
+    return dtype if row is None or row.kind == "float" else _FLOAT64
+
+
+_FLOAT64 = np.dtype(np.float64)
 
 
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
@@ -269,9 +284,9 @@ def pow(x: _T, y: NDArray[Any], /, *, out: None = None) -> NDArray[_T]: ...
 @overload
 def pow(x: _T, y: np.generic | Number, /, *, out: None = None) -> _T: ...
 @overload
-def pow(x: Number, y: NDArray[_T], /, *, out: None = None) -> NDArray[_T]: ...
+def pow(x: int, y: NDArray[_T], /, *, out: None = None) -> NDArray[_T]: ...
 @overload
-def pow(x: Number, y: _T, /, *, out: None = None) -> _T: ...
+def pow(x: int, y: _T, /, *, out: None = None) -> _T: ...
 @overload
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
 def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
@@ -280,7 +295,9 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
     It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
 
     Args:
-        x: the base: an array-like of any type of the type table. A Python number takes y's type.
+        x: the base: an array-like of any type of the type table. A Python number takes y's type; a float beside
+            integers is a float64. An integer array keeps its type, so that its negative powers are truncated: pass
+            ``x.astype(float)`` for others.
         y: the exponent: of any type of the table, broadcast with x as NumPy does. A Python number counts
             exactly: an integer of any size is that integer, a float that double.
         out: an array of the result's type and shape to put it in; it may share memory with x or y.
@@ -298,13 +315,15 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         array([  1.,  32., 729.], dtype=float32)
         >>> pow(np.array([3, 0], np.int64), np.array([39, -1]))
         array([4052555153018976267, 9223372036854775807])
+        >>> pow(10.0, np.array([-1, 0, 1]))
+        array([ 0.1,  1. , 10. ])
     """
     base, exponent = x, y  # as POW.as_arrays returns them, where one is an array: without a further call
     if type(x) is ndarray:
         if type(y) is not ndarray:
             exponent = exponent_array(y) if is_number(y) else _plain(y, x)
     elif type(y) is ndarray:
-        base = number_array(x, y.dtype) if is_number(x) else _plain(x, y)
+        base = number_array(x, base_dtype(x, y.dtype)) if is_number(x) else _plain(x, y)
     result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result

@@ -47,8 +47,16 @@ def test_numbers_count_exactly() -> None:
         assert_same(jax.jit(lambda x, n=number: hjax.pow(x, n))(X), hu.pow(X, number))
     assert_same(hjax.pow(2.3, X), hu.pow(2.3, X))
     assert_same(hjax.prelu(-X, 0.1), hu.prelu(-X, 0.1))
-    with pytest.raises(hu.HalfulpError, match=r"the number does not fit the type int32\s+got: 2.5"):
-        hjax.pow(2.5, jnp.array([1]))
+    with pytest.raises(hu.HalfulpError, match=r"the number does not fit the type int8\s+got: 300"):
+        hjax.pow(300, jnp.array([1], jnp.int8))
+
+
+def test_a_float_beside_integers_is_a_float() -> None:
+    integers = np.array([-1, 0, 1, 3], np.int32)
+    for base in (10.0, 2.3):
+        result = hjax.pow(base, jnp.asarray(integers))
+        assert result.dtype == jnp.power(base, jnp.asarray(integers)).dtype
+        assert_same(result, hu.pow(np.float32(base), integers))
 
 
 @pytest.mark.parametrize("function", [hjax.pow, hjax.prelu, lambda x, _: hjax.pow(x, 2.5)])

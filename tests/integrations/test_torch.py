@@ -126,6 +126,16 @@ class TestValues:
             torch.set_num_threads(before)
         assert differ > 0, "torch's own depend on it, or these operands don't tell"
 
+    def test_a_float_beside_integers_has_the_default_type(self) -> None:
+        integers = torch.tensor([-1, 0, 1, 3])
+        for base in (10.0, 2.3):
+            result = htorch.pow(base, integers)
+            assert result.dtype == torch.pow(base, integers).dtype == torch.float32
+            assert_same(result, hu.pow(np.float32(base), integers.numpy()))
+        assert_same(
+            torch.compile(lambda y: htorch.pow(10.0, y))(integers), htorch.pow(10.0, integers).numpy()
+        )
+
     def test_what_is_refused(self) -> None:
         x = torch.ones(2, 3)
         with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C\d+: X and Y must be broadcastable"):
@@ -136,10 +146,10 @@ class TestValues:
             htorch.prelu(x, torch.ones(3, dtype=torch.float64))
         with pytest.raises(hu.HalfulpError, match=r"no element type torch.complex64"):
             htorch.pow(x.to(torch.complex64), x)
-        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int32\s+got: 2.5"):
-            htorch.pow(2.5, torch.ones(2, dtype=torch.int32))
-        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int32\s+got: 2.5"):
-            htorch.pow(2.5, torch.ones(2, 2, dtype=torch.int32).T)
+        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
+            htorch.pow(300, torch.ones(2, dtype=torch.int8))
+        with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
+            htorch.pow(300, torch.ones(2, 2, dtype=torch.int8).T)
         with pytest.raises(TypeError, match="one of the operands must be a tensor"):
             htorch.pow(2, 3)
         for function in (htorch.pow, htorch.prelu):

@@ -47,7 +47,10 @@ def pow(x: Any, y: Any, /) -> jax.Array:
     if _is_number(y):
         return _pow_number(_array(x), y)
     y = _array(y)
-    return _pow(_number(x, y.dtype) if _is_number(x) else _array(x), y)
+    if _is_number(x):
+        is_beside_integers = isinstance(x, float) and jnp.issubdtype(y.dtype, jnp.integer)
+        return _pow(_number(x, jnp.result_type(float) if is_beside_integers else y.dtype), y)
+    return _pow(_array(x), y)
 
 
 def prelu(x: Any, slope: Any, /) -> jax.Array:

@@ -45,7 +45,8 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.
 
     Args:
-        x: the base, of any type that halfulp and torch both have. A number takes y's type.
+        x: the base, of any type that halfulp and torch both have. A number takes y's type; a float beside integers has
+            torch's default type, as in ``torch.pow``.
         y: the exponent, of any such type, broadcast with x. A number counts exactly: a float is that double.
 
     Returns:
@@ -61,6 +62,8 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         >>> x.grad
         tensor([   4.,   80., 1458.])
     """
+    if type(x) is float and isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
+        x = _number(x, torch.get_default_dtype(), y.device)
     if (result := _pow_or_none(x, y)) is not None:
         return result
     if not isinstance(x, Tensor):
