@@ -1,27 +1,65 @@
-"""Facts that stand in one file each: no other file of the package finds them out for itself."""
+"""What one file says, and no other says again: facts and mechanisms that stood in several places once."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from tests.house.builds import ROOT
 
-SOURCE = Path(__file__).parents[2] / "src/halfulp"
+SRC = "src/halfulp/"
 
-OWNERS = {
-    "which path stays inside a folder": (r"is_relative_to\(root|resolve\(strict", {"models/files.py"}),
-    "how much memory is free": (r"MemAvailable|SC_PHYS_PAGES|virtual_memory", {"models/memory.py"}),
-    "how many processors there are": (r"cpu_count|sched_getaffinity", set()),
-    "how much of a file is read": (r"stream\.read\(\)|read_bytes\(", {"models/files.py"}),
+HOMES: dict[str, tuple[str, set[str]]] = {
+    # files and machines
+    "which path stays inside a folder": (r"is_relative_to\(root|resolve\(strict", {f"{SRC}models/files.py"}),
+    "how much of a file is read": (r"stream\.read\(\)|read_bytes\(", {f"{SRC}models/files.py"}),
+    "how much memory is free": (r"MemAvailable|SC_PHYS_PAGES|virtual_memory", {f"{SRC}models/memory.py"}),
+    "how many processors there are": (r"cpu_count|sched_getaffinity", set()),  # halfulp._core counts them
+    "whether a package is installed": (r"PackageNotFoundError", {f"{SRC}installed.py"}),
     "which format a suffix stands for": (r"suffix\.lower\(\) (==|not in|in) [^\n]*\.(xml|json)\"", set()),
-    "which format begins with which character": (r"_STARTS\b", {"models/source.py"}),
-    "what a run reports": (r"^class RunReport", {"models/run/report.py"}),
+    "which format begins with which character": (r"_STARTS\b", {f"{SRC}models/source.py"}),
+    # ONNX models
+    "how functions are inlined": (r"onnx\.inliner\.\w+\(|import onnx\.inliner", set()),
+    "what stands for a Pow in inference": (r"def \w*make_identity", {f"{SRC}models/onnx/infer.py"}),
+    "which operators halfulp has": (r"""\(?["']Pow["'], ["']PRelu["']\)""", {f"{SRC}models/onnx/walk.py"}),
+    "ONNX's two names of its domain": (r"""== ["']ai\.onnx["']""", {f"{SRC}models/onnx/walk.py"}),
+    "how many nodes a model may have": (r"1_000_000", {f"{SRC}models/onnx/walk.py"}),
+    "how the nodes of a model are walked": (
+        r"-> Iterator\[(tuple\[str, )?(NodeProto|GraphProto|Owner)\]",
+        {f"{SRC}models/onnx/walk.py"},
+    ),
+    "what identifies a function": (r"def (inner_path|identity|reached)\(", {f"{SRC}models/onnx/walk.py"}),
+    # the rest
+    "what a run reports": (r"(?m)^class RunReport", {f"{SRC}models/run/report.py"}),
+    "when sizes are for made-up inputs": ("--dim is for inputs that are made up", {f"{SRC}cli/inputs.py"}),
+    # The table, and the rows that name the key and the text of their own.
+    "what a question of the documents concerns": (
+        '"(slope-of-rank-1|shapes-without-broadcast|differing-sizes)"',
+        {f"{SRC}specs/{name}.py" for name in ("unspecified", "onnx", "directml")},
+    ),
 }
 
 
-@pytest.mark.parametrize("fact", OWNERS)
-def test_one_file_knows(fact: str) -> None:
-    pattern, owners = OWNERS[fact]
-    files = {path.relative_to(SOURCE).as_posix(): path.read_text() for path in SOURCE.rglob("*.py")}
-    assert {name for name, text in files.items() if re.search(pattern, text, re.MULTILINE)} == owners
+def files_with(pattern: str, *folders: str) -> set[str]:
+    """Return the Python files of these folders that match a pattern."""
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return {
+        path.relative_to(ROOT).as_posix() for path in paths if re.search(pattern, path.read_text("utf-8"))
+    }
+
+
+@pytest.mark.parametrize("fact", HOMES)
+def test_one_file_says_it(fact: str) -> None:
+    pattern, homes = HOMES[fact]
+    assert files_with(pattern, "src") == homes
+
+
+def test_benchmarks_have_one_measuring_loop() -> None:
+    # in_turns is the loop; the other two take single samples for it.
+    homes = {f"{SRC}benchmark/timing.py", f"{SRC}benchmark/cuda.py", "benchmarks/side_by_side/measure.py"}
+    assert files_with("perf_counter", f"{SRC}benchmark", "benchmarks") == homes
+    assert not files_with("cpu_count|sched_getaffinity|PackageNotFoundError", "benchmarks")
+
+
+def test_no_page_of_the_site_is_kept() -> None:
+    assert not list((ROOT / "docs").rglob("*.html"))

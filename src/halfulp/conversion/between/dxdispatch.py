@@ -289,7 +289,7 @@ class _Writer:
         return sizes or (1,)
 
     def _desc(self, node: Node) -> OperatorDesc:
-        if node.type not in ("Pow", "PRelu"):
+        if node.type not in SUPPORTED_OPS:
             raise NoExactForm(f"{node.type.lower()} is none of DirectML's operators that are ours")
         draft, sizes = self._draft, self._sizes(node.outputs[0])
         if len(sizes) > _MOST_DIMS:
