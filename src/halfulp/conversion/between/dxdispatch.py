@@ -27,6 +27,7 @@ from halfulp.models.directml.dxdispatch import Binding, Dispatch, Dispatchable, 
 from halfulp.models.directml.dxdispatch.program import Constant, Values
 from halfulp.models.directml.tensor import DATA_TYPES
 from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.cast import cast
 from halfulp.models.run.dxdispatch import refuse_foreign
 from halfulp.models.run.inputs import dtype_named
