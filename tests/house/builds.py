@@ -168,4 +168,5 @@ def package(folder: Path, target: Path) -> str:
     shutil.copytree(ROOT / "src" / "halfulp", copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     (extension,) = folder.glob("_core*.so")
     shutil.copy(extension, copy)
+    shutil.copytree(ROOT / "data" / "worst_cases", copy / "worst_cases")  # as a wheel has them
     return os.pathsep.join([str(target), str(Path(np.__file__).parents[1])])
