@@ -305,7 +305,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
     if row.inputs[0].type == row.inputs[1].type:
         node.input[1] = edit.cast(node.input[1], wide)
     elif y not in others:
-        node.input[1] = edit.cast(node.input[1], next(kind for kind in others if holds(kind, y)))
+        node.input[1] = edit.cast(node.input[1], next((kind for kind in others if holds(kind, y)), others[0]))
     return x
 
 
@@ -339,9 +339,10 @@ def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit
         raise NoExactForm(f"the slope is not one of a single dim, and does not fit X; {shapes}")
     if asked is not None:
         axis = _dim_asked(asked, len(x.shape))
-        if x.shape[axis] in (size, None) or isinstance(x.shape[axis], str):
+        if x.shape[axis] == size or not isinstance(x.shape[axis], int):
             return axis
-        raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
+        if isinstance(asked, int):
+            raise NoExactForm(f"dim {axis} of X does not have the slope's {size} elements; {shapes}")
     fits = [axis for axis, dim in enumerate(x.shape) if axis and (dim == size or not isinstance(dim, int))]
     if 1 in fits and (x.shape[1] == size or len(fits) == 1):
         return 1
