@@ -16,9 +16,12 @@ collect_ignore_glob = [f"src/halfulp/integrations/{name}*" for name in ("dask", 
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out files that have neither tests nor examples: collection would import them for nothing."""
+    """Leave out files that have neither tests nor examples: collection would import them for nothing.
+
+    A package's own file stays, because pytest would import a second time what it imports.
+    """
     name = collection_path.name
-    if not name.endswith(".py") or name.startswith("test_") or name == "conftest.py":
+    if not name.endswith(".py") or name.startswith("test_") or name in ("conftest.py", "__init__.py"):
         return None
     return True if ">>>" not in collection_path.read_text("utf-8") else None
 

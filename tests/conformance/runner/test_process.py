@@ -333,5 +333,6 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(KeyboardInterrupt):
                 run()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that comes later would end pytest
         signal.signal(signal.SIGALRM, old)
     assert children() == before
