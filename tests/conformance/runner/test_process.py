@@ -26,6 +26,7 @@ from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, p
 from halfulp.conformance.verdict.judge import Outcome
 from halfulp.errors import HalfulpError
 
+ROOT = Path(__file__).parents[3]
 FAULTY = find("tests.conformance.runner.faulty")
 ONE = np.array([3], np.int32)
 MARKED = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (ONE, ONE))
@@ -314,25 +315,27 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAULTY", "hangs")
+def test_an_interrupt_ends_the_process() -> None:
+    """In a process of its own: libraries that other tests load have threads, and a signal may come to one of them."""
+    call = "from tests.conformance.runner import test_process; test_process.interrupted()"
+    environment = os.environ | {"FAULTY": "hangs", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", call], capture_output=True, text=True, env=environment, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def interrupted() -> None:
+    """Interrupt a call that hangs; nothing of the process is left."""
     before = children()
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    old = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with Process(FAULTY) as process:
-            process.start()
-
-            def run() -> None:
-                signal.setitimer(signal.ITIMER_REAL, 0.3)
-                process.run(MARKED)
-
-            with pytest.raises(KeyboardInterrupt):
-                run()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that comes later would end pytest
-        signal.signal(signal.SIGALRM, old)
+    signal.signal(signal.SIGALRM, interrupt)
+    with Process(FAULTY) as process:
+        process.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            process.run(MARKED)
     assert children() == before
