@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from halfulp import reference
+from halfulp import reference, specs
 from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracle, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.floats import codes
 from halfulp.conformance.verdict.judge import judge
 from halfulp.conformance.verdict.unspecified import unspecified
 from halfulp.errors import HalfulpError, SpecError
-from halfulp.specs import Clause, find, ids, registry
+from halfulp.specs import Clause, find, ids
 
 ROOT = Path(__file__).parents[3]
 ROWS = [find(id) for id in ids()]
@@ -227,7 +227,7 @@ def new_row(monkeypatch):
             Clause("C8", "Shapes may have to be equal.", ("equal shapes",)),
         ),
     )
-    monkeypatch.setitem(registry._ROWS, row.id, row)
+    monkeypatch.setitem(specs._ROWS, row.id, row)
     return row
 
 
