@@ -139,7 +139,7 @@ template <Element type, typename Y>
     resolve_exactly<type>(x, y, out, listed_undecided, exact_count);
 }
 
-// Of types of fewer bits, many powers with one exponent are looked up (power_table.h).
+// Of types of fewer bits, many powers with one exponent are looked up (array/operation.h).
 static constexpr bool takes_shortcuts(Element type) { return row(type).bits >= 16; }
 
 // Every floating type but float64, whose values are floats. A constant exponent that has a formula comes as a float.

@@ -359,6 +359,18 @@ def test_a_choice_takes_one_of_several_dims() -> None:
             hu.repair(model(body), slopes={"#0 (PRelu)": wrong})  # type: ignore[dict-item]
 
 
+def test_the_choice_that_is_printed_works_for_a_node_with_a_name() -> None:
+    source = model(
+        "g (float[1, 2, 3, 3, 5] x) => (float[1, 2, 3, 3, 5] y) <float[3] s = {1, 2, 3}> { y = PRelu(x, s) }"
+    )
+    source.graph.node[0].name = "act 1"
+    (line,) = left(hu.repair(source))
+    assert line.endswith("--slopes 'act 1=2' or --slopes 'act 1=3' takes one")
+    assert hu.repair(source, slopes={"act 1": 2}).valid
+    with pytest.raises(HalfulpError, match="slopes: no Pow or PRelu 'act'"):
+        hu.repair(source, slopes={"act": 2})
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 

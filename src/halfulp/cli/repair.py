@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,7 +125,11 @@ def _lines(model: Path, output: Path | None, found: Repair) -> list[str]:
     lines += [f"doubtful: {left}" for left in found.left if left.valid]
     count = len(found.changes)
     if count:
-        where = f"written to {output}" if output is not None else f"halfulp repair {model} OUT writes it"
+        where = (
+            f"written to {output}"
+            if output is not None
+            else f"halfulp repair {shlex.quote(str(model))} OUT writes it"
+        )
         lines.append(f"{count} repair{'' if count == 1 else 's'}; {where}")
     else:
         said = "no node could be repaired" if broken else "nothing to repair"

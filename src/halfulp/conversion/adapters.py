@@ -14,7 +14,7 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Editor, NoExactForm, inherit
-from halfulp.conversion.operands import BROADCASTING, exactly_as, holds, is_one, to_legacy, to_numpy
+from halfulp.conversion.operands import BROADCASTING, exactly_as, holds, is_one, products, to_legacy, to_numpy
 from halfulp.models.graph import Value
 from halfulp.models.onnx.infer import held_tensor
 
@@ -85,18 +85,7 @@ def _integer_pow(node: NodeProto, edit: Editor) -> None:
             f" {_MOST_PRODUCT}, can be said otherwise, as a product"
         )
     edit.note(f"{kind} to the power of {power} becomes a product, which wraps around as the power does")
-    x = edit.value_info.value(node.input[0])
-    # Square and multiply, from the exponent's second bit on.
-    factors = "".join("s" if bit == "0" else "sx" for bit in f"{power:b}"[1:])
-    if not factors:
-        edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
-    result = node.input[0]
-    for number, factor in enumerate(factors, 1):
-        other = result if factor == "s" else node.input[0]
-        if number == len(factors):
-            edit.add("Mul", [result, other], output=node.output[0], like=node)
-        else:
-            result = edit.add("Mul", [result, other], x)
+    products(node, power, edit)
 
 
 # --- PRelu ----------------------------------------------------------------------------------------

@@ -39,13 +39,14 @@ class Choices:
 
     Attributes:
         slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None where nobody said.
-        of_node: the same for single nodes, by name.
+        of_node: the same for single nodes, by name, or as messages name them.
         reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
         opset: the newest opset that a node needs.
         unchecked: the outputs of the nodes that are valid in that opset only.
         per_channel: the nodes whose slopes were read per channel because they have no other meaning.
         doubtful: the nodes that are valid and may be meant otherwise, with the reason.
+        found: the names of ``of_node`` that the model has.
     """
 
     slopes: str | int | None = None
@@ -56,6 +57,7 @@ class Choices:
     unchecked: set[str] = field(default_factory=set)
     per_channel: list[str] = field(default_factory=list)
     doubtful: dict[str, str] = field(default_factory=dict)
+    found: set[str] = field(default_factory=set)
 
 
 class Mender:
@@ -79,6 +81,8 @@ class Mender:
             self._owner, self._reshaped = edit.owner, {}
             is_graph = isinstance(edit.owner, GraphProto)
             self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
+        if self._choices.of_node:
+            self._choices.found |= self._choices.of_node.keys() & {node.name, edit.label}
         row = in_force("onnx", node.op_type, self._opset)
         broken = _breach(node, self._opset, edit)
         if broken is None:
@@ -92,7 +96,7 @@ class Mender:
         row, back = self._types(new, row, edit)
         if not _fits(new, row, edit):
             if node.op_type == "PRelu":
-                self._place(new, row, _dim_of_slope(new, row, self._asked(edit), edit), edit)
+                self._place(new, row, _dim_of_slope(new, row, self._asked(node, edit), edit), edit)
             elif row.broadcasting.name == "legacy axis":
                 _legacy_broadcast(new, row, edit)
         still = _breach(new, max(self._opset, int(row.version)), edit)
@@ -173,8 +177,11 @@ class Mender:
 
     # --- slopes -----------------------------------------------------------------------------------
 
-    def _asked(self, edit: Editor) -> str | int | None:
-        return self._choices.of_node.get(edit.label, self._choices.slopes)
+    def _asked(self, node: NodeProto, edit: Editor) -> str | int | None:
+        of_node = self._choices.of_node
+        return next(
+            (of_node[name] for name in (node.name, edit.label) if name in of_node), self._choices.slopes
+        )
 
     def _doubt(self, node: NodeProto, row: OpVersion, edit: Editor) -> None:
         """Add a valid node; its slope goes along the channels where it is meant to."""
@@ -183,7 +190,7 @@ class Mender:
             return edit.keep(node)
         x, slope = (edit.value_info.value(name) for name in node.input)
         assert x.shape is not None
-        asked, size = self._asked(edit), _size(slope)
+        asked, size = self._asked(node, edit), _size(slope)
         if asked is not None:
             axis = _dim_asked(asked, len(x.shape))
         elif x.shape[-1] == size:  # it may be meant as it is

@@ -203,3 +203,18 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         # What lies beyond an integer type comes back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if bool(np.all(same)) else None
+
+
+def products(node: NodeProto, exponent: int, edit: Editor) -> None:
+    """Add a power of an integer >= 1 as products: square and multiply, from the exponent's second bit on."""
+    x = result = node.input[0]
+    value = edit.value_info.value(x)
+    factors = "".join("s" if bit == "0" else "sx" for bit in f"{exponent:b}"[1:])
+    if not factors:
+        edit.add("Identity", [x], output=node.output[0], like=node)
+    for number, factor in enumerate(factors, 1):
+        both = [result, result if factor == "s" else x]
+        if number == len(factors):
+            edit.add("Mul", both, output=node.output[0], like=node)
+        else:
+            result = edit.add("Mul", both, value)

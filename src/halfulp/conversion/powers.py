@@ -10,6 +10,7 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.operands import products
 from halfulp.conversion.opset import finish
 from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
@@ -65,7 +66,7 @@ def expand(node: NodeProto, edit: Editor) -> None:
     elif exponent.is_integer() and 2 <= exponent <= _MOST:
         differs = f"each of its {_products(int(exponent))} products is rounded"
         edit.note(f"x^{exponent:g} becomes products", None if is_int or exponent == 2 else differs)
-        _multiply(node, value, int(exponent), edit)
+        products(node, int(exponent), edit)
     elif exponent == 0.5:
         edit.note("x^0.5 becomes Sqrt", "Sqrt(-0) is -0, the power is 0; Sqrt(-inf) is NaN, the power is inf")
         edit.add("Sqrt", [x], output=output, like=node)
@@ -93,16 +94,6 @@ def exponent_of(node: NodeProto, edit: Editor) -> float | None:
 
 def _products(exponent: int) -> int:
     return exponent.bit_length() + exponent.bit_count() - 2
-
-
-def _multiply(node: NodeProto, value: Value, exponent: int, edit: Editor) -> None:
-    """Square and multiply, from the exponent's second bit on."""
-    factors = "".join("s" if bit == "0" else "sx" for bit in f"{exponent:b}"[1:])
-    x = result = node.input[0]
-    for factor in factors[:-1]:
-        result = edit.add("Mul", [result, result if factor == "s" else x], value)
-    last = [result, result if factors[-1] == "s" else x]
-    edit.add("Mul", last, output=node.output[0], like=node)
 
 
 def _ones(node: NodeProto, value: Value, edit: Editor) -> None:

@@ -26,13 +26,13 @@ from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models.files import read_whole, replacing
+from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, agree, describe
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.stand_ins import with_stand_ins
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of
-from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, plain_domain
+from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
@@ -88,10 +88,7 @@ class Repair:
         Raises:
             HalfulpError: it can't be written, or a file of external data would replace another.
         """
-        save_onnx(self.model, self.folder, Path(path))
-        if self.untouched is not None:
-            with replacing(Path(path)) as temporary:
-                temporary.write_bytes(self.untouched)
+        save_onnx(self.model, self.folder, Path(path), self.untouched)
 
 
 def repair(
@@ -218,6 +215,9 @@ def _repaired(
         choices.doubtful.clear()
         _mend(walk, choices)
     mended = walk.told()
+    if unknown := sorted(choices.of_node.keys() - choices.found):
+        expected = "a node's name, or the node as halfulp repair names it"
+        raise HalfulpError(f"{file}: slopes: no Pow or PRelu {unknown[0]!r}", expected=expected)
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
     decide = "--slopes channel or --slopes last decides"
     left += [Left(name, f"{why}; {decide}", valid=True) for name, why in choices.doubtful.items()]
@@ -244,7 +244,7 @@ def _repaired(
 def _mend(walk: Walk, choices: Choices) -> None:
     for owner, opset in walk.owners:
         mender = Mender(choices, opset)
-        walk.rewrite(owner, opset, _is_supported, mender.mend, f"opset {opset}", collect=True)
+        walk.rewrite(owner, opset, is_ours, mender.mend, f"opset {opset}", collect=True)
 
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
@@ -275,7 +275,7 @@ def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list
         node.input[:] = reversed(node.input)
     changes = []
     for path, graph in graphs(model.graph):
-        supported = {name for node in graph.node if _is_supported(node) for name in node.output}
+        supported = {name for node in graph.node if is_ours(node) for name in node.output}
         for info in (*graph.value_info, *graph.output):
             right, tensor = found[path].get(info.name), info.type.tensor_type
             if right is None or right.kind != "tensor" or not info.type.HasField("tensor_type"):
@@ -309,14 +309,10 @@ def _powers_of_constants(model: ModelProto) -> list[NodeProto]:
     return [
         node
         for node in nodes
-        if _is_supported(node)
+        if is_ours(node)
         and node.op_type == "Pow"
         and [name in constants for name in node.input] == [True, False]
     ]
-
-
-def _is_supported(node: NodeProto) -> bool:
-    return not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
 
 
 def _verify(source: ModelProto, found: Repair, file: str, **how: Any) -> Verification:

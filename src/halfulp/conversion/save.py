@@ -15,13 +15,14 @@ from halfulp.models.files import inside, replacing
 from halfulp.models.onnx.walk import Owner, graphs
 
 
-def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
+def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | None = None) -> None:
     """Write an ONNX model, and its external data beside it.
 
     Args:
         model: refers to external data by places relative to ``folder``.
         folder: where that data lies.
         path: where to write; the data goes to the same places relative to its folder.
+        data: the bytes of the file that the model was read from, where it is to be written as it was.
 
     Raises:
         HalfulpError: a file can't be written, or the data would replace another file.
@@ -36,7 +37,7 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path) -> None:
                 raise HalfulpError(f"{target}: exists already, and holds other data than {source}")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, files.enter_context(replacing(target)))
-        files.enter_context(replacing(path)).write_bytes(model.SerializeToString())
+        files.enter_context(replacing(path)).write_bytes(model.SerializeToString() if data is None else data)
 
 
 def external_data(model: ModelProto) -> Iterator[str]:

@@ -11,7 +11,7 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from halfulp.errors import ModelError
-from halfulp.models.onnx.walk import SUPPORTED_OPS, Identity, every_node, identity, plain_domain
+from halfulp.models.onnx.walk import Identity, every_node, identity, is_ours
 
 _DOMAIN = "halfulp.audit"
 _OPSET = 13  # that of the functions made here, which hold constants
@@ -32,7 +32,7 @@ def with_stand_ins(proto: ModelProto, file: str) -> ModelProto:
         texts = (node.name, node.domain, node.op_type, node.overload, *node.input, *node.output)
         if any(isinstance(text, bytes) for text in (*texts, *(a.name for a in node.attribute))):
             raise ModelError("a name is not UTF-8", file=file)
-        ours = not plain_domain(node.domain) and node.op_type in SUPPORTED_OPS
+        ours = is_ours(node)
         if identity(node) in own or (node.domain in domains and not ours):
             continue
         if ours:
