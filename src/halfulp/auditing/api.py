@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from onnx import ModelProto
 
@@ -14,6 +14,7 @@ from halfulp.auditing import dxdispatch as audit_dxdispatch
 from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
+from halfulp.auditing.data import Samples, measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
 from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
@@ -34,12 +35,19 @@ _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
 
 
 def audit(
-    model: Source, targets: Iterable[str] | None = None, *, progress: Callable[[str], None] | None = None
+    model: Source,
+    targets: Iterable[str] | None = None,
+    *,
+    inputs: Samples | None = None,
+    samples: int = 0,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Report for each Pow and PRelu node of a model what is wrong or open about it, and what runtimes do with it.
 
-    Nothing is run. Types and shapes come from the file and from inference. How runtimes behave comes from measurements
-    that ship with the package.
+    Without inputs nothing is run: types and shapes come from the file and from inference, and how runtimes behave from
+    measurements that ship with the package. With inputs an ONNX network runs once for each set of them, and the report
+    says where the data leaves an element type.
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a file, an
@@ -47,7 +55,10 @@ def audit(
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
             the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
             an ONNX model, OpenVINO an IR) and are installed, or all of them if none is. ``()`` means no runtime.
-        progress: is called with the name of each file of a folder, before it is read.
+        inputs: arrays by name, or several sets of them, to look at what the data does to each node.
+        samples: how many sets of inputs to make up for that, where none are given.
+        seed: for those.
+        progress: is called with the name of each file of a folder, before it is read, and with each sample.
 
     Returns:
         The report: ``.summaries`` answer for each model and runtime, ``.findings`` are what there is to act on and
@@ -71,12 +82,24 @@ def audit(
         known = default()
     else:
         known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
+    data = _Data(inputs if inputs is not None else samples, seed, progress)
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
+        if data.samples:
+            raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
         models = tuple(_folder(Path(model), known, progress))
     else:
-        models = (_audited(model, _name(model), known),)
+        models = (_audited(model, _name(model), known, data),)
     judged = {id(target): target for each in models for target in known[each.format]}
     return AuditReport(tuple(judged.values()), models)
+
+
+class _Data(NamedTuple):
+    samples: Samples | int = 0
+    seed: int = 0
+    progress: Callable[[str], None] | None = None
+
+
+_NO_DATA = _Data()
 
 
 def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | None) -> Iterable[ModelReport]:
@@ -109,7 +132,7 @@ def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
     return ModelReport(found.name, format_of(found.path), error=text)
 
 
-def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
+def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
     format = format_of(source)
     found: list[Use]
     judge = _Judge(targets[format])
@@ -117,7 +140,18 @@ def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
         parsed = onnx.parse(source, file=file)
         found = audit_onnx.uses(*parsed)
         nodes = tuple(map(judge.node, found))
-        return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed))
+        seen = {}
+        if data.samples:
+            proto, _, folder = parsed
+            seen = {
+                each.label: each
+                for each in measured(
+                    proto, file, folder, found, data.samples, seed=data.seed, progress=data.progress
+                )
+            }
+        return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed), data=seen)
+    if data.samples:
+        raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))
     found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from halfulp.auditing.data import NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
 from halfulp.specs import ids
@@ -20,7 +21,8 @@ class Finding:
         node: as messages name it; None for what concerns the file.
         kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``declaration``: the file declares
             its output otherwise than it is; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with
-            it; ``depends``: the target's bits depend on more than the operands.
+            it; ``range``: the data leaves a type there; ``depends``: the target's
+            bits depend on more than the operands.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
         text: what, in a line.
@@ -92,6 +94,7 @@ class ModelReport:
         error: why it could not be read; None where it could.
         targets: the runtimes.
         ways: what helps the model.
+        data: what inputs do to each node of its graph, by node; empty without inputs.
     """
 
     file: str
@@ -100,6 +103,7 @@ class ModelReport:
     error: str | None = None
     targets: tuple[Asked, ...] = ()
     ways: Ways = Ways()
+    data: Mapping[str, NodeData] = field(default_factory=dict)
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
@@ -121,6 +125,9 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     for breach in node.breaks:
         way_out = about_clause(model, node)
         yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
+    if node.label in model.data:
+        for type, text in model.data[node.label].told():
+            yield Finding(file, node.label, "range", None, None, text, about_range(model, node, type))
     for said in node.targets:
         to_do = about_target(model, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
@@ -157,6 +164,19 @@ def about_clause(model: ModelReport, node: NodeReport) -> str:
 
 def _repair(file: str) -> str:
     return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
+
+
+def about_range(model: ModelReport, node: NodeReport, type: str) -> str:
+    """Return what to do about a node whose data leaves a type."""
+    found = model.data[node.label]
+    if found.type != type:
+        return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
+    if not found.region:
+        return f"nothing of {type} holds such results: scale the data, or give this part another type"
+    nodes = "norms" if found.is_in_norm else ",".join(found.region)
+    if model.file.startswith("<"):
+        return f'hu.convert(model, float32="{nodes}")'
+    return f"halfulp convert {shlex.quote(model.file)} converted.onnx --float32 {shlex.quote(nodes)}"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:

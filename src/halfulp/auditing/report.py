@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
+from halfulp.auditing.data import NodeData
 from halfulp.auditing.findings import (
     Finding,
     ModelReport,
@@ -53,6 +54,12 @@ class AuditReport:
         """The answer for each model with Pow or PRelu nodes and each target, in the order of files and targets."""
         return tuple(summary for model in self.models for summary in summaries(model))
 
+    @property
+    def blocked(self) -> list[str]:
+        """The nodes that have to stay in float32 where a network goes to float16, by name, or by number as ``#3``."""
+        each = (data for model in self.models for data in model.data.values() if data.overflows("float16"))
+        return list(dict.fromkeys(name for data in each for name in data.region or (data.name,)))
+
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""
         found = self.findings
@@ -72,7 +79,7 @@ class AuditReport:
 
 # --- as JSON -------------------------------------------------------------------------------------
 
-_UNSAID = ("unit", "groups")  # of a statement: for its text alone
+_UNSAID = ("unit", "groups", "_logarithms")  # a statement's are for its text alone
 
 
 def _plain(value: Any) -> Any:
@@ -108,6 +115,26 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "error": model.error,
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
+        "data": [_data(data) for data in model.data.values()],
+    }
+
+
+def _data(data: NodeData) -> dict[str, Any]:
+    """Return what inputs did to a node: of each tensor its counts and magnitudes, of each type what it cannot hold."""
+    tensors = {"base": data.base, "second": data.second, "result": data.result}
+    return {
+        "node": data.label,
+        "operator": data.operator,
+        "type": data.type,
+        "exponent": _plain(data.exponent),
+        **{name: _plain(each) | {"typical": each.typical} for name, each in tensors.items()},
+        "types": {
+            type: _plain(found) | {"limits": _plain(data.limits(type)), "margin": _plain(data.margin(type))}
+            for type, found in data.in_types.items()
+        },
+        "lost": data.lost,
+        "absorbed": list(data.absorbed),
+        "region": list(data.region),
     }
 
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.cli.output import check_writable, people, say, write_text
+from halfulp.cli.inputs import input_option
+from halfulp.cli.inputs import samples as samples_of
+from halfulp.cli.output import check_writable, people, say, working, write_text
+from halfulp.errors import HalfulpError
 
 if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
+    from halfulp.models.graph import Array
 
 _WIDEST = 110  # longer lines are harder to read
 
@@ -33,6 +37,28 @@ def audit(
             " All that load the file and are installed if not given.",
         ),
     ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        input_option(
+            "Data to run an ONNX network on, to see where it leaves an element type: a .npy, .npz or .pb file; repeat"
+            " for more inputs. FILE.npz alone feeds every input it has an entry for, FOLDER alone has a .npz file for"
+            " each sample."
+        ),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Make up N sets of inputs for that, where there are no data."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="For inputs that are made up.")] = 0,
+    blocklist: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOOL",
+            help="Print, in place of the report, the nodes that the data forbid in float16, as TOOL is told to keep"
+            " them in float32: onnxruntime, onnxconverter-common, trtexec, polygraphy, openvino, nncf, coremltools"
+            " or torch.",
+        ),
+    ] = None,
     left_open: Annotated[
         bool, typer.Option("--open", help="Say what the documents leave open about the nodes, too.")
     ] = False,
@@ -43,15 +69,22 @@ def audit(
 ) -> None:
     """Say what runtimes make of a model's Pow and PRelu nodes, which clauses these break, and what to do.
 
-    Nothing is run. Exit status 1 says that there are findings.
+    Without data nothing is run. Exit status 1 says that there are findings.
 
-    Example: halfulp audit net.onnx --target onnxruntime --target openvino
+    Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.auditing.report import WIDTH, lines
 
     check_writable(output)
-    report = _audited(model, targets or None)
+    if blocklist is not None and not (inputs or samples):
+        raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
+    report = _audited(model, targets or None, _given(model, inputs), samples, seed)
+    if blocklist is not None:
+        from halfulp.auditing.blocklists import blocklist as listed
+
+        typer.echo(listed(blocklist, report.blocked))
+        return
     if output is not None:
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
     console = people(output)
@@ -61,24 +94,16 @@ def audit(
         raise typer.Exit(1)
 
 
-def _audited(model: Path, targets: list[str] | None) -> AuditReport:
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+def _given(model: Path, inputs: list[str] | None) -> list[dict[str, Array]] | None:
+    from halfulp.models.load import load
 
+    return samples_of(load(model, keep_unknown=True), inputs) if inputs else None
+
+
+def _audited(
+    model: Path, targets: list[str] | None, inputs: list[dict[str, Array]] | None, samples: int, seed: int
+) -> AuditReport:
     from halfulp.auditing.api import audit as audit_model
 
-    console = Console(stderr=True)
-    if not model.is_dir() or not console.is_terminal:
-        return audit_model(model, targets)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed} models"),
-        TextColumn("{task.fields[file]}", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("auditing", total=None, file="")
-
-        def advance(file: str) -> None:
-            progress.update(task, advance=1, file=file)
-
-        return audit_model(model, targets, progress=advance)
+    with working() as progress:
+        return audit_model(model, targets, inputs=inputs, samples=samples, seed=seed, progress=progress)

@@ -46,6 +46,14 @@ def convert(
             " where every bit stays.",
         ),
     ] = None,
+    float32: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODES",
+            help="Compute nodes of a float16 network in float32, with casts around them: norms, each from its square"
+            " to its division; pow; or names with commas between them.",
+        ),
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
@@ -90,6 +98,7 @@ def convert(
             target=target,
             prelu=cast("How | None", prelu),
             pow=cast("How | None", pow),
+            float32=float32,
             repair=repair,
             verify=verify,
             seed=seed,

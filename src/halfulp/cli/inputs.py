@@ -60,6 +60,23 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
     return values
 
 
+def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Array]]:
+    """Return the sets of inputs that ``--input`` names: one, or one for each .npz file of a folder.
+
+    Raises:
+        HalfulpError: as :func:`fed`, or a folder has no such file.
+    """
+    folders = [Path(argument) for argument in arguments if Path(argument).is_dir()]
+    if not folders:
+        return [fed(model, arguments)]
+    if len(arguments) > 1:
+        raise HalfulpError("a folder of inputs is given alone", got=", ".join(arguments))
+    files = sorted(folders[0].glob("*.npz"))
+    if not files:
+        raise HalfulpError(f"{folders[0]}: no .npz files in this folder", expected="a file for each sample")
+    return [fed(model, [str(file)]) for file in files]
+
+
 def _read(path: Path, declared: Value) -> Array:
     if path.suffix == ".npz":
         entries = read_npz(path)

@@ -15,6 +15,7 @@ from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.editor import Change
+from halfulp.conversion.float32 import compare_with_float32, in_float32
 from halfulp.conversion.network import Network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.powers import powers
@@ -83,6 +84,7 @@ def convert(
     target: str | None = None,
     prelu: How | None = None,
     pow: How | None = None,
+    float32: str | None = None,
     repair: bool = False,
     verify: bool = False,
     seed: int = 0,
@@ -104,6 +106,9 @@ def convert(
         prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays.
+        float32: for an ONNX network of float16 or bfloat16: what computes in float32, with casts around it: ``norms``
+            (each from its square to its division), ``pow``, or names of nodes with commas between them. Verified,
+            the outputs before and after are compared with those of the network in float32 throughout.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
@@ -142,11 +147,13 @@ def convert(
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_of(output))
-    if wanted != "onnx" and (opset, target, prelu, pow) != (None, None, None, None):
-        raise HalfulpError("opset, target, prelu and pow are for what becomes an ONNX model", got=wanted)
+    if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32)):
+        raise HalfulpError(
+            "opset, target, prelu, pow and float32 are for what becomes an ONNX model", got=wanted
+        )
     work.become(wanted)
     if isinstance(work.model, ModelProto):
-        work.edit(work.model, opset, target, prelu, pow)
+        work.edit(work.model, opset, target, prelu, pow, float32)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
@@ -158,6 +165,11 @@ def convert(
         )
         return replace(conversion, verification=found)
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
+    if float32 is not None:
+        found = compare_with_float32(
+            work.before, after, seed=seed, dims=dims, inputs=inputs, progress=progress
+        )
+        return replace(conversion, verification=found)
     found = compare(
         work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs, progress=progress
     )
@@ -241,7 +253,13 @@ class _Work:
         return neutral(build(proto, self.file, self.folder), said, labels)
 
     def edit(
-        self, model: ModelProto, opset: int | None, target: str | None, prelu: How | None, pow: How | None
+        self,
+        model: ModelProto,
+        opset: int | None,
+        target: str | None,
+        prelu: How | None,
+        pow: How | None,
+        float32: str | None,
     ) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""
         if opset is not None:
@@ -252,6 +270,8 @@ class _Work:
             self.changes += body(model, prelu, self.file, self.folder, self._taken_walk())
         if pow is not None:
             self.changes += powers(model, pow, self.file, self.folder)
+        if float32 is not None:
+            self.changes += in_float32(model, float32, self.file, self.folder)
         found = refusal(model)
         if found is not None and (self._source is None or refusal(self._source) is None):
             self.changes += correct_scalars(model, self.file)

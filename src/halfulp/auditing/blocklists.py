@@ -1,0 +1,96 @@
+"""Lists of nodes that are to stay in float32, in the words of the tools that bring a network into float16."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from halfulp.errors import HalfulpError
+
+_CONVERTERS = """\
+# model = onnx.load(...)
+{imports}
+model = float16.{function}(model, keep_io_types=True, node_block_list={names})"""
+_OPENVINO = """\
+# model = openvino.convert_model(...)
+names = set({names})
+for node in model.get_ops():
+    if node.get_friendly_name() in names:
+        node.get_rt_info()["precise_0"] = ""
+        for source in (each.get_source_output().get_node() for each in node.inputs()):
+            if source.get_type_name() == "Constant":
+                source.get_rt_info()["precise_0"] = ""
+openvino.save_model(model, "converted.xml")"""
+_NNCF = """\
+# nncf.quantize(model, calibration_dataset, ...) with
+ignored_scope=nncf.IgnoredScope(names={names})"""
+_COREML = """\
+# coremltools.convert(model, ...) with
+compute_precision=coremltools.transform.FP16ComputePrecision(op_selector=lambda op: op.name not in {names})"""
+_TORCH = """\
+# The modules that these nodes come from; run each in float32 within autocast:
+for name, module in model.named_modules():
+    if name in {names}:
+        def forward(*args, _inner=module.forward, **kwargs):
+            args = [a.float() if torch.is_tensor(a) and a.is_floating_point() else a for a in args]
+            with torch.autocast("cuda", enabled=False):
+                return _inner(*args, **kwargs)
+        module.forward = forward"""
+
+
+def _python(template: str, **words: str) -> Callable[[Sequence[str]], str]:
+    return lambda names: template.format(names=json.dumps(list(names)), **words)
+
+
+def _trtexec(names: Sequence[str]) -> str:
+    pairs = ",".join(f'"{name}":fp32' for name in names)
+    given = shlex.quote(f"--layerPrecisions={pairs}"), shlex.quote(f"--layerOutputTypes={pairs}")
+    return f"trtexec --fp16 --precisionConstraints=obey {' '.join(given)}"
+
+
+def _polygraphy(names: Sequence[str]) -> str:
+    pairs = " ".join(shlex.quote(f"{name}:float32") for name in names)
+    return f"polygraphy convert --fp16 --precision-constraints obey --layer-precisions {pairs}"
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the list for torch: the exporter names a node after its module's scope, as in /layers.0/norm/Pow."""
+    scopes = (name.strip("/").replace("/", ".").rpartition(".")[0] for name in names if "/" in name)
+    return _TORCH.format(names=json.dumps(list(dict.fromkeys(filter(None, scopes)))))
+
+
+TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
+    "onnxruntime": _python(
+        _CONVERTERS,
+        imports="from onnxruntime.transformers import float16",
+        function="convert_float_to_float16",
+    ),
+    "onnxconverter-common": _python(
+        _CONVERTERS, imports="from onnxconverter_common import float16", function="convert_float_to_float16"
+    ),
+    "trtexec": _trtexec,
+    "polygraphy": _polygraphy,
+    "openvino": _python(_OPENVINO),
+    "nncf": _python(_NNCF),
+    "coremltools": _python(_COREML),
+    "torch": _modules,
+}
+
+
+def blocklist(tool: str, names: Sequence[str]) -> str:
+    """Return what a tool is to be given so that nodes stay in float32.
+
+    Args:
+        tool: one of :data:`TOOLS`.
+        names: of the nodes, as the file spells them.
+
+    Raises:
+        HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
+    """
+    if tool not in TOOLS:
+        raise HalfulpError("no list is known for this tool", expected=", ".join(TOOLS), got=tool)
+    for name in names:
+        if name.startswith("#"):
+            raise HalfulpError(f"node {name} has no name, and tools know nodes by their names: name it first")
+    return TOOLS[tool](names)

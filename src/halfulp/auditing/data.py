@@ -1,0 +1,357 @@
+"""What a network's data does to its Pow and PRelu nodes: ranges, and where a type's end is reached.
+
+The network runs in ONNX Runtime, or node by node where that does not take it. The operands and the result of each
+node are outputs, a group at a time so that memory stays bounded. A network of float16 also runs in float32: an overflow
+further up must not hide the magnitudes that the data really has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+
+from halfulp.auditing.node import Use
+from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.conversion.float32 import as_declared, has_halves, norms, widened
+from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.errors import HalfulpError, ModelError, printable
+from halfulp.models.graph import Array, Model
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.checks import label
+from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.walk import is_ours
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import by_name
+from halfulp.models.run.report import finite
+from halfulp.types import FLOATS
+
+Sample = Mapping[str, Any]
+Samples = Sample | Iterable[Sample]
+_Numbered = tuple[int, NodeProto]
+
+_GROUP = 1 << 28  # bytes of outputs that are there at once
+_UNKNOWN = 1 << 26  # taken for the size of a tensor whose shape inference does not find
+_MOST_FLOAT16 = 65504
+_DEPTH = 16  # nodes through which an infinity is followed
+
+
+@dataclass
+class NodeData:
+    """What the data does to one node.
+
+    Attributes:
+        label: how messages name the node.
+        name: as the file has it, or its number as ``#3``.
+        operator: the id of the version in force.
+        type: the element type of its base.
+        exponent: its constant exponent, where it has a single one.
+        base, second, result: their values; those of a network of float16 as float32 computes them.
+        in_types: what becomes of the results in each type that is judged.
+        lost: results that are not finite in the network itself, though the operands are.
+        absorbed: the nodes whose results are finite again, though they read infinities of this one.
+        is_in_norm: whether it is part of a norm that is written out.
+        region: the nodes that have to be in float32 together, by name, or by number as ``#3``: the norm, or this node
+            and all after it up to those whose results fit into float16 again; empty where the outputs do not.
+    """
+
+    label: str
+    name: str
+    operator: str
+    type: str
+    exponent: float | None = None
+    base: Range = field(default_factory=Range)
+    second: Range = field(default_factory=Range)
+    result: Range = field(default_factory=Range)
+    in_types: dict[str, InType] = field(default_factory=dict)
+    lost: int = 0
+    absorbed: tuple[str, ...] = ()
+    is_in_norm: bool = False
+    region: tuple[str, ...] = ()
+
+    def overflows(self, type: str) -> bool:
+        """Return whether a result that is finite elsewhere is not in a type."""
+        return type in self.in_types and self.in_types[type].overflow > 0
+
+    def limits(self, type: str) -> Limits | None:
+        """Return where the node leaves a type; None where its exponents vary, and for PRelu."""
+        return None if not self.exponent else limits(self.exponent, type)
+
+    def margin(self, type: str) -> float | None:
+        """Return the factor by which the base may grow, or shrink, until the first result leaves a type."""
+        found = self.limits(type)
+        if found is None or found.overflow is None or not self.base.greatest:
+            return None
+        assert self.exponent is not None
+        return found.overflow / self.base.greatest if self.exponent > 0 else self.base.least / found.overflow
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """Give each type that the data leaves at this node, with a line that says where, how often and what it does."""
+        for type, found in self.in_types.items():
+            if not found.overflow or (type.startswith("float8") and type != self.type):
+                continue
+            parts = [f"in {type} {found.overflow} of {found.elements} results overflow"]
+            ends, margin = self.limits(type), self.margin(type)
+            if ends is not None and ends.overflow is not None:
+                assert self.exponent is not None
+                beyond = f"|x| {'>' if self.exponent > 0 else '<'} {ends.overflow:.4g}"
+                parts[0] = f"x^{self.exponent:g} overflows in {type} for {beyond}"
+                met = self.base.greatest if self.exponent > 0 else self.base.least
+                parts.append(f"{found.overflow} of {found.elements} do; |x| is {met:.4g} at the worst")
+                if margin is not None:
+                    parts.append(
+                        f"the data has to be {1 / margin:.3g} times "
+                        + ("smaller" if self.exponent > 0 else "greater")
+                    )
+            else:
+                parts.append(
+                    f"|x| is at most {self.base.greatest:.4g}, the result {self.result.greatest:.4g}"
+                )
+            if type == self.type and self.lost:
+                shown = ", ".join(self.absorbed)
+                parts.append(
+                    f"{shown} makes finite numbers of the infinities: the outputs do not show them"
+                    if self.absorbed
+                    else "the infinities reach the outputs"
+                )
+            yield type, "; ".join(parts)
+
+
+def measured(
+    proto: ModelProto,
+    file: str,
+    folder: Path | None,
+    uses: Iterable[Use],
+    samples: Samples | int,
+    *,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[NodeData, ...]:
+    """Return what data does to the Pow and PRelu nodes of a network's graph; nodes in subgraphs and functions are not
+    looked at.
+
+    Args:
+        proto: the model; left as it is.
+        file: its name in messages.
+        folder: where its external data lies.
+        uses: its nodes.
+        samples: inputs by name, one set or several; a number makes up so many.
+        seed: for inputs that are made up.
+        progress: gets a line for each run.
+
+    Raises:
+        ModelError: an input is missing, or contradicts what the model declares.
+    """
+    wanted = dict(_wanted(proto, uses))
+    if not wanted:
+        return ()
+    halves = has_halves(proto)
+    net = _Network(proto, file, folder, rounded=halves)
+    wide = _Network(widened(proto, file, folder), file, folder) if halves else net
+    numbers = {node.output[0]: index for index, node in enumerate(proto.graph.node) if node.output}
+    of_norms = {each.output[0]: nodes for nodes in norms(proto.graph) for each in nodes}
+    data = {name: _data_of(use, _named(node, numbers[name])) for name, (node, use) in wanted.items()}
+    for name in data.keys() & of_norms.keys():
+        data[name].is_in_norm = True
+        data[name].region = tuple(_named(each, numbers[each.output[0]]) for each in of_norms[name])
+    for number, sample in enumerate(net.samples(samples, seed, progress)):
+        if progress is not None:
+            progress(f"sample {number + 1}")
+        for names in net.groups(wanted, sample):
+            values = net.values(names, sample)
+            others = values if wide is net else wide.values(names, sample)
+            for name in names:
+                node, use = wanted[name]
+                _add(
+                    data[name],
+                    use,
+                    [values[each] for each in (*node.input, name)],
+                    [others[each] for each in (*node.input, name)],
+                )
+        for name, (node, _) in wanted.items():
+            if data[name].lost and not data[name].absorbed:
+                _, ends = net.spoiled(node, sample, lambda array: ~finite(array))
+                data[name].absorbed = tuple(label(each, index, "") for index, each in ends)
+            if data[name].overflows("float16") and not data[name].region:
+                nodes, ends = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
+                data[name].region = tuple(_named(each, index) for index, each in nodes) if ends else ()
+    return tuple(data.values())
+
+
+def _wanted(proto: ModelProto, uses: Iterable[Use]) -> Iterator[tuple[str, tuple[NodeProto, Use]]]:
+    known = {use.label: use for use in uses if use.refused is None}
+    for index, node in enumerate(proto.graph.node):
+        named = label(node, index, "")
+        if is_ours(node) and named in known and len(node.input) == 2 and node.output and node.output[0]:
+            yield node.output[0], (node, known[named])
+
+
+def _named(node: NodeProto, index: int) -> str:
+    return node.name or f"#{index}"
+
+
+def _data_of(use: Use, name: str) -> NodeData:
+    values = use.second.values
+    exponent = (
+        float(values[0]) if ".Pow" in use.operator and values is not None and values.size == 1 else None
+    )
+    return NodeData(use.label, name, use.operator, use.inputs[0].type or "", exponent)
+
+
+def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array]) -> None:
+    """Count a node's operands and result in: those of the network, and those of its twin in float32."""
+    x, y, result = wide
+    data.type = data.type or own[0].dtype.name
+    data.base.add(x)
+    data.second.add(y)
+    data.result.add(result)
+    if own[2].dtype.name in FLOATS:
+        sound = _where_finite(own[:2], own[2].shape, use)
+        data.lost += int((sound & ~finite(own[2])).sum())
+    for type in judged(data.type):
+        exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
+        data.in_types.setdefault(type, InType()).add(exact, narrow)
+
+
+def _where_finite(operands: Sequence[Array], shape: tuple[int, ...], use: Use) -> Any:
+    """Return where both operands of a result are finite; everywhere where that is so of all of them."""
+    both = [np.asarray(finite(each)) for each in operands]
+    if all(each.all() for each in both):
+        return np.ones(shape, bool)
+    try:
+        return np.broadcast_to(both[0], shape) & np.broadcast_to(both[1], shape)
+    except ValueError:  # by the rules of an older version
+        return np.broadcast_to(both[0], shape) & both[1].all()
+
+
+# --- running ---------------------------------------------------------------------------------------
+
+
+class _Network:
+    """A model whose tensors can be looked at as it runs.
+
+    Args:
+        proto, file, folder: the model.
+        rounded: whether each Pow and PRelu is to round its result, as a device that computes in float16 does; ONNX
+            Runtime's own kernels on a processor compute such nodes in float32, one after the other.
+    """
+
+    def __init__(self, proto: ModelProto, file: str, folder: Path | None, *, rounded: bool = False) -> None:
+        self._rounded = rounded
+        self._proto, self._file = proto, file
+        self._subject = Subject(build(proto, file, folder, keep_unknown=True), proto, folder)
+        self._made = {name: node for node in proto.graph.node for name in node.output if name}
+        self._runs: dict[tuple[str, ...], Run] = {}
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def model(self) -> Model:
+        assert isinstance(self._subject.model, Model)
+        return self._subject.model
+
+    def samples(
+        self, given: Samples | int, seed: int, progress: Callable[[str], None] | None
+    ) -> Iterator[Sample]:
+        """Give the samples, each once."""
+        if isinstance(given, int):
+            _, (run,) = runs(self._subject)
+            found = fit(self.model, run, seed=seed, progress=progress)
+            for number in range(given):
+                yield found.inputs(self.model, seed + number)
+            return
+        for sample in [given] if isinstance(given, Mapping) else given:
+            yield by_name(self.model.graph.inputs, sample, self._file)
+
+    def groups(self, wanted: Mapping[str, tuple[NodeProto, Use]], sample: Sample) -> list[list[str]]:
+        """Return the nodes, by their outputs, in groups whose tensors fit into memory together."""
+        groups: list[list[str]] = [[]]
+        size = 0
+        for name, (node, _) in wanted.items():
+            more = sum(self._size(each, sample) for each in (*node.input, name))
+            if groups[-1] and size + more > _GROUP:
+                groups.append([])
+                size = 0
+            groups[-1].append(name)
+            size += more
+        return groups
+
+    def _size(self, name: str, sample: Sample) -> int:
+        if not self._sizes:
+            copy = ModelProto()
+            copy.CopyFrom(self._proto)
+            for info in copy.graph.input:
+                array = np.asarray(sample.get(info.name)) if info.name in sample else None
+                dims = info.type.tensor_type.shape.dim
+                if array is not None and len(dims) == array.ndim:
+                    for dim, size in zip(dims, array.shape, strict=True):
+                        dim.dim_value = size
+            for value in infer_types(copy, self._file)[""].values():
+                known = value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
+                self._sizes[value.name] = 8 * math.prod(value.shape or ()) if known else _UNKNOWN  # type: ignore[arg-type]
+        return self._sizes.get(name, _UNKNOWN) if name in self._made else 0
+
+    def values(self, outputs: Sequence[str], sample: Sample) -> dict[str, Array]:
+        """Return the tensors of the nodes with these outputs: their operands and results."""
+        nodes = [self._made[name] for name in outputs]
+        names = dict.fromkeys(each for node in nodes for each in (*node.input, node.output[0]))
+        return self.tensors(list(names), sample)
+
+    def tensors(self, names: Sequence[str], sample: Sample) -> dict[str, Array]:
+        """Return tensors of the graph by name: those that nodes make in one run."""
+        made = tuple(name for name in names if name in self._made)
+        if made and made not in self._runs:
+            self._runs = {made: self._opened(made)}  # one session at a time
+        computed = self._runs[made](as_declared(sample, self.model)) if made else {}
+        return {name: computed[name] if name in made else self._given(name, sample) for name in names}
+
+    def _opened(self, names: tuple[str, ...]) -> Run:
+        subject = self._subject.with_outputs(names)
+        assert subject.proto is not None
+        try:
+            from halfulp.integrations.onnxruntime import engine
+
+            settings = engine.Settings(ours=self._rounded, optimized=False)
+            return engine.runner(subject.proto, self.model, settings, folder=subject.folder)
+        except HalfulpError:  # it is not there, or refuses the model
+            return runs(subject)[1][0]
+
+    def _given(self, name: str, sample: Sample) -> Array:
+        if name in sample:
+            return np.asarray(as_declared({name: sample[name]}, self.model)[name])
+        if name in self.model.graph.constants:
+            return np.asarray(self.model.graph.constants[name])
+        raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._file)
+
+    def spoiled(
+        self, node: NodeProto, sample: Sample, is_spoiled: Callable[[Array], Any]
+    ) -> tuple[list[_Numbered], list[_Numbered]]:
+        """Return a node and all after it that read values which are spoiled, and those of them whose results are not.
+
+        Args:
+            node: one of the graph; its result is spoiled.
+            sample: the inputs.
+            is_spoiled: tells it of the elements of a tensor.
+        """
+        reached = {node.output[0]}
+        after: list[_Numbered] = []
+        for index, each in enumerate(self._proto.graph.node):
+            if each.output and each.output[0] == node.output[0]:
+                first = index
+            elif not reached.isdisjoint(each.input) and len(after) < _DEPTH:
+                after.append((index, each))
+                reached.update(filter(None, each.output))
+        values = self.tensors(list(reached), sample)
+        bad = {
+            name
+            for name, value in values.items()
+            if value.dtype.name in FLOATS and np.asarray(is_spoiled(value)).any()
+        }
+        readers = [(index, each) for index, each in after if not bad.isdisjoint(each.input)]
+        ends = [(index, each) for index, each in readers if bad.isdisjoint(each.output)]
+        leaves = not bad.isdisjoint(info.name for info in self._proto.graph.output)
+        return [(first, node), *readers], [] if leaves else ends

@@ -1,0 +1,337 @@
+"""Nodes of a float16 or bfloat16 network in float32: with casts around them, or around the whole norm of a square.
+
+A square that overflows is of no use in float16, and casting its result back does not help: a norm is cast at its ends,
+from the square to the division that brings the values back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.opset import finish
+from halfulp.conversion.subject import Run, Subject, runs
+from halfulp.conversion.verify import Verification
+from halfulp.conversion.walk import Walk
+from halfulp.errors import HalfulpError, printable
+from halfulp.models.graph import Array, Model, Value
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
+from halfulp.models.run.api import run as evaluate
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import by_name
+
+HALVES = ("float16", "bfloat16")
+
+_HALF_ENUMS = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_REDUCE = frozenset({"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "GlobalAveragePool"})
+_ROOT = frozenset({"Sqrt", "Reciprocal"})
+_BETWEEN = frozenset(
+    {"Add", "Sub", "Max", "Clip", "Identity", "Mul", "Div", "Unsqueeze", "Reshape", "Expand"}
+)
+_SMALL = 1 << 24  # bytes of a model that is run node by node
+_LONGEST = 10  # nodes from the square to the division
+
+
+def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> list[Change]:
+    """Have nodes computed in float32, in place; return what was done.
+
+    Args:
+        model: one that the front end accepts.
+        what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
+            number as ``#3``, with commas between them.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        HalfulpError: there is no such node, or nothing to do.
+    """
+    walk = Walk(model, file, folder)
+    names = {name.strip() for name in what.split(",") if name.strip()}
+    found: set[str] = set()
+    for owner, opset in walk.owners:
+        region = set(_outputs(owner, what, names, found))
+        _put(walk, owner, opset, region)
+    if what not in ("norms", "pow") and names - found:
+        raise HalfulpError(
+            f"{file}: no node is called {min(names - found)!r}",
+            expected="norms, pow, or names of nodes with commas between them; #3 is the node of that number",
+        )
+    changes = finish(walk)
+    if not changes:
+        raise HalfulpError(f"{file}: none of these nodes computes in float16 or bfloat16", got=what)
+    return changes
+
+
+def _outputs(owner: Owner, what: str, names: set[str], found: set[str]) -> Iterator[str]:
+    """Give the first output of each node that is wanted."""
+    for _, graph in graphs(owner):
+        if what == "norms":
+            yield from (node.output[0] for nodes in norms(graph) for node in nodes)
+            continue
+        for index, node in enumerate(graph.node):
+            called = {node.name, f"#{index}"} & names
+            found |= called
+            if node.output and (node.op_type == "Pow" if what == "pow" else called):
+                yield node.output[0]
+
+
+def norms(graph: Owner) -> list[list[NodeProto]]:
+    """Return the norms of a graph: the nodes of each from its square to the division by its root."""
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.node:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    constants = {tensor.name: tensor for tensor in getattr(graph, "initializer", ())}
+    constants |= {
+        node.output[0]: attribute.t
+        for node in graph.node
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "value"
+    }
+    makers = {name: node for node in graph.node for name in node.output}
+    return [
+        found
+        for node in graph.node
+        if _is_square(node, constants, makers) and (found := _norm(node, readers, makers))
+    ]
+
+
+def _is_square(
+    node: NodeProto, constants: Mapping[str, TensorProto], makers: Mapping[str, NodeProto]
+) -> bool:
+    if plain_domain(node.domain):
+        return False
+    if node.op_type == "Pow" and len(node.input) == 2:
+        tensor = constants.get(node.input[1])
+        return tensor is not None and _number(tensor) == 2
+    return (node.op_type == "Mul" and node.input[0] == node.input[1]) or node.op_type in (
+        "ReduceL2",
+        "ReduceSumSquare",
+    )
+
+
+def _number(tensor: TensorProto) -> float | None:
+    if np.prod(tensor.dims, dtype=float) != 1 or tensor.data_location == TensorProto.EXTERNAL:
+        return None
+    return float(onnx.numpy_helper.to_array(tensor).reshape(-1)[0])
+
+
+def _norm(
+    square: NodeProto, readers: Mapping[str, list[NodeProto]], makers: Mapping[str, NodeProto]
+) -> list[NodeProto]:
+    """Return the nodes from a square to the division by the root of its mean; none where it is not part of a norm."""
+    path = [square]
+    reduced, rooted = square.op_type in _REDUCE, square.op_type == "ReduceL2"
+    while len(path) < _LONGEST:
+        value = path[-1].output[0]
+        ahead = readers.get(value, [])
+        if not ahead:
+            return []
+        node = ahead[0]
+        others = [name for name in node.input if name and name != value]
+        if node.op_type in ("Div", "Mul") and any(_varies(name, makers) for name in others):
+            return [*path, *ahead] if reduced and rooted and _divides(node, value, path) else []
+        if any(_varies(name, makers) for name in others) or len(ahead) > 1:
+            return []
+        if node.op_type not in _REDUCE | _ROOT | _BETWEEN | {"Pow"}:
+            return []
+        reduced |= node.op_type in _REDUCE
+        rooted |= node.op_type in _ROOT | {"Pow", "ReduceL2"}
+        path.append(node)
+    return []
+
+
+def _varies(name: str, makers: Mapping[str, NodeProto]) -> bool:
+    return name in makers and makers[name].op_type not in ("Constant", "Shape", "ConstantOfShape")
+
+
+def _divides(node: NodeProto, value: str, path: Sequence[NodeProto]) -> bool:
+    """Tell whether a node divides by the root, or multiplies with its reciprocal."""
+    inverted = any(
+        each.op_type in ("Reciprocal", "Pow") or (each.op_type == "Div" and each.input[1] in before.output)
+        for before, each in pairwise(path)
+    )
+    return inverted if node.op_type == "Mul" else list(node.input).index(value) == 1
+
+
+def _put(walk: Walk, owner: Owner, opset: int, region: set[str]) -> None:
+    """Rewrite the nodes with these outputs."""
+    read = Counter(
+        name for node in every_node(owner) if node.output and node.output[0] in region for name in node.input
+    )
+    wide: dict[tuple[int, str], str] = {}  # by graph and value
+
+    def rewrite(node: NodeProto, edit: Editor) -> None:
+        known, graph = edit.value_info, id(edit.value_info)
+        halves = [name for name in (*node.input, *node.output) if known.value(name).type in HALVES]
+        if not halves:
+            return edit.keep(node)
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        for index, name in enumerate(node.input):
+            if name and known.value(name).type in HALVES:
+                if (graph, name) not in wide:
+                    array = known.array(name)
+                    wide[graph, name] = (
+                        edit.cast(name, "float32")
+                        if array is None
+                        else edit.constant(array.astype(np.float32), "float32")
+                    )
+                copy.input[index] = wide[graph, name]
+        back = []
+        for index, name in enumerate(node.output):
+            value = known.value(name)
+            if name and value.type in HALVES:
+                copy.output[index] = wide[graph, name] = edit.new_name("float32")
+                known.types[copy.output[index]] = Value(copy.output[index], "float32", value.shape)
+                if edit.reads[name] > read[name]:
+                    back.append((copy.output[index], name, value.type))
+        _widen_attributes(copy)
+        edit.nodes.append(copy)
+        for made, name, type in back:
+            edit.cast(made, str(type), output=name)
+        edit.note("computes in float32")
+        return None
+
+    walk.rewrite(
+        owner, opset, lambda node: bool(node.output) and node.output[0] in region, rewrite, f"opset {opset}"
+    )
+
+
+def _widen_attributes(node: NodeProto) -> None:
+    for attribute in node.attribute:
+        if attribute.name in ("to", "dtype", "output_dtype") and attribute.i in _HALF_ENUMS:
+            attribute.i = TensorProto.FLOAT
+
+
+# --- the whole network, to compare with ------------------------------------------------------------
+
+
+def has_halves(proto: ModelProto) -> bool:
+    """Return whether a model has tensors of float16 or bfloat16."""
+    return any(tensor.data_type in _HALF_ENUMS for tensor in _tensors(proto)) or any(
+        info.type.tensor_type.elem_type in _HALF_ENUMS for info in _infos(proto)
+    )
+
+
+def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
+    """Return a model with float32 in the place of float16 and bfloat16 everywhere."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    reader = TensorReader(file, folder)
+    for tensor in _tensors(copy):
+        if tensor.data_type in _HALF_ENUMS:
+            name = tensor.name
+            array = reader.read(tensor, printable(name)).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    for info in _infos(copy):
+        if info.type.tensor_type.elem_type in _HALF_ENUMS:
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+    for node in every_node(copy.graph, *copy.functions):
+        _widen_attributes(node)
+    return copy
+
+
+def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
+    """Return inputs in the types that a model declares: a widened one reads float32."""
+    types = {value.name: value.type for value in model.graph.inputs}
+    return {
+        name: np.asarray(value).astype(np.float32)
+        if types.get(name) == "float32" and np.asarray(value).dtype.name in HALVES
+        else value
+        for name, value in sample.items()
+    }
+
+
+def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
+    for owner in (proto.graph, *proto.functions):
+        for _, graph in graphs(owner):
+            if isinstance(graph, GraphProto):
+                yield from graph.initializer
+    for node in every_node(proto.graph, *proto.functions):
+        yield from (attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR)
+
+
+def _infos(proto: ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    for owner in (proto.graph, *proto.functions):
+        for _, graph in graphs(owner):
+            yield from graph.value_info
+            if isinstance(graph, GraphProto):
+                yield from (*graph.input, *graph.output)
+
+
+def compare_with_float32(
+    before: Subject,
+    after: Subject,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Verification:
+    """Run a network before and after a change, and all of it in float32, and say how far both are away from that.
+
+    Args:
+        before, after: ONNX models.
+        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+    """
+    assert before.proto is not None
+    assert isinstance(before.model, Model)
+    file = before.model.file
+    proto = widened(before.proto, file, before.folder)
+    twin = Subject(build(proto, file, before.folder, keep_unknown=True), proto, before.folder)
+    assert isinstance(twin.model, Model)
+    # ONNX Runtime computes float16 in float32 on a processor, without the overflow that a device has.
+    is_small = before.proto.ByteSize() < _SMALL
+    engine = "halfulp" if is_small else "onnxruntime"
+
+    def runner(subject: Subject) -> Run:
+        return partial(evaluate, subject.model) if is_small else runs(subject)[1][0]
+
+    run = runner(before)
+    told = ""
+    if inputs is None:
+        made = fit(before.model, run, seed=seed, dims=dims, progress=progress)
+        inputs, told = made.inputs(before.model, seed), str(made)
+    inputs = by_name(before.model.graph.inputs, inputs, file)
+    exact = runner(twin)(as_declared(inputs, twin.model))
+    answers = [each(inputs) for each in (run, runner(after))]
+    notes: list[str] = []
+    differences: list[str] = []
+    for name, right in exact.items():
+        if not isinstance(right, np.ndarray) or right.dtype.kind != "f":
+            continue
+        (away, text), (less, new) = (_apart(right, answer[name]) for answer in answers)
+        line = f"output {name!r}, compared with float32 throughout: {text} before, {new} now"
+        (notes if less <= away else differences).append(line)
+    elements = sum(np.size(value) for value in exact.values())
+    return Verification(1, elements, tuple(differences), engine, told, notes=tuple(notes))
+
+
+def _apart(right: Array, found: Array) -> tuple[float, str]:
+    """Return how far an output is away from float32's, to order by and as text."""
+    unit = float(ml_dtypes.finfo(found.dtype).eps)  # type: ignore[no-untyped-call]
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    sound = np.isfinite(a)
+    lost = int((sound & ~np.isfinite(b)).sum())
+    if lost:
+        return np.inf, f"{lost} of {a.size} not finite"
+    greatest = float(np.abs(a[sound]).max(initial=0)) or 1.0
+    away = float(np.abs(a[sound] - b[sound]).max(initial=0))
+    return (
+        away,
+        f"at most {away:.3g} away (of {greatest:.3g}; {away / greatest / unit:.3g} ulp of the greatest)",
+    )
