@@ -54,12 +54,6 @@ def _polygraphy(names: Sequence[str]) -> str:
     return f"polygraphy convert --fp16 --precision-constraints obey --layer-precisions {pairs}"
 
 
-def _modules(names: Sequence[str]) -> str:
-    """Return the list for torch: the exporter names a node after its module's scope, as in /layers.0/norm/Pow."""
-    scopes = (name.strip("/").replace("/", ".").rpartition(".")[0] for name in names if "/" in name)
-    return _TORCH.format(names=json.dumps(list(dict.fromkeys(filter(None, scopes)))))
-
-
 TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
     "onnxruntime": _python(
         _CONVERTERS,
@@ -74,7 +68,7 @@ TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
     "openvino": _python(_OPENVINO),
     "nncf": _python(_NNCF),
     "coremltools": _python(_COREML),
-    "torch": _modules,
+    "torch": _python(_TORCH),
 }
 
 
@@ -83,7 +77,7 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
 
     Args:
         tool: one of :data:`TOOLS`.
-        names: of the nodes, as the file spells them.
+        names: of the nodes, as the file spells them; for torch, of modules.
 
     Raises:
         HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.

@@ -8,6 +8,7 @@ further up must not hide the magnitudes that the data really has.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +19,14 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
-from halfulp.conversion.float32 import as_declared, has_halves, norms, widened
+from halfulp.conversion.float32 import HALVES, as_declared, has_halves, norms, widened
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import is_ours
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
@@ -37,6 +39,7 @@ _Numbered = tuple[int, NodeProto]
 
 _GROUP = 1 << 28  # bytes of outputs that are there at once
 _UNKNOWN = 1 << 26  # taken for the size of a tensor whose shape inference does not find
+_SCOPES = "pkg.torch.onnx.name_scopes"
 _MOST_FLOAT16 = 65504
 _DEPTH = 16  # nodes through which an infinity is followed
 
@@ -58,6 +61,7 @@ class NodeData:
         is_in_norm: whether it is part of a norm that is written out.
         region: the nodes that have to be in float32 together, by name, or by number as ``#3``: the norm, or this node
             and all after it up to those whose results fit into float16 again; empty where the outputs do not.
+        modules: of PyTorch, that these nodes were exported from, where the exporter says so.
     """
 
     label: str
@@ -73,6 +77,12 @@ class NodeData:
     absorbed: tuple[str, ...] = ()
     is_in_norm: bool = False
     region: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    def keep(self, nodes: Sequence[_Numbered]) -> None:
+        """Note which nodes have to be in float32 together."""
+        self.region = tuple(_named(node, index) for index, node in nodes)
+        self.modules = tuple(dict.fromkeys(filter(None, (_module(node) for _, node in nodes))))
 
     def overflows(self, type: str) -> bool:
         """Return whether a result that is finite elsewhere is not in a type."""
@@ -154,11 +164,13 @@ def measured(
     net = _Network(proto, file, folder, rounded=halves)
     wide = _Network(widened(proto, file, folder), file, folder) if halves else net
     numbers = {node.output[0]: index for index, node in enumerate(proto.graph.node) if node.output}
-    of_norms = {each.output[0]: nodes for nodes in norms(proto.graph) for each in nodes}
+    of_norms = {
+        each.output[0]: nodes for nodes in norms(proto.graph, TensorReader(file, folder)) for each in nodes
+    }
     data = {name: _data_of(use, _named(node, numbers[name])) for name, (node, use) in wanted.items()}
     for name in data.keys() & of_norms.keys():
         data[name].is_in_norm = True
-        data[name].region = tuple(_named(each, numbers[each.output[0]]) for each in of_norms[name])
+        data[name].keep([(numbers[each.output[0]], each) for each in of_norms[name]])
     for number, sample in enumerate(net.samples(samples, seed, progress)):
         if progress is not None:
             progress(f"sample {number + 1}")
@@ -172,6 +184,7 @@ def measured(
                     use,
                     [values[each] for each in (*node.input, name)],
                     [others[each] for each in (*node.input, name)],
+                    is_mixed=halves,
                 )
         for name, (node, _) in wanted.items():
             if data[name].lost and not data[name].absorbed:
@@ -179,7 +192,7 @@ def measured(
                 data[name].absorbed = tuple(label(each, index, "") for index, each in ends)
             if data[name].overflows("float16") and not data[name].region:
                 nodes, ends = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                data[name].region = tuple(_named(each, index) for index, each in nodes) if ends else ()
+                data[name].keep(nodes if ends else [])
     return tuple(data.values())
 
 
@@ -195,6 +208,14 @@ def _named(node: NodeProto, index: int) -> str:
     return node.name or f"#{index}"
 
 
+def _module(node: NodeProto) -> str:
+    """Return the module of PyTorch that a node was exported from, as both exporters note it; empty without a note."""
+    scopes = next((each.value for each in node.metadata_props if each.key == _SCOPES), "")
+    if scopes:
+        return str(re.findall("'([^']*)'", scopes)[-2:][0])
+    return node.name.strip("/").replace("/", ".").rpartition(".")[0] if node.name.startswith("/") else ""
+
+
 def _data_of(use: Use, name: str) -> NodeData:
     values = use.second.values
     exponent = (
@@ -203,8 +224,11 @@ def _data_of(use: Use, name: str) -> NodeData:
     return NodeData(use.label, name, use.operator, use.inputs[0].type or "", exponent)
 
 
-def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array]) -> None:
-    """Count a node's operands and result in: those of the network, and those of its twin in float32."""
+def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mixed: bool) -> None:
+    """Count a node's operands and result in: those of the network, and those of its twin in float32.
+
+    A node of float32 in a network of float16 is kept in it on purpose: it is not judged in shorter types.
+    """
     x, y, result = wide
     data.type = data.type or own[0].dtype.name
     data.base.add(x)
@@ -213,7 +237,7 @@ def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array]) -> None:
     if own[2].dtype.name in FLOATS:
         sound = _where_finite(own[:2], own[2].shape, use)
         data.lost += int((sound & ~finite(own[2])).sum())
-    for type in judged(data.type):
+    for type in () if is_mixed and data.type not in HALVES else judged(data.type):
         exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
         data.in_types.setdefault(type, InType()).add(exact, narrow)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.models.graph import Array
 from halfulp.models.run.inputs import dtype_named
-from halfulp.operators import op, pow
+from halfulp.operators import op, pow, prelu
 from halfulp.types import FLOATS
 
 JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
@@ -163,10 +163,15 @@ def judged(type: str | None) -> tuple[str, ...]:
 def in_type(
     operator: str, operands: tuple[Array, Array], attributes: Mapping[str, Any], type: str
 ) -> tuple[Array, Array]:
-    """Return a node's results in the type of its operands, and those of the operands cast to another type."""
-    compute = op(operator)
-    dtype = dtype_named(type)
+    """Return a node's results in the type of its operands, and those of the operands cast to another type.
+
+    The casts are those that a conversion of the network makes; versions that broadcast as NumPy does take every type.
+    """
     x, y = operands
+    compute: Callable[..., Any] = op(operator)
+    if not attributes:
+        compute = pow if ".Pow-" in operator else prelu
+    dtype = dtype_named(type)
     with np.errstate(all="ignore"):
-        narrow = compute(x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y, **attributes)
-        return np.asarray(compute(x, y, **attributes)), np.asarray(narrow)
+        narrow = x.astype(dtype), y.astype(dtype) if y.dtype.name in FLOATS else y
+        return np.asarray(compute(x, y, **attributes)), np.asarray(compute(*narrow, **attributes))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
+from halfulp.auditing.blocklists import blocklist
 from halfulp.auditing.data import NodeData
 from halfulp.auditing.findings import (
     Finding,
@@ -54,11 +55,19 @@ class AuditReport:
         """The answer for each model with Pow or PRelu nodes and each target, in the order of files and targets."""
         return tuple(summary for model in self.models for summary in summaries(model))
 
-    @property
-    def blocked(self) -> list[str]:
-        """The nodes that have to stay in float32 where a network goes to float16, by name, or by number as ``#3``."""
-        each = (data for model in self.models for data in model.data.values() if data.overflows("float16"))
-        return list(dict.fromkeys(name for data in each for name in data.region or (data.name,)))
+    def blocklist(self, tool: str) -> str:
+        """Return the nodes that the data forbid in float16, as a tool is told to keep them in float32.
+
+        Args:
+            tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
+                ``coremltools`` or ``torch`` (which knows modules).
+
+        Raises:
+            HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
+        """
+        each = [data for model in self.models for data in model.data.values() if data.overflows("float16")]
+        known = "modules" if tool == "torch" else "region"
+        return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
 
     def json(self) -> dict[str, Any]:
         """Return the report as JSON's objects, in a stable order, of the schema ``halfulp.audit/1``."""

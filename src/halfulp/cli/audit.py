@@ -81,9 +81,7 @@ def audit(
         raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
     report = _audited(model, targets or None, _given(model, inputs), samples, seed)
     if blocklist is not None:
-        from halfulp.auditing.blocklists import blocklist as listed
-
-        typer.echo(listed(blocklist, report.blocked))
+        typer.echo(report.blocklist(blocklist))
         return
     if output is not None:
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
