@@ -140,7 +140,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
         parsed = onnx.parse(source, file=file)
         found = audit_onnx.uses(*parsed)
         nodes = tuple(map(judge.node, found))
-        seen = {}
+        seen = None
         if data.samples:
             proto, _, folder = parsed
             seen = {

@@ -11,30 +11,33 @@ from halfulp.errors import HalfulpError
 _CONVERTERS = """\
 # model = onnx.load(...)
 {imports}
-model = float16.{function}(model, keep_io_types=True, node_block_list={names})"""
+import halfulp
+names = {names}
+model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=names)
+# Between neighbours in the list the converter casts to float16 and back. This takes those casts away.
+model = halfulp.convert(model, float32=",".join(names)).model"""
 _OPENVINO = """\
-# model = openvino.convert_model(...)
-names = set({names})
-for node in model.get_ops():
-    if node.get_friendly_name() in names:
-        node.get_rt_info()["precise_0"] = ""
-        for source in (each.get_source_output().get_node() for each in node.inputs()):
-            if source.get_type_name() == "Constant":
-                source.get_rt_info()["precise_0"] = ""
-openvino.save_model(model, "converted.xml")"""
+# OpenVINO takes no list of nodes. Have the device compute the whole network in float32:
+compiled = openvino.compile_model(model, "GPU", {{"INFERENCE_PRECISION_HINT": "f32"}})
+# Nodes that overflow: {names}"""
 _NNCF = """\
 # nncf.quantize(model, calibration_dataset, ...) with
-ignored_scope=nncf.IgnoredScope(names={names})"""
+ignored_scope=nncf.IgnoredScope(names={names}, validate=False)"""
 _COREML = """\
-# coremltools.convert(model, ...) with
-compute_precision=coremltools.transform.FP16ComputePrecision(op_selector=lambda op: op.name not in {names})"""
+# coremltools.convert(traced, ..., compute_precision=precision), where these are modules of the network in PyTorch:
+from coremltools.converters.mil.mil.scope import ScopeSource
+modules = [name.split(".") for name in {names}]
+def in_float16(op):
+    *scope, _ = op.scopes.get(ScopeSource.TORCHSCRIPT_MODULE_NAME) or [""]  # without the names of module lists
+    return not any(scope[-1:] == names[-1:] and set(scope) <= set(names) for names in modules)
+precision = coremltools.transform.FP16ComputePrecision(op_selector=in_float16)"""
 _TORCH = """\
 # The modules that these nodes come from; run each in float32 within autocast:
 for name, module in model.named_modules():
     if name in {names}:
         def forward(*args, _inner=module.forward, **kwargs):
             args = [a.float() if torch.is_tensor(a) and a.is_floating_point() else a for a in args]
-            with torch.autocast("cuda", enabled=False):
+            with torch.autocast(args[0].device.type, enabled=False):
                 return _inner(*args, **kwargs)
         module.forward = forward"""
 
@@ -55,14 +58,8 @@ def _polygraphy(names: Sequence[str]) -> str:
 
 
 TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
-    "onnxruntime": _python(
-        _CONVERTERS,
-        imports="from onnxruntime.transformers import float16",
-        function="convert_float_to_float16",
-    ),
-    "onnxconverter-common": _python(
-        _CONVERTERS, imports="from onnxconverter_common import float16", function="convert_float_to_float16"
-    ),
+    "onnxruntime": _python(_CONVERTERS, imports="from onnxruntime.transformers import float16"),
+    "onnxconverter-common": _python(_CONVERTERS, imports="from onnxconverter_common import float16"),
     "trtexec": _trtexec,
     "polygraphy": _polygraphy,
     "openvino": _python(_OPENVINO),
@@ -70,6 +67,8 @@ TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
     "coremltools": _python(_COREML),
     "torch": _python(_TORCH),
 }
+OF_MODULES = ("coremltools", "torch")
+"""The tools that know the modules of a network in PyTorch, and no nodes."""
 
 
 def blocklist(tool: str, names: Sequence[str]) -> str:
@@ -77,7 +76,7 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
 
     Args:
         tool: one of :data:`TOOLS`.
-        names: of the nodes, as the file spells them; for torch, of modules.
+        names: of the nodes, as the file spells them; for the tools of :data:`OF_MODULES`, of modules.
 
     Raises:
         HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.

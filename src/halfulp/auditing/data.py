@@ -54,6 +54,7 @@ class NodeData:
         operator: the id of the version in force.
         type: the element type of its base.
         exponent: its constant exponent, where it has a single one.
+        samples: how many sets of inputs it was looked at on.
         base, second, result: their values; those of a network of float16 as float32 computes them.
         in_types: what becomes of the results in each type that is judged.
         lost: results that are not finite in the network itself, though the operands are.
@@ -69,6 +70,7 @@ class NodeData:
     operator: str
     type: str
     exponent: float | None = None
+    samples: int = 0
     base: Range = field(default_factory=Range)
     second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
@@ -230,6 +232,7 @@ def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mi
     A node of float32 in a network of float16 is kept in it on purpose: it is not judged in shorter types.
     """
     x, y, result = wide
+    data.samples += 1
     data.type = data.type or own[0].dtype.name
     data.base.add(x)
     data.second.add(y)

@@ -94,7 +94,7 @@ class ModelReport:
         error: why it could not be read; None where it could.
         targets: the runtimes.
         ways: what helps the model.
-        data: what inputs do to each node of its graph, by node; empty without inputs.
+        data: what inputs do to each node of its graph, by node; None without inputs.
     """
 
     file: str
@@ -103,7 +103,7 @@ class ModelReport:
     error: str | None = None
     targets: tuple[Asked, ...] = ()
     ways: Ways = Ways()
-    data: Mapping[str, NodeData] = field(default_factory=dict)
+    data: Mapping[str, NodeData] | None = None
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
@@ -125,9 +125,10 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     for breach in node.breaks:
         way_out = about_clause(model, node)
         yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
-    if node.label in model.data:
-        for type, text in model.data[node.label].told():
-            yield Finding(file, node.label, "range", None, None, text, about_range(model, node, type))
+    seen = (model.data or {}).get(node.label)
+    for type, text in () if seen is None else seen.told():
+        assert seen is not None
+        yield Finding(file, node.label, "range", None, None, text, about_range(file, seen, type))
     for said in node.targets:
         to_do = about_target(model, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
@@ -166,17 +167,16 @@ def _repair(file: str) -> str:
     return "hu.repair(model)" if file.startswith("<") else f"halfulp repair {shlex.quote(file)} repaired.onnx"
 
 
-def about_range(model: ModelReport, node: NodeReport, type: str) -> str:
+def about_range(file: str, found: NodeData, type: str) -> str:
     """Return what to do about a node whose data leaves a type."""
-    found = model.data[node.label]
     if found.type != type:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
         return f"nothing of {type} holds such results: scale the data, or give this part another type"
     nodes = "norms" if found.is_in_norm else ",".join(found.region)
-    if model.file.startswith("<"):
+    if file.startswith("<"):
         return f'hu.convert(model, float32="{nodes}")'
-    return f"halfulp convert {shlex.quote(model.file)} converted.onnx --float32 {shlex.quote(nodes)}"
+    return f"halfulp convert {shlex.quote(file)} converted.onnx --float32 {shlex.quote(nodes)}"
 
 
 def about_target(model: ModelReport, said: Statement) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any
 
-from halfulp.auditing.blocklists import blocklist
+from halfulp.auditing.blocklists import OF_MODULES, blocklist
 from halfulp.auditing.data import NodeData
 from halfulp.auditing.findings import (
     Finding,
@@ -60,13 +60,15 @@ class AuditReport:
 
         Args:
             tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
-                ``coremltools`` or ``torch`` (which knows modules).
+                ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
             HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
         """
-        each = [data for model in self.models for data in model.data.values() if data.overflows("float16")]
-        known = "modules" if tool == "torch" else "region"
+        each = [
+            data for model in self.models for data in (model.data or {}).values() if data.overflows("float16")
+        ]
+        known = "modules" if tool in OF_MODULES else "region"
         return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
 
     def json(self) -> dict[str, Any]:
@@ -124,7 +126,7 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "error": model.error,
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
-        "data": [_data(data) for data in model.data.values()],
+        "data": [_data(data) for data in (model.data or {}).values()],
     }
 
 
@@ -234,6 +236,20 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
         for summary in summaries(model):
             yield from _wrapped(str(summary), "  ", width)
+        if model.data is not None:
+            yield from _wrapped(_of_data(model), "  ", width)
+
+
+def _of_data(model: ModelReport) -> str:
+    """Return how many nodes leave float16 on the data that were given."""
+    seen = (model.data or {}).values()
+    samples = _count(max((data.samples for data in seen), default=0), "sample")
+    beyond = sum(data.overflows("float16") for data in seen)
+    missed = len(model.nodes) - len(seen)
+    return (
+        f"data ({samples}): {_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
+        + (f"; {_count(missed, 'node')} in subgraphs or functions not looked at" if missed else "")
+    )
 
 
 def _findings(model: ModelReport, width: int) -> Iterator[str]:
