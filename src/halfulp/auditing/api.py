@@ -82,9 +82,9 @@ def audit(
         known = default()
     else:
         known = dict.fromkeys(LOADERS, tuple(map(asked, (targets,) if isinstance(targets, str) else targets)))
-    data = _Data(inputs if inputs is not None else samples, seed, progress)
+    data = _Data(inputs if inputs is not None else samples or None, seed, progress)
     if isinstance(model, str | os.PathLike) and Path(model).is_dir():
-        if data.samples:
+        if data.samples is not None:
             raise HalfulpError(f"{model}: inputs are for one model, and this is a folder")
         models = tuple(_folder(Path(model), known, progress))
     else:
@@ -94,7 +94,7 @@ def audit(
 
 
 class _Data(NamedTuple):
-    samples: Samples | int = 0
+    samples: Samples | int | None = None
     seed: int = 0
     progress: Callable[[str], None] | None = None
 
@@ -141,7 +141,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
         found = audit_onnx.uses(*parsed)
         nodes = tuple(map(judge.node, found))
         seen = None
-        if data.samples:
+        if data.samples is not None:
             proto, _, folder = parsed
             seen = {
                 each.label: each
@@ -150,7 +150,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
                 )
             }
         return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed), data=seen)
-    if data.samples:
+    if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))
     found = (audit_openvino if format == "openvino" else audit_dxdispatch).uses(place, file)

@@ -25,7 +25,7 @@ from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.graph import Array, Model
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import is_ours
 from halfulp.models.run.fitting import fit
@@ -166,9 +166,9 @@ def measured(
     net = _Network(proto, file, folder, rounded=halves)
     wide = _Network(widened(proto, file, folder), file, folder) if halves else net
     numbers = {node.output[0]: index for index, node in enumerate(proto.graph.node) if node.output}
-    of_norms = {
-        each.output[0]: nodes for nodes in norms(proto.graph, TensorReader(file, folder)) for each in nodes
-    }
+    known = ValueInfo(infer_types(proto, file)[""], TensorReader(file, folder))
+    known.add_constants(proto.graph)
+    of_norms = {each.output[0]: nodes for nodes in norms(proto.graph, known) for each in nodes}
     data = {name: _data_of(use, _named(node, numbers[name])) for name, (node, use) in wanted.items()}
     for name in data.keys() & of_norms.keys():
         data[name].is_in_norm = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -54,6 +54,13 @@ def convert(
             " to its division; pow; or names with commas between them.",
         ),
     ] = None,
+    fuse: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="norms: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as such.",
+        ),
+    ] = None,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="First repair broken Pow and PRelu nodes, as halfulp repair does."),
@@ -99,6 +106,7 @@ def convert(
             prelu=cast("How | None", prelu),
             pow=cast("How | None", pow),
             float32=float32,
+            fuse=cast('Literal["norms"] | None', fuse),
             repair=repair,
             verify=verify,
             seed=seed,

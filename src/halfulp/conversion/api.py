@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from onnx import ModelProto
 
@@ -15,8 +15,9 @@ from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
 from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.editor import Change
-from halfulp.conversion.float32 import compare_with_float32, in_float32
+from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, to_network
+from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.powers import powers
 from halfulp.conversion.prelu import How, body
@@ -85,6 +86,7 @@ def convert(
     prelu: How | None = None,
     pow: How | None = None,
     float32: str | None = None,
+    fuse: Literal["norms"] | None = None,
     repair: bool = False,
     verify: bool = False,
     seed: int = 0,
@@ -109,6 +111,7 @@ def convert(
         float32: for an ONNX network of float16 or bfloat16: what computes in float32, with casts around it: ``norms``
             (each from its square to its division), ``pow``, or names of nodes with commas between them. Verified,
             the outputs before and after are compared with those of the network in float32 throughout.
+        fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
@@ -143,17 +146,19 @@ def convert(
     check_integer("seed", seed, 0)
     for name, size in (dims or {}).items():
         check_integer(f"the size of dim {name!r}", size, 0)
+    if fuse not in (None, "norms"):
+        raise HalfulpError("only norms are fused", expected="norms", got=repr(fuse)[:80])
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model, repair)
     wanted = to or (work.format if output is None else format_of(output))
-    if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32)):
+    if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32, fuse)):
         raise HalfulpError(
-            "opset, target, prelu, pow and float32 are for what becomes an ONNX model", got=wanted
+            "opset, target, prelu, pow, float32 and fuse are for what becomes an ONNX model", got=wanted
         )
     work.become(wanted)
     if isinstance(work.model, ModelProto):
-        work.edit(work.model, opset, target, prelu, pow, float32)
+        work.edit(work.model, opset, target, prelu, pow, float32, fuse)
     conversion = Conversion(work.model, tuple(work.changes), None, work.folder)
     if output is not None:
         conversion.save(output)
@@ -165,7 +170,7 @@ def convert(
         )
         return replace(conversion, verification=found)
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
-    if float32 is not None:
+    if float32 is not None or (fuse is not None and work.is_half):
         found = compare_with_float32(
             work.before, after, seed=seed, dims=dims, inputs=inputs, progress=progress
         )
@@ -212,6 +217,11 @@ class _Work:
             self.model = loaded = load(source)
             self.before = Subject(loaded)
             self.file = loaded.file
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the source has tensors of float16 or bfloat16."""
+        return self._source is not None and has_halves(self._source)
 
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""
@@ -260,6 +270,7 @@ class _Work:
         prelu: How | None,
         pow: How | None,
         float32: str | None,
+        fuse: str | None,
     ) -> None:
         """Bring an ONNX model into an opset and to a target, and have it checked."""
         if opset is not None:
@@ -270,6 +281,8 @@ class _Work:
             self.changes += body(model, prelu, self.file, self.folder, self._taken_walk())
         if pow is not None:
             self.changes += powers(model, pow, self.file, self.folder)
+        if fuse is not None:
+            self.changes += fuse_norms(model, self.file, self.folder)
         if float32 is not None:
             self.changes += in_float32(model, float32, self.file, self.folder)
         found = refusal(model)

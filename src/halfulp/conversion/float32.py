@@ -7,7 +7,7 @@ from the square to the division that brings the values back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
     names = {name.strip() for name in what.split(",") if name.strip()}
     found: set[str] = set()
     for owner, opset in walk.owners:
-        region = set(_outputs(owner, what, names, found, TensorReader(file, folder)))
+        region = set(_outputs(walk.known(owner), what, names, found))
         _put(walk, owner, opset, region)
     if what not in ("norms", "pow") and names - found:
         raise HalfulpError(
@@ -76,11 +76,11 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
 
 
 def _outputs(
-    owner: Owner, what: str, names: set[str], found: set[str], reader: TensorReader
+    known: Iterable[tuple[Owner, ValueInfo]], what: str, names: set[str], found: set[str]
 ) -> Iterator[str]:
     """Give the first output of each node that is wanted, and of each cast between two of them."""
-    for _, graph in graphs(owner):
-        wanted = [node for nodes in norms(graph, reader) for node in nodes] if what == "norms" else []
+    for graph, values in known:
+        wanted = [node for nodes in norms(graph, values) for node in nodes] if what == "norms" else []
         for index, node in enumerate(graph.node if what != "norms" else ()):
             called = {node.name, f"#{index}"} & names
             found |= called
@@ -94,10 +94,8 @@ def _outputs(
         yield from (node.output[0] for node in wanted)
 
 
-def norms(graph: Owner, reader: TensorReader) -> list[list[NodeProto]]:
+def norms(graph: Owner, known: ValueInfo) -> list[list[NodeProto]]:
     """Return the norms of a graph: the nodes of each from its square to the division by its root."""
-    known = ValueInfo({}, reader)
-    known.add_constants(graph)
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in dict.fromkeys(node.input):

@@ -154,6 +154,18 @@ class Walk:
             known.add_constants(owner)
         return self._value_info[path]
 
+    def known(self, owner: Owner) -> Iterator[tuple[Owner, ValueInfo]]:
+        """Give one of :attr:`owners` and the graphs within it, with what is known of the values that each can see."""
+        todo: list[tuple[str, Owner, ValueInfo | None]] = [
+            (root(owner) if isinstance(owner, FunctionProto) else "", owner, None)
+        ]
+        while todo:
+            path, graph, outer = todo.pop()
+            known = self._known(graph, outer, path)
+            yield graph, known
+            for node in graph.node:
+                todo += [(inner_path(path, node, name), inner, known) for name, inner in subgraphs(node)]
+
     def _walk(
         self,
         owner: Owner,

@@ -1,0 +1,211 @@
+"""Norms that are written out as one operator of ONNX: LayerNormalization-17, RMSNormalization-23."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper
+
+from halfulp.conversion.editor import Change, Editor
+from halfulp.conversion.float32 import norms
+from halfulp.conversion.opset import finish
+from halfulp.conversion.walk import Walk
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import Array
+from halfulp.models.onnx.infer import ValueInfo
+from halfulp.models.onnx.walk import Owner, read_names
+from halfulp.models.run.inputs import dtype_named
+from halfulp.specs.tensor import Shape
+
+_SINCE = {"LayerNormalization": 17, "RMSNormalization": 23}
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """A norm that one operator says.
+
+    Attributes:
+        operator: its name.
+        nodes: all nodes of it; the last gives its result.
+        x: what is normalized.
+        axis: the first of the dims that it is normalized over, counted from the last.
+        epsilon: what is added to the mean of the squares.
+        scale, bias: constants by name; None for a scale of ones, and for no bias.
+    """
+
+    operator: str
+    nodes: tuple[NodeProto, ...]
+    x: str
+    axis: int
+    epsilon: float
+    scale: str | None
+    bias: str | None
+
+
+def fuse_norms(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
+    """Write norms as one operator each, in place, where the nodes are exactly that; return what was done.
+
+    Args:
+        model: one that the front end accepts.
+        file: its name in messages.
+        folder: where its external data lies.
+
+    Raises:
+        HalfulpError: there is no such norm, or the opset lacks the operator.
+    """
+    walk = Walk(model, file, folder)
+    too_old: set[str] = set()
+    for owner, opset in walk.owners:
+        found = {}
+        for graph, known in walk.known(owner):
+            for norm in _matched(graph, known):
+                if opset >= _SINCE[norm.operator]:
+                    found[norm.nodes[-1].output[0]] = norm
+                else:
+                    too_old.add(norm.operator)
+
+        def rewrite(node: NodeProto, edit: Editor, found: dict[str, _Norm] = found) -> None:
+            _fuse(found[node.output[0]], node, edit)
+
+        def is_last(node: NodeProto, found: dict[str, _Norm] = found) -> bool:
+            return bool(node.output) and node.output[0] in found
+
+        walk.rewrite(owner, opset, is_last, rewrite, f"opset {opset}")
+    changes = finish(walk)
+    if not changes:
+        needed = max((_SINCE[name] for name in too_old), default=None)
+        raise HalfulpError(
+            f"{file}: no norm in it is exactly one operator of its opset",
+            expected=None if needed is None else f"--opset {needed}, which has {', '.join(sorted(too_old))}",
+        )
+    return changes
+
+
+def _fuse(norm: _Norm, last: NodeProto, edit: Editor) -> None:
+    known = edit.value_info
+    x = known.value(norm.x)
+    scale = norm.scale
+    if scale is None:
+        assert x.shape is not None
+        assert x.type is not None
+        scale = edit.constant(_ones(x.shape[norm.axis :], x.type), "scale")
+    inputs = [norm.x, scale, *([norm.bias] if norm.bias else [])]
+    names = {output for node in norm.nodes[:-1] for output in node.output}
+    edit.drop(*(node for node in edit.nodes if not names.isdisjoint(node.output)))
+    edit.note(
+        f"{len(norm.nodes)} nodes become {norm.operator}", "it computes in float32 and rounds otherwise"
+    )
+    edit.add(norm.operator, inputs, output=last.output[0], like=last, axis=norm.axis, epsilon=norm.epsilon)
+
+
+def _ones(shape: Sequence[object], type: str) -> Array:
+    return np.ones([int(str(dim)) for dim in shape]).astype(dtype_named(type))
+
+
+def _matched(graph: Owner, known: ValueInfo) -> list[_Norm]:
+    makers = {name: node for node in graph.node for name in node.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.node:
+        for name in dict.fromkeys(node.input):
+            readers.setdefault(name, []).append(node)
+    reads = Counter(read_names(graph))
+    found = []
+    for nodes in norms(graph, known):
+        norm = _match(nodes, known, makers, readers)
+        if norm is not None and _is_alone(norm, reads):
+            found.append(norm)
+    return found
+
+
+def _is_alone(norm: _Norm, reads: Counter[str]) -> bool:
+    """Tell whether nothing else reads what is within a norm."""
+    inside = Counter(name for node in norm.nodes for name in node.input)
+    return all(reads[name] == inside[name] for node in norm.nodes[:-1] for name in node.output)
+
+
+def _match(
+    nodes: list[NodeProto],
+    known: ValueInfo,
+    makers: dict[str, NodeProto],
+    readers: dict[str, list[NodeProto]],
+) -> _Norm | None:
+    """Return the norm that these nodes are, from the square to the division; None where they are another."""
+    square, *between = nodes
+    kinds = [node.op_type for node in nodes]
+    if square.op_type not in ("Pow", "Mul") or kinds[1:3] != ["ReduceMean", "Add"]:
+        return None
+    base, x = square.input[0], square.input[0]
+    mean, shift = between[:2]
+    epsilon = _scalar(next(name for name in shift.input if name != mean.output[0]), known)
+    axes = _axes(mean, known)
+    if epsilon is None or axes is None or base not in nodes[-1].input:
+        return None
+    if kinds[3:] not in (
+        ["Sqrt", "Div"],
+        ["Sqrt", "Reciprocal", "Mul"],
+        ["Sqrt", "Div", "Mul"],
+        ["Pow", "Mul"],
+    ):
+        return None
+    if kinds[3] == "Pow" and _scalar(nodes[3].input[1], known) != -0.5:
+        return None
+    if kinds[3:] == ["Sqrt", "Div", "Mul"] and _scalar(nodes[4].input[0], known) != 1:
+        return None
+    before: list[NodeProto] = []
+    centred = makers.get(base)
+    if centred is not None and centred.op_type == "Sub" and centred.input[1] in makers:
+        of = makers[centred.input[1]]
+        if of.op_type == "ReduceMean" and of.input[0] == centred.input[0] and _axes(of, known) == axes:
+            before, x = [of, centred], centred.input[0]
+    rank = len(known.value(x).shape or ())
+    last = sorted(axis - rank if axis >= 0 and rank else axis for axis in axes)
+    if last != list(range(-len(last), 0)):
+        return None
+    shape = (known.value(x).shape or ())[-len(last) :]
+    tail, scale, bias = _tail(nodes[-1], readers, known, shape, with_bias=bool(before))
+    if scale is None and (not rank or not all(isinstance(dim, int) for dim in shape)):
+        return None
+    operator = "LayerNormalization" if before else "RMSNormalization"
+    return _Norm(operator, (*before, *nodes, *tail), x, last[0], epsilon, scale, bias)
+
+
+def _tail(
+    node: NodeProto,
+    readers: dict[str, list[NodeProto]],
+    known: ValueInfo,
+    shape: Shape,
+    *,
+    with_bias: bool,
+) -> tuple[list[NodeProto], str | None, str | None]:
+    """Return the nodes after the division that multiply with a constant scale and add a constant bias, and these."""
+    found: dict[str, str] = {}
+    nodes: list[NodeProto] = []
+    for op_type in ("Mul", "Add") if with_bias else ("Mul",):
+        ahead = readers.get(node.output[0], [])
+        if len(ahead) != 1 or ahead[0].op_type != op_type or (op_type == "Add" and not found):
+            break
+        other = next((name for name in ahead[0].input if name != node.output[0]), "")
+        if known.tensor(other) is None or known.value(other).shape != shape:
+            break
+        node = ahead[0]
+        nodes.append(node)
+        found[op_type] = other
+    return nodes, found.get("Mul"), found.get("Add")
+
+
+def _scalar(name: str, known: ValueInfo) -> float | None:
+    array = known.array(name)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def _axes(node: NodeProto, known: ValueInfo) -> list[int] | None:
+    """Return the axes of a ReduceMean that keeps its dims; None where it does not, or they are not known."""
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    if not attributes.get("keepdims", 1):
+        return None
+    axes = attributes.get("axes") if len(node.input) < 2 else known.array(node.input[1])
+    return None if axes is None else sorted(int(axis) for axis in axes)

@@ -1,0 +1,389 @@
+"""Data that leave an element type: a norm in float16 that answers zeros, found, listed for tools, and mended."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from tests.models.onnx_models import parsed
+from typer.testing import CliRunner
+
+import halfulp as hu
+from halfulp.auditing.blocklists import TOOLS
+from halfulp.auditing.data import NodeData
+from halfulp.auditing.ranges import JUDGED, limits
+from halfulp.cli import app
+from halfulp.models.run.inputs import dtype_named
+
+RNG = np.random.default_rng(7)
+
+
+def norm(kind: str = "float16", *, named: bool = True, inverse: bool = False) -> onnx.ModelProto:
+    """Return a LayerNorm written out, or with ``inverse`` an RMSNorm by a reciprocal root."""
+    nodes = (
+        [
+            ("Pow", "x two", "square"),
+            ("ReduceMean", "square", "variance"),
+            ("Add", "variance epsilon", "shifted"),
+            ("Sqrt", "shifted", "root"),
+            ("Reciprocal", "root", "inverse"),
+            ("Mul", "x inverse", "normal"),
+            ("Mul", "normal scale", "z"),
+        ]
+        if inverse
+        else [
+            ("ReduceMean", "x", "mean"),
+            ("Sub", "x mean", "centred"),
+            ("Pow", "centred two", "square"),
+            ("ReduceMean", "square", "variance"),
+            ("Add", "variance epsilon", "shifted"),
+            ("Sqrt", "shifted", "root"),
+            ("Div", "centred root", "normal"),
+            ("Mul", "normal scale", "z"),
+        ]
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                operator,
+                inputs.split(),
+                [output],
+                name=f"/norm/{output}" if named else "",
+                **({"axes": [-1]} if operator == "ReduceMean" else {}),
+            )
+            for operator, inputs, output in nodes
+        ],
+        "norm",
+        [info("x", kind)],
+        [info("z", kind)],
+        [
+            numpy_helper.from_array(np.array(value).astype(kind), name)
+            for name, value in {"two": 2.0, "epsilon": 1e-5, "scale": np.linspace(0.5, 2, 64)}.items()
+        ],
+    )
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def info(name: str, kind: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), ["N", 64])
+
+
+def large(kind: str = "float16") -> dict[str, Any]:
+    return {"x": (400 * RNG.standard_normal((4, 64))).astype(kind)}
+
+
+def seen(model: onnx.ModelProto, inputs: Any) -> tuple[NodeData, list[str]]:
+    """Return the data of a model's one power, and the findings about ranges."""
+    report = hu.audit(model, targets=(), inputs=inputs)
+    (data,) = (report.models[0].data or {}).values()
+    return data, [str(finding) for finding in report.findings if finding.kind == "range"]
+
+
+# --- limits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type", JUDGED)
+@pytest.mark.parametrize("exponent", [2, 3, 0.5, -0.5, -1, -2, 5])
+def test_limits_are_the_last_numbers(exponent: float, type: str) -> None:
+    """On each side of a limit is a neighbour in the type; the powers of both say that it is one."""
+    found, dtype = limits(exponent, type), dtype_named(type)
+    words = np.dtype(f"u{dtype.itemsize}")
+
+    def power(magnitude: float, step: int) -> float:
+        bits = np.array([magnitude]).astype(dtype).view(words)
+        return float(
+            hu.pow(
+                (bits.astype(np.int64) + step).astype(words).view(dtype), np.array(exponent).astype(dtype)
+            )[0]
+        )
+
+    towards_zero = -1 if exponent < 0 else 1
+    if found.overflow is not None:
+        assert np.isfinite(power(found.overflow, 0))
+        assert not np.isfinite(power(found.overflow, towards_zero))
+    if found.zero is not None:
+        assert power(found.zero, 0) != 0
+        assert power(found.zero, -towards_zero) == 0
+
+
+def test_limits_of_16_bits_by_all_numbers() -> None:
+    every = np.arange(1, 0x7C00, dtype=np.uint16).view(np.float16)
+    for exponent in (2, 3, -1, -2):
+        powers = hu.pow(every, np.float16(exponent))
+        finite = every[np.isfinite(powers)]
+        expected = finite.max() if exponent > 0 else finite.min()
+        assert limits(exponent, "float16").overflow == expected
+
+
+# --- findings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_a_norm_that_answers_zeros(inverse: bool) -> None:
+    model, inputs = norm(inverse=inverse), large()
+    assert not np.asarray(hu.run(model, inputs)["z"]).any()
+    data, findings = seen(model, inputs)
+    centred = inputs["x"].astype(np.float64)
+    if not inverse:
+        centred = centred - centred.mean(-1, keepdims=True)
+    beyond = int((np.abs(centred) > 255.95).sum())
+    assert abs(data.lost - beyond) <= 2  # those next to the threshold, by the rounding of the mean
+    assert data.in_types["float16"].overflow == data.lost
+    (finding,) = findings
+    assert "x^2 overflows in float16 for |x| > 255.9" in finding
+    assert "makes finite numbers of the infinities" in finding
+    assert data.absorbed == (("'/norm/inverse' (Reciprocal)",) if inverse else ("'/norm/normal' (Div)",))
+    assert data.margin("float16") == pytest.approx(255.875 / np.abs(centred).max(), rel=2e-3)
+
+
+def test_safe_data_find_nothing() -> None:
+    assert seen(norm(), {"x": large()["x"] / np.float16(40)})[1] == []
+    assert seen(norm("float32"), {"x": large("float32")["x"] / 40})[1] == []
+
+
+def test_a_network_of_float32_is_warned_of_float16() -> None:
+    data, findings = seen(norm("float32"), large("float32"))
+    assert data.lost == 0
+    (finding,) = findings
+    assert "overflows in float16" in finding
+    assert set(data.in_types) == {"float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"}
+
+
+def test_samples_add_up() -> None:
+    samples = [large(), {"x": large()["x"][:2]}]
+    data, _ = seen(norm(), iter(samples))
+    assert (data.samples, data.base.elements) == (2, 6 * 64)
+    assert data.lost == sum(seen(norm(), each)[0].lost for each in samples)
+
+
+def test_what_does_not_shrink_again() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float16[N] x, float16[N] w) => (float16[N] z) { z = Pow(x, w) }""")
+    inputs = {"x": np.array([300, 2], np.float16), "w": np.array([2, 2], np.float16)}
+    report = hu.audit(model, targets=(), inputs=inputs)
+    (finding,) = report.findings
+    assert "the infinities reach the outputs" in finding.text
+    assert finding.to_do is not None
+    assert "nothing of float16 holds such results" in finding.to_do
+
+
+def test_prelu_beyond_its_type() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 16]>
+        g (float16[N] x) => (float16[N] z) { s = Constant<value_float=1000.>() t = CastLike(s, x)
+        y = PRelu(x, t) z = Clip(y) }""")
+    data, findings = seen(model, {"x": np.array([-100, 5], np.float16)})
+    assert data.in_types["float16"].overflow == 1
+    assert "1 of 2 results overflow" in findings[0]
+
+
+def test_exponents_that_vary_and_operands_that_are_inputs() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x, int64[N] w) => (float[N] z) { z = Pow(x, w) }""")
+    data, findings = seen(model, {"x": np.array([300, 2], np.float32), "w": np.array([2, 3])})
+    assert data.in_types["float16"].overflow == 1
+    assert len(findings) == 1
+
+
+def test_inputs_are_checked() -> None:
+    with pytest.raises(hu.ModelError, match="has no input 'y'"):
+        hu.audit(norm(), targets=(), inputs={"y": large()["x"]})
+    with pytest.raises(hu.HalfulpError, match="needs a value for its input 'x'"):
+        hu.audit(norm(), targets=(), inputs={})
+
+
+def test_made_up_samples() -> None:
+    report = hu.audit(norm(), targets=(), samples=3)
+    (data,) = (report.models[0].data or {}).values()
+    assert data.samples == 3
+    assert not report.findings
+
+
+# --- the way out -----------------------------------------------------------------------------------
+
+
+def files(folder: Path, model: onnx.ModelProto, inputs: dict[str, Any]) -> list[str]:
+    onnx.save(model, folder / "m.onnx")
+    np.savez(folder / "x.npz", **inputs)
+    return [str(folder / "m.onnx"), "-i", str(folder / "x.npz")]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("inverse", [False, True])
+def test_the_command_that_is_printed(tmp_path: Path, inverse: bool, named: bool) -> None:
+    inputs = large()
+    arguments = files(tmp_path, norm(named=named, inverse=inverse), inputs)
+    audit = CliRunner().invoke(app, ["audit", *arguments, "--json", str(tmp_path / "report.json")])
+    assert audit.exit_code == 1
+    (finding,) = [
+        each
+        for each in json.loads((tmp_path / "report.json").read_text())["findings"]
+        if each["kind"] == "range"
+    ]
+    command = shlex.split(finding["to_do"])
+    assert command[0] == "halfulp"
+    out = tmp_path / "converted.onnx"
+    command[command.index("converted.onnx")] = str(out)
+    convert = CliRunner().invoke(app, [*command[1:], "--verify", *arguments[1:]])
+    assert (convert.exit_code, "compared with float32 everywhere" in convert.output) == (0, True)
+    onnx.checker.check_model(onnx.load(out), full_check=True)
+    right = np.asarray(hu.run(norm("float32", inverse=inverse), {"x": inputs["x"].astype(np.float32)})["z"])
+    got = np.asarray(hu.run(out, inputs)["z"]).astype(np.float64)
+    unit = np.spacing(np.abs(right).astype(np.float16)).astype(np.float64)
+    assert np.abs(got - right).max() <= 4 * unit.max()
+    again = hu.audit(out, targets=(), inputs=inputs)
+    assert not again.findings
+
+
+def test_every_tool_names_the_nodes(tmp_path: Path) -> None:
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    for tool in TOOLS:
+        printed = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", tool])
+        assert printed.exit_code == 0
+        wanted = (
+            ["norm"] if tool in ("torch", "coremltools") else ["/norm/square", "/norm/root", "/norm/normal"]
+        )
+        assert all(name in printed.output for name in wanted), tool
+
+
+@pytest.mark.filterwarnings(
+    "ignore::halfulp.errors.HalfulpWarning"
+)  # the converter leaves nodes out of order
+def test_the_list_in_onnx_runtimes_converter(tmp_path: Path) -> None:
+    float16 = pytest.importorskip("onnxruntime.transformers.float16")
+    inputs = large("float32")
+    arguments = files(tmp_path, norm("float32"), inputs)
+    right = np.asarray(hu.run(norm("float32"), inputs)["z"])
+    plain = float16.convert_float_to_float16(norm("float32"), keep_io_types=True)
+    assert not np.asarray(hu.run(plain, inputs)["z"]).any()
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "onnxruntime"]).output
+    scope: dict[str, Any] = {"model": norm("float32")}
+    exec(code, scope)
+    got = np.asarray(hu.run(scope["model"], inputs)["z"])
+    assert np.abs(got - right).max() <= 4 * np.spacing(np.float16(np.abs(right).max()))
+
+
+def test_the_list_in_torch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Norm(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-5)
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = Norm()
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(x.half())
+
+    arguments = files(tmp_path, norm("float32"), large("float32"))
+    code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "torch"]).output
+    model, x = Network(), torch.from_numpy(large("float32")["x"])
+    assert not model(x).any()
+    exec(code, {"model": model, "torch": torch})
+    assert float(model(x).std()) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--blocklist", "trtexec"], "--blocklist is about data"),
+        (["--blocklist", "nothing", "--samples", "1"], "no list is known for this tool"),
+        (["-i", "{folder}"], "no .npz files in this folder"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path: Path, arguments: list[str], message: str) -> None:
+    onnx.save(norm(), tmp_path / "m.onnx")
+    given = [each.format(folder=tmp_path) for each in arguments]
+    refused = CliRunner().invoke(app, ["audit", str(tmp_path / "m.onnx"), *given])
+    assert (refused.exit_code, message in str(refused.exception) + refused.output) != (0, True)
+    assert message in str(refused.exception) + refused.output
+
+
+def test_a_folder_of_samples(tmp_path: Path) -> None:
+    onnx.save(norm(), tmp_path / "m.onnx")
+    (tmp_path / "samples").mkdir()
+    for number in range(2):
+        np.savez(tmp_path / "samples" / f"{number}.npz", **large())
+    printed = CliRunner().invoke(app, ["audit", str(tmp_path / "m.onnx"), "-i", str(tmp_path / "samples")])
+    assert "data (2 samples): 1 node looked at, 1 of them overflow in float16" in " ".join(
+        printed.output.split()
+    )
+
+
+# --- convert --float32 -----------------------------------------------------------------------------
+
+
+def test_only_what_is_named(tmp_path: Path) -> None:
+    converted = hu.convert(norm(), float32="/norm/root,/norm/shifted").model
+    assert isinstance(converted, onnx.ModelProto)
+    casts = [node for node in converted.graph.node if node.op_type == "Cast"]
+    assert [node.output[0] for node in casts][-1] == "root"
+    assert len(casts) == 2
+    with pytest.raises(hu.HalfulpError, match="no node is called '/norm/nothing'"):
+        hu.convert(norm(), float32="/norm/nothing")
+    with pytest.raises(hu.HalfulpError, match="none of these nodes computes in float16"):
+        hu.convert(norm("float32"), float32="norms")
+
+
+def test_nodes_of_subgraphs() -> None:
+    model = parsed("""<ir_version: 8, opset_import: ["": 17]>
+        g (bool c, float16[N, 4] x) => (float16[N, 4] z) {
+            z = If (c) <then_branch = a () => (float16[N, 4] p) {
+                t = Constant<value_float=2.>() u = CastLike(t, x) s = Pow(x, u) m = ReduceMean<axes=[-1]>(s)
+                r = Sqrt(m) p = Div(x, r) }, else_branch = b () => (float16[N, 4] q) { q = Identity(x) }> }""")
+    converted = hu.convert(model, float32="norms")
+    x = np.array([[300, 400, 500, 600]], np.float16)
+    got = np.asarray(hu.run(converted.model, {"c": np.array(True), "x": x})["z"])
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(got[0], (wide / np.sqrt((wide**2).mean()))[0], rtol=2e-3)
+
+
+# --- convert --fuse --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inverse", "opset", "operator"), [(False, 17, "LayerNormalization"), (True, 23, "RMSNormalization")]
+)
+def test_a_norm_becomes_one_operator(inverse: bool, opset: int, operator: str) -> None:
+    conversion = hu.convert(norm(inverse=inverse), opset=opset, fuse="norms", verify=True, inputs=large())
+    assert isinstance(conversion.model, onnx.ModelProto)
+    assert [node.op_type for node in conversion.model.graph.node] == [operator]
+    assert conversion.verification is not None
+    assert conversion.verification.same
+    onnx.checker.check_model(conversion.model, full_check=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda node, name: node.input.__setitem__(0, "mean") if name == "square" else None, "another base"),
+        (lambda node, name: node.attribute[0].ints.__setitem__(0, 0) if name == "mean" else None, "axes"),
+        (lambda node, name: setattr(node, "op_type", "Sub") if name == "shifted" else None, "no epsilon"),
+    ],
+)
+def test_what_is_not_exactly_that_stays(change: Any, why: str) -> None:
+    model = norm()
+    for node in model.graph.node:
+        change(node, node.output[0])
+    with pytest.raises(hu.HalfulpError, match="no norm in it is exactly one operator"):
+        hu.convert(model, fuse="norms")
+
+
+def test_an_opset_without_the_operator_is_named() -> None:
+    with pytest.raises(hu.HalfulpError, match="--opset 23, which has RMSNormalization"):
+        hu.convert(norm(inverse=True), fuse="norms")
+
+
+def test_what_others_read_within_a_norm_stays() -> None:
+    model = norm()
+    model.graph.output.append(helper.make_tensor_value_info("variance", 10, ["N", 1]))
+    with pytest.raises(hu.HalfulpError, match="no norm in it is exactly one operator"):
+        hu.convert(model, fuse="norms")
