@@ -143,12 +143,7 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
         seen = None
         if data.samples is not None:
             proto, _, folder = parsed
-            seen = {
-                each.label: each
-                for each in measured(
-                    proto, file, folder, found, data.samples, seed=data.seed, progress=data.progress
-                )
-            }
+            seen = measured(proto, file, folder, found, data.samples, seed=data.seed, progress=data.progress)
         return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed), data=seen)
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from onnx import ModelProto, NodeProto
 
 from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
+from halfulp.auditing.rounding import rounding
 from halfulp.conversion.float32 import HALVES, as_declared, has_halves, norms, widened
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, printable
@@ -40,6 +42,7 @@ _Numbered = tuple[int, NodeProto]
 _GROUP = 1 << 28  # bytes of outputs that are there at once
 _UNKNOWN = 1 << 26  # taken for the size of a tensor whose shape inference does not find
 _SCOPES = "pkg.torch.onnx.name_scopes"
+_WIDE = ("float32", "float64")
 _MOST_FLOAT16 = 65504
 _DEPTH = 16  # nodes through which an infinity is followed
 
@@ -54,9 +57,10 @@ class NodeData:
         operator: the id of the version in force.
         type: the element type of its base.
         exponent: its constant exponent, where it has a single one.
-        samples: how many sets of inputs it was looked at on.
         base, second, result: their values; those of a network of float16 as float32 computes them.
         in_types: what becomes of the results in each type that is judged.
+        costs: by how many ulps the outputs change at most when this node's results are exact, all else equal; None
+            where that was not measured: in networks of float16, and without ONNX Runtime.
         lost: results that are not finite in the network itself, though the operands are.
         absorbed: the nodes whose results are finite again, though they read infinities of this one.
         is_in_norm: whether it is part of a norm that is written out.
@@ -70,11 +74,11 @@ class NodeData:
     operator: str
     type: str
     exponent: float | None = None
-    samples: int = 0
     base: Range = field(default_factory=Range)
     second: Range = field(default_factory=Range)
     result: Range = field(default_factory=Range)
     in_types: dict[str, InType] = field(default_factory=dict)
+    costs: float | None = None
     lost: int = 0
     absorbed: tuple[str, ...] = ()
     is_in_norm: bool = False
@@ -134,6 +138,21 @@ class NodeData:
             yield type, "; ".join(parts)
 
 
+@dataclass(frozen=True)
+class NetworkData:
+    """What the data does to a network.
+
+    Attributes:
+        nodes: the Pow and PRelu nodes of its graph, by label; those of subgraphs and functions are not looked at.
+        samples: how many sets of inputs it ran on.
+        fusions: by how many ulps ONNX Runtime's fusions change the outputs; None where that was not measured.
+    """
+
+    nodes: Mapping[str, NodeData]
+    samples: int
+    fusions: float | None = None
+
+
 def measured(
     proto: ModelProto,
     file: str,
@@ -143,9 +162,8 @@ def measured(
     *,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
-) -> tuple[NodeData, ...]:
-    """Return what data does to the Pow and PRelu nodes of a network's graph; nodes in subgraphs and functions are not
-    looked at.
+) -> NetworkData:
+    """Return what data does to the Pow and PRelu nodes of a network's graph.
 
     Args:
         proto: the model; left as it is.
@@ -161,7 +179,7 @@ def measured(
     """
     wanted = dict(_wanted(proto, uses))
     if not wanted:
-        return ()
+        return NetworkData({}, 0)
     halves = has_halves(proto)
     net = _Network(proto, file, folder, rounded=halves)
     wide = _Network(widened(proto, file, folder), file, folder) if halves else net
@@ -173,10 +191,11 @@ def measured(
     for name in data.keys() & of_norms.keys():
         data[name].is_in_norm = True
         data[name].keep([(numbers[each.output[0]], each) for each in of_norms[name]])
+    number = -1
     for number, sample in enumerate(net.samples(samples, seed, progress)):
         if progress is not None:
             progress(f"sample {number + 1}")
-        for names in net.groups(wanted, sample):
+        for group, names in enumerate(net.groups(wanted, sample)):
             values = net.values(names, sample)
             others = values if wide is net else wide.values(names, sample)
             for name in names:
@@ -188,6 +207,11 @@ def measured(
                     [others[each] for each in (*node.input, name)],
                     is_mixed=halves,
                 )
+            if (number, group) == (0, 0) and not halves:
+                nodes_of = {name: wanted[name] for name in names}
+                costs = net.costs(nodes_of, values, sample)
+                for name, cost in costs.items():
+                    data[name].costs = cost
         for name, (node, _) in wanted.items():
             if data[name].lost and not data[name].absorbed:
                 _, ends = net.spoiled(node, sample, lambda array: ~finite(array))
@@ -195,7 +219,7 @@ def measured(
             if data[name].overflows("float16") and not data[name].region:
                 nodes, ends = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                 data[name].keep(nodes if ends else [])
-    return tuple(data.values())
+    return NetworkData({each.label: each for each in data.values()}, number + 1, net.fusions)
 
 
 def _wanted(proto: ModelProto, uses: Iterable[Use]) -> Iterator[tuple[str, tuple[NodeProto, Use]]]:
@@ -232,7 +256,6 @@ def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mi
     A node of float32 in a network of float16 is kept in it on purpose: it is not judged in shorter types.
     """
     x, y, result = wide
-    data.samples += 1
     data.type = data.type or own[0].dtype.name
     data.base.add(x)
     data.second.add(y)
@@ -275,6 +298,7 @@ class _Network:
         self._made = {name: node for node in proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}
         self._sizes: dict[str, int] = {}
+        self.fusions: float | None = None  # by how many ulps ONNX Runtime's change the outputs
 
     @property
     def model(self) -> Model:
@@ -353,6 +377,21 @@ class _Network:
         if name in self.model.graph.constants:
             return np.asarray(self.model.graph.constants[name])
         raise ModelError(f"needs a value for its input {printable(name)!r}", file=self._file)
+
+    def costs(
+        self, nodes: Mapping[str, tuple[NodeProto, Use]], values: Mapping[str, Array], sample: Sample
+    ) -> dict[str, float]:
+        """Return what the rounding of these nodes adds to the outputs; nothing where ONNX Runtime can't tell."""
+        floats = {name: found for name, found in nodes.items() if values[name].dtype.name in _WIDE}
+        if find_spec("onnxruntime") is None or not floats:
+            return {}
+        try:
+            found, self.fusions = rounding(
+                self._proto, self.model, self._subject.folder, floats, values, sample
+            )
+        except HalfulpError:
+            return {}
+        return found
 
     def spoiled(
         self, node: NodeProto, sample: Sample, is_spoiled: Callable[[Array], Any]

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from halfulp.auditing.data import NodeData
+from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.node import Breach, Open, Use
 from halfulp.auditing.target import GROUPS, Asked, Statement
 from halfulp.specs import ids
@@ -94,7 +94,7 @@ class ModelReport:
         error: why it could not be read; None where it could.
         targets: the runtimes.
         ways: what helps the model.
-        data: what inputs do to each node of its graph, by node; None without inputs.
+        data: what inputs do to it; None without inputs.
     """
 
     file: str
@@ -103,7 +103,7 @@ class ModelReport:
     error: str | None = None
     targets: tuple[Asked, ...] = ()
     ways: Ways = Ways()
-    data: Mapping[str, NodeData] | None = None
+    data: NetworkData | None = None
 
 
 def findings(model: ModelReport) -> tuple[Finding, ...]:
@@ -125,7 +125,7 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     for breach in node.breaks:
         way_out = about_clause(model, node)
         yield Finding(file, node.label, "clause", None, breach.clause, breach.message, way_out)
-    seen = (model.data or {}).get(node.label)
+    seen = None if model.data is None else model.data.nodes.get(node.label)
     for type, text in () if seen is None else seen.told():
         assert seen is not None
         yield Finding(file, node.label, "range", None, None, text, about_range(file, seen, type))

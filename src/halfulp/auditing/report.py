@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from halfulp.auditing.blocklists import OF_MODULES, blocklist
-from halfulp.auditing.data import NodeData
+from halfulp.auditing.data import NetworkData, NodeData
 from halfulp.auditing.findings import (
     Finding,
     ModelReport,
@@ -65,9 +65,8 @@ class AuditReport:
         Raises:
             HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
         """
-        each = [
-            data for model in self.models for data in (model.data or {}).values() if data.overflows("float16")
-        ]
+        seen = [data for model in self.models if model.data for data in model.data.nodes.values()]
+        each = [data for data in seen if data.overflows("float16")]
         known = "modules" if tool in OF_MODULES else "region"
         return blocklist(tool, list(dict.fromkeys(name for data in each for name in getattr(data, known))))
 
@@ -126,11 +125,16 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "error": model.error,
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
-        "data": [_data(data) for data in (model.data or {}).values()],
+        "data": None if model.data is None else _data(model.data),
     }
 
 
-def _data(data: NodeData) -> dict[str, Any]:
+def _data(data: NetworkData) -> dict[str, Any]:
+    nodes = [_node_data(each) for each in data.nodes.values()]
+    return {"samples": data.samples, "fusions": _plain(data.fusions), "nodes": nodes}
+
+
+def _node_data(data: NodeData) -> dict[str, Any]:
     """Return what inputs did to a node: of each tensor its counts and magnitudes, of each type what it cannot hold."""
     tensors = {"base": data.base, "second": data.second, "result": data.result}
     return {
@@ -143,6 +147,7 @@ def _data(data: NodeData) -> dict[str, Any]:
             type: _plain(found) | {"limits": _plain(data.limits(type)), "margin": _plain(data.margin(type))}
             for type, found in data.in_types.items()
         },
+        "costs": _plain(data.costs),
         "lost": data.lost,
         "absorbed": list(data.absorbed),
         "region": list(data.region),
@@ -237,19 +242,23 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
         for summary in summaries(model):
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:
-            yield from _wrapped(_of_data(model), "  ", width)
+            yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
 
 
-def _of_data(model: ModelReport) -> str:
-    """Return how many nodes leave float16 on the data that were given."""
-    seen = (model.data or {}).values()
-    samples = _count(max((data.samples for data in seen), default=0), "sample")
-    beyond = sum(data.overflows("float16") for data in seen)
-    missed = len(model.nodes) - len(seen)
-    return (
-        f"data ({samples}): {_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
-        + (f"; {_count(missed, 'node')} in subgraphs or functions not looked at" if missed else "")
-    )
+def _of_data(data: NetworkData, nodes: int) -> str:
+    """Return how many nodes leave float16 on the data that were given, and what their rounding costs."""
+    seen = data.nodes.values()
+    beyond = sum(each.overflows("float16") for each in seen)
+    nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
+    parts = [f"data ({_count(data.samples, 'sample')}): {nodes_seen}"]
+    if nodes > len(seen):
+        parts.append(f"{_count(nodes - len(seen), 'node')} in subgraphs or functions not looked at")
+    costly = max(seen, key=lambda each: each.costs or 0, default=None)
+    if costly is not None and costly.costs:
+        parts.append(f"rounding in {costly.label} changes the outputs most, by up to {costly.costs:.3g} ulp")
+    if data.fusions:
+        parts.append(f"ONNX Runtime's fusions by up to {data.fusions:.3g} ulp")
+    return "; ".join(parts)
 
 
 def _findings(model: ModelReport, width: int) -> Iterator[str]:

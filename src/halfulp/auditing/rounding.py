@@ -1,0 +1,109 @@
+"""How much the rounding of each Pow and PRelu adds to the outputs of a network: one by one, all else equal.
+
+In a copy of the network each node's result passes a Where, by which the exact result can take its place. So one
+session of ONNX Runtime, without its fusions, shows what each node costs; the session that users have, with its fusions,
+shows what those change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from halfulp.auditing.node import Use
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import Array, Model
+from halfulp.models.onnx.builder import build
+from halfulp.models.onnx.walk import default_opset
+from halfulp.operators import op
+
+_MOST = 64  # nodes
+_OLDEST = 9  # the first opset with Where
+
+
+def rounding(
+    proto: ModelProto,
+    model: Model,
+    folder: Path | None,
+    nodes: Mapping[str, tuple[NodeProto, Use]],
+    values: Mapping[str, Array],
+    inputs: Mapping[str, Any],
+) -> tuple[dict[str, float], float]:
+    """Return by how many ulps of themselves the outputs change at most: by node, and by ONNX Runtime's fusions.
+
+    Args:
+        proto: a network of float32 or float64; left as it is.
+        model: the same, as it was read.
+        folder: where its external data lies.
+        nodes: those to look at, by their outputs; the first 64 are.
+        values: their operands and results on these inputs, by name.
+        inputs: arrays by name.
+
+    Raises:
+        HalfulpError: ONNX Runtime is not there or does not take the model, or the opset has no Where.
+    """
+    from halfulp.integrations.onnxruntime import engine
+
+    if (default_opset(proto.opset_import) or 1) < _OLDEST:
+        raise HalfulpError("the opset has no Where")
+    names = list(nodes)[:_MOST]
+    copy = _switched(proto, {name: values[name] for name in names})
+    switched = build(copy, model.file, folder, keep_unknown=True)
+    session, _ = engine.open_session(copy, engine.Settings(ours=False, optimized=False), folder=folder)
+    off = {name: np.zeros((1,) * values[name].ndim, values[name].dtype) for name in names}
+
+    def run(exact: Mapping[str, Array]) -> dict[str, Array]:
+        results = {**off, **exact}
+        fed = {_EXACT.format(name): results[name] for name in names}
+        return engine.run_in(
+            session, switched, {**inputs, **fed, **{_USE.format(n): np.array(n in exact) for n in names}}
+        )
+
+    own = run({})
+    apart = {}
+    for name in names:
+        node, use = nodes[name]
+        right = np.asarray(op(use.operator)(*(values[each] for each in node.input), **use.attributes))
+        apart[name] = _apart(own, run({name: right}))
+    plain, _ = engine.open_session(proto, engine.Settings(ours=False), folder=folder)
+    return apart, _apart(own, engine.run_in(plain, model, inputs))
+
+
+_USE, _EXACT = "{}//use", "{}//exact"
+
+
+def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
+    """Return a copy in which each of these values is a node's own or an input's, as another input says."""
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    nodes = list(copy.graph.node)
+    made = {node.output[0]: index for index, node in enumerate(nodes) if node.output}
+    for name, array in sorted(results.items(), key=lambda item: -made[item[0]]):
+        own, use, exact = f"{name}//own", _USE.format(name), _EXACT.format(name)
+        nodes[made[name]].output[0] = own
+        nodes.insert(made[name] + 1, helper.make_node("Where", [use, exact, own], [name]))
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        copy.graph.input.append(helper.make_tensor_value_info(use, TensorProto.BOOL, []))
+        copy.graph.input.append(helper.make_tensor_value_info(exact, number, [None] * array.ndim))
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del copy.graph.node[:]
+    copy.graph.node.extend(kept)
+    return copy
+
+
+def _apart(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
+    """Return by how many ulps of themselves the floats of outputs differ at most."""
+    most = 0.0
+    for name, value in outputs.items():
+        if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
+            continue
+        other = others[name]
+        finite = np.isfinite(value) & np.isfinite(other)
+        units = np.spacing(np.abs(value[finite])).astype(np.float64)
+        distances = np.abs(value[finite].astype(np.float64) - other[finite])
+        most = max(most, float((distances / units).max(initial=0)))
+    return most
