@@ -38,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 run: $(VENV)/installed
 	$(BIN)/python examples/run_exported_model.py
-	$(BIN)/python examples/build_models.py build/models
+	$(BIN)/halfulp demo build/models
 	$(BIN)/halfulp run build/models/super_resolution.onnx
 	$(BIN)/halfulp run build/models/transformer_block.onnx
 

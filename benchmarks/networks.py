@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import halfulp as hu
+from halfulp import demo
 from halfulp.benchmark.timing import InterleavedRuns, ratio, summary
 
 Array = NDArray[Any]
@@ -47,16 +47,9 @@ FUSIONS = [
 
 def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
     """Return a name, a model and its inputs for each row of the table."""
-    path = Path(__file__).parents[1] / "examples" / "build_models.py"
-    spec = importlib.util.spec_from_file_location("build_models", path)
-    assert spec is not None
-    assert spec.loader is not None
-    examples: Any = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = examples
-    spec.loader.exec_module(examples)
     normal = np.random.default_rng(1).standard_normal
-    super_resolution, block = examples.super_resolution(), examples.transformer_block()
-    wide = examples.transformer_block(width=256, heads=8)
+    super_resolution, block = demo.super_resolution(), demo.transformer_block()
+    wide = demo.transformer_block(width=256, heads=8)
     for dim in (2, 3):  # the network takes an image of any size
         super_resolution.graph.input[0].type.tensor_type.shape.dim[dim].dim_param = f"side{dim}"
         super_resolution.graph.output[0].type.tensor_type.shape.dim[dim].dim_param = f"large{dim}"

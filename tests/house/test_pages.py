@@ -7,7 +7,6 @@ import itertools
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from halfulp import demo
 from halfulp.cli import app
 from halfulp.models import openvino
 from halfulp.models.graph import Graph, Node, Value
@@ -105,8 +105,7 @@ def test_make_targets_exist(page: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the files that the pages' commands name."""
     folder = tmp_path_factory.mktemp("pages")
-    build = [sys.executable, ROOT / "examples/build_models.py", folder / "build/models"]
-    subprocess.run(build, check=True)
+    demo.write(folder / "halfulp-demo")
     from onnx import TensorProto, helper, save
 
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])

@@ -18,6 +18,7 @@ from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
 from halfulp.cli.check import check
 from halfulp.cli.convert import convert
+from halfulp.cli.demo import demo
 from halfulp.cli.repair import repair
 from halfulp.cli.run import run
 from halfulp.cli.spec import spec
@@ -133,6 +134,7 @@ app.command()(check)
 app.command()(audit)
 app.command()(spec)
 app.command()(bench)
+app.command()(demo)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,14 +1,7 @@
-"""Build two small networks of the kinds that Pow and PRelu live in, with seeded random weights.
-
-super_resolution.onnx    an FSRCNN-like network: convolutions, PRelu per channel, DepthToSpace; twice the size
-transformer_block.onnx   one block as PyTorch exports it: LayerNorm by Pow(x, 2), GELU by Pow(x, 3)
-
-Usage: python examples/build_models.py [FOLDER]        (default: build/models)
-"""
+"""Four small networks of the kinds that Pow and PRelu live in, with seeded random weights: ``halfulp demo``."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +9,8 @@ import numpy as np
 import onnx
 from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
+
+from halfulp.models.files import replacing, write_npz
 
 
 class Graph:
@@ -38,20 +33,35 @@ class Graph:
         return output
 
     def model(
-        self, name: str, opset: int, x: tuple[str, list[int | str]], y: list[int | str]
+        self,
+        name: str,
+        opset: int,
+        x: tuple[str, list[int | str]],
+        y: list[int | str],
+        *,
+        type: int = TensorProto.FLOAT,
+        is_valid: bool = True,
     ) -> onnx.ModelProto:
         graph = helper.make_graph(
             self.nodes,
             name,
-            [helper.make_tensor_value_info(x[0], TensorProto.FLOAT, x[1])],
-            [helper.make_tensor_value_info(self.nodes[-1].output[0], TensorProto.FLOAT, y)],
-            self.weights,
+            [helper.make_tensor_value_info(x[0], type, x[1])],
+            [helper.make_tensor_value_info(self.nodes[-1].output[0], type, y)],
+            [_as_type(weight, type) for weight in self.weights],
         )
         opsets = [helper.make_opsetid("", opset)]
-        model = helper.make_model(graph, opset_imports=opsets, producer_name="halfulp examples")
-        model.ir_version = helper.find_min_ir_version_for(opsets)
-        onnx.checker.check_model(model, full_check=True)
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="halfulp demo")
+        model.ir_version = max(helper.find_min_ir_version_for(opsets), 4)  # 4: initializers are no inputs
+        if is_valid:
+            onnx.checker.check_model(model, full_check=True)
         return model
+
+
+def _as_type(weight: onnx.TensorProto, type: int) -> onnx.TensorProto:
+    array = numpy_helper.to_array(weight)
+    if array.dtype != np.float32:
+        return weight
+    return numpy_helper.from_array(array.astype(helper.tensor_dtype_to_np_dtype(type)), weight.name)
 
 
 def super_resolution(seed: int = 1) -> onnx.ModelProto:
@@ -129,14 +139,51 @@ def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.Mo
     return g.model("transformer_block", 17, ("tokens", shape), shape)
 
 
-def main(folder: Path) -> None:
-    """Write both models into the folder."""
+def face(seed: int = 3) -> onnx.ModelProto:
+    """Return a network as old converters of face recognition wrote it: slopes of shape (C,), which no runtime reads
+    alike, and an exponent of integers, which came with opset 12."""
+    g = Graph(seed)
+    x = "image"
+    for name, inner, outer in (("conv1", 3, 8), ("conv2", 8, 12)):
+        w = g.normal(f"{name}.weight", outer, inner, 3, 3, fan_in=9 * inner)
+        x = g.node("Conv", x, w, output=name, pads=[1] * 4, strides=[2, 2])
+        slope = g.weight(f"{name}.slope", g.random.uniform(0.05, 0.4, outer))
+        x = g.node("PRelu", x, slope, output=f"{name}.prelu")
+    x = g.node("GlobalAveragePool", x, output="pooled")
+    x = g.node("Flatten", x, output="embedding")
+    g.weights.append(numpy_helper.from_array(np.array(2), "two"))
+    squares = g.node("Pow", x, "two", output="squares")
+    length = g.node("Sqrt", g.node("ReduceSum", squares, output="sum", axes=[1]), output="length")
+    g.node("Div", x, length, output="normalized")
+    return g.model("face", 9, ("image", ["N", 3, 32, 32]), ["N", 12], is_valid=False)
+
+
+def norm_float16(seed: int = 4, width: int = 64) -> onnx.ModelProto:
+    """Return a LayerNorm in float16, whose square overflows for activations of some hundreds: it answers zeros."""
+    g = Graph(seed)
+    mean = g.node("ReduceMean", "x", output="norm.mean", axes=[-1])
+    centred = g.node("Sub", "x", mean, output="norm.centred")
+    square = g.node("Pow", centred, g.weight("two", 2.0), output="norm.square")
+    variance = g.node("ReduceMean", square, output="norm.variance", axes=[-1])
+    shifted = g.node("Add", variance, g.weight("epsilon", 1e-5), output="norm.shifted")
+    deviation = g.node("Sqrt", shifted, output="norm.deviation")
+    normal = g.node("Div", centred, deviation, output="norm.normal")
+    g.node("Mul", normal, g.normal("norm.scale", width), output="normalized")
+    return g.model("norm_float16", 17, ("x", ["N", width]), ["N", width], type=TensorProto.FLOAT16)
+
+
+NETWORKS = (super_resolution, transformer_block, face, norm_float16)
+
+
+def write(folder: Path) -> list[Path]:
+    """Write the networks into a folder, and inputs of ``norm_float16`` that overflow; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    for build in (super_resolution, transformer_block):
-        path = folder / f"{build.__name__}.onnx"
-        onnx.save(build(), path)
-        print(f"built {path} ({path.stat().st_size:,} bytes)")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/models"))
+    paths = []
+    for build in NETWORKS:
+        paths.append(folder / f"{build.__name__}.onnx")
+        with replacing(paths[-1]) as temporary:
+            onnx.save(build(), temporary)
+    activations = 400 * np.random.default_rng(5).standard_normal((4, 64))
+    paths.append(folder / "norm_float16.npz")
+    write_npz(paths[-1], {"x": activations.astype(np.float16)})
+    return paths

@@ -1,0 +1,38 @@
+"""``halfulp demo``: four small networks to try the other verbs on."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfulp.errors import HalfulpError
+
+_TRY = (
+    ("refused by ONNX Runtime", "repair {}/face.onnx repaired.onnx"),
+    ("answers zeros", "audit {0}/norm_float16.onnx -i {0}/norm_float16.npz"),
+    ("PRelu per channel", "bench {}/super_resolution.onnx"),
+    ("LayerNorm and GELU", "convert {}/transformer_block.onnx older.onnx --opset 11 --verify"),
+)
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write.")] = Path(
+        "halfulp-demo"
+    ),
+) -> None:
+    """Write four small networks, and name a command to try on each.
+
+    Example: halfulp demo
+    """
+    from halfulp.demo import write
+
+    if folder.exists() and not folder.is_dir():
+        raise HalfulpError(f"{folder}: not a folder")
+    for path in write(folder):
+        typer.echo(f"{path} ({path.stat().st_size:,} bytes)")
+    typer.echo("\nTry:")
+    for what, command in _TRY:
+        typer.echo(f"  halfulp {command.format(shlex.quote(str(folder)))}    # {what}")
