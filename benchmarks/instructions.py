@@ -22,7 +22,7 @@ AGAINST = {"float32": "powf", "float64": "pow"}
 def build(folder: Path) -> tuple[Path, Path]:
     """The program, compiled with the flags of CMakeLists.txt, and the plugin."""
     program, plugin = folder / "program", folder / "plugin.so"
-    kernels = sorted((ROOT / "core" / "kernels").glob("*.cpp"))
+    kernels = sorted((ROOT / "core" / "kernels").rglob("*.cpp"))
     sources = [SOURCES / "program.cpp", *kernels]
     compiler: list[str | Path] = [
         "aarch64-linux-gnu-g++",

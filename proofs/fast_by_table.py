@@ -1,4 +1,4 @@
-"""The fast phase's logarithm by tables (core/kernels/log2_table.h), which kernels for AVX-512 use: how far it may be
+"""The fast phase's logarithm by tables (core/kernels/float/log2_table.h), which kernels for AVX-512 use: how far it may be
 from log2 |x|, and that fast_error_of_exp2 and fast_error_of_t are bounds with it, too.
 
 Theorem. That of proofs/fast.py, for normal floats x.

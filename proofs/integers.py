@@ -1,4 +1,4 @@
-"""Powers of integer types (core/numerics/pow_int.h, kernels/pow_int_tile.h).
+"""Powers of integer types (core/numerics/pow_int.h, kernels/int/pow.h).
 
 Theorem. With an integer exponent y >= 0 the power is that of the integers modulo 2^bits; with a negative one, or one
 of a floating type, the real power without its fraction, saturated.

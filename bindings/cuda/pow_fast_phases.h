@@ -41,7 +41,7 @@ HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
 }
 
 // The same for the fast phase's power that is a normal float or overflows to the infinity: float32 from the double's lower
-// bits (kernels/pow_lanes.h has it for a tile).
+// bits (kernels/float/lanes.h has it for a tile).
 template <Element type>
 HALFULP_INLINE FastPower<type> round_normal_power(double power) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(power));
@@ -120,7 +120,7 @@ HALFULP_INLINE auto formula_base(Storage<type> x) {
     else return float_of<type>(x);
 }
 
-// A number of that type as an encoding; the two roundings of a shorter one are right (kernels/pow_shortcut.h).
+// A number of that type as an encoding; the two roundings of a shorter one are right (kernels/closed_form/operations.h).
 template <Element type, typename Real>
 HALFULP_INLINE Storage<type> encode_formula(Real number) {
     if constexpr (sizeof(Real) == sizeof(Storage<type>)) return word_of(number);

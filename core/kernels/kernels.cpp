@@ -6,9 +6,9 @@
 #include "../simd/look_up.h"
 #include "../simd/prefetch.h"
 #include "../simd/streaming_store.h"
-#include "decode_tile.h"
-#include "pow_halves.h"
-#include "pow_shortcut.h"
+#include "closed_form/float32.h"
+#include "closed_form/halves.h"
+#include "decode.h"
 #include "prelu.h"
 #include "tiles.h"
 

@@ -100,7 +100,7 @@ static inline uint64_t pow_integers(const IntegerRange& range, const Integer& x,
     return power;
 }
 
-// floor(x^y), at most 2^64 - 1, by double-doubles. (What a base beyond 2^53 adds is right: kernels/pow_int_tile.h.)
+// floor(x^y), at most 2^64 - 1, by double-doubles. (What a base beyond 2^53 adds is right: kernels/int/pow.h.)
 static inline Decision<uint64_t> try_floor(const Operand& x, double y) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
     DoubleDouble t = log2_dd<false>(begin_dd_logarithm<false>(fabs(x.high)), y, 0);

@@ -13,7 +13,7 @@
 //               it. proofs/double_double.py proves the sum, with fused operations and without; docs/testing.md has the
 //               greatest error found
 //
-// The tables fit in registers where vectors have 512 bits; elsewhere they are in memory (kernels/pow_dd_tile.h).
+// The tables fit in registers where vectors have 512 bits; elsewhere they are in memory (kernels/phases/double_double.h).
 #pragma once
 
 #include "pow_fast.h"

@@ -1,9 +1,9 @@
 // x^y for a positive finite x, the fast phase: plain functions without branches, which the compiler turns into vectors
-// when pow_lanes.h runs them in short loops.
+// when kernels/float/lanes.h runs them in short loops.
 //
 //   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));
 //               x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which pow_tile.h
+//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which kernels/phases/signs.h
 //               replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
 //   guarantee   for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]. A result is taken only
@@ -108,7 +108,7 @@ HALFULP_INLINE double log2_fast(const Quotient& x) {
     return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
 }
 
-// By tables, where look-ups cost little: kernels/log2_table.h is the same for vectors, and says how good it is. For the
+// By tables, where look-ups cost little: kernels/float/log2_table.h is the same for vectors, and says how good it is. For the
 // bits of a float above zero, of which normal ones have a logarithm.
 HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
     const uint64_t bits = uint64_t{float_bits} << 29;  // a double's, but for the exponent's bias

@@ -1,5 +1,5 @@
 // x^y for float64, the fast phase: in doubles and a few pairs of them, by tables. Plain functions without branches, which
-// the compiler turns into vectors when kernels/pow_float64_tile.h runs them in short loops; its look-ups are loops apart.
+// the compiler turns into vectors when kernels/float64/pow.h runs them in short loops; its look-ups are loops apart.
 //
 //   formula     x = m 2^e, m in [1 - 1/1024, 2 - 1/512); r about 1/m, by m's leading bits; f = m r - 1;
 //               log x = e ln 2 - log r + f - f^2/2 + f^3 P(f);

@@ -1,4 +1,4 @@
-// Powers of integers (numerics/pow_int.h, kernels/pow_int_tile.h). Exits with 1 at the first error, which it prints.
+// Powers of integers (numerics/pow_int.h, kernels/int/pow.h). Exits with 1 at the first error, which it prints.
 //
 //   wrap8, wrap16   pow_wrap of every pair, against repeated products
 //   series          binomial_series of 16 bits, for every u and b, against squarings
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/pow_int_tile.h"
+#include "kernels/int/pow.h"
 
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;

@@ -2,7 +2,7 @@
 #include "traced.h"
 
 #define __AVX512F__ 1
-#include "kernels/log2_table.h"
+#include "kernels/float/log2_table.h"
 
 using namespace halfulp::HALFULP_ISA;
 

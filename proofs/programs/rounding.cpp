@@ -14,7 +14,7 @@
 #include <vector>
 
 #define private public
-#include "kernels/pow_lanes.h"
+#include "kernels/float/lanes.h"
 #undef private
 #include "numerics/pow_exact.h"
 

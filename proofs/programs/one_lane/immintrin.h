@@ -1,4 +1,4 @@
-// The AVX-512 intrinsics that kernels/log2_table.h uses, for recording numbers (traced.h): what happens in the first
+// The AVX-512 intrinsics that kernels/float/log2_table.h uses, for recording numbers (traced.h): what happens in the first
 // lane of each vector is recorded; of other lanes only tables are kept. An intrinsic that is not here is an error.
 //
 //   semantics  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, under the instruction's name

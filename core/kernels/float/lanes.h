@@ -5,14 +5,13 @@
 
 #include <initializer_list>
 
-#include "../numerics/pow_fast.h"
-#include "../simd/compress.h"
-#include "../simd/float16.h"
-#include "../simd/prefetch.h"
-#include "kernels.h"
+#include "../../numerics/pow_closed_form.h"
+#include "../../numerics/pow_fast.h"
+#include "../../simd/compress.h"
+#include "../../simd/float16.h"
+#include "../../simd/prefetch.h"
+#include "../phases/signs.h"
 #include "log2_table.h"
-#include "pow_shortcut.h"
-#include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
 

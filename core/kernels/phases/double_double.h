@@ -2,10 +2,10 @@
 // and the fewer wait for each other, the more rounds a processor has under way.
 #pragma once
 
-#include "../numerics/pow_dd.h"
-#include "../simd/register_table.h"
-#include "kernels.h"
-#include "pow_signs.h"
+#include "../../numerics/pow_dd.h"
+#include "../../simd/register_table.h"
+#include "../kernels.h"
+#include "exponents.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -142,5 +142,27 @@ struct DoubleDoubleLogarithms {
         for (int i = 0; i < n; ++i) finish(i, exp2_dd({high[i], low[i]}, begun[i]));  // vector loop: avx512 avx2 neon
     }
 };
+
+// 2^t as the interval's ends on the target's grid.
+HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.high[i] = clamp(t.high[i], target.most_t);
+        t.low[i] = clamp(t.low[i], greatest_t_low);
+    }
+    const auto finish = [=](int i, const DoubleDoublePower& power) {
+        Rounding rounding = round_to(target, power);
+        least[i] = rounding.least;
+        greatest[i] = rounding.greatest;
+    };
+    t.raise(n, finish, [] {});
+}
+
+// The double-double phase.
+template <bool may_be_subnormal, typename Y>
+static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
+    DoubleDoubleLogarithms t;
+    t.fill<may_be_subnormal>(x, y, n, [] {});
+    raise_to(target, t, least, greatest, n);
+}
 
 }  // namespace halfulp::HALFULP_ISA

@@ -1,4 +1,4 @@
-#include "decode_tile.h"
+#include "decode.h"
 
 #include <cstring>
 

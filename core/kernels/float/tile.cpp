@@ -1,6 +1,6 @@
 // Powers of the floating types but float64.
-#include "decode_tile.h"
-#include "pow_tile.h"
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 

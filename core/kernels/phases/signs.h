@@ -2,8 +2,8 @@
 // values. Short loops.
 #pragma once
 
-#include "../numerics/pow_special.h"
-#include "kernels.h"
+#include "../../numerics/pow_special.h"
+#include "../kernels.h"
 
 namespace halfulp::HALFULP_ISA {
 

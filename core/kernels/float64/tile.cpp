@@ -1,8 +1,8 @@
 // Powers of float64.
 #include <cstring>
 
-#include "decode_tile.h"
-#include "pow_float64_tile.h"
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -3,82 +3,12 @@
 // of others (noinline) have their arrays one after the other in the same place of it.
 #pragma once
 
-#include "../numerics/operand.h"
-#include "../numerics/pow_closed_form.h"
-#include "../numerics/pow_dd.h"
-#include "../numerics/pow_fast.h"
-#include "pow_dd_tile.h"
-#include "pow_lanes.h"
-#include "pow_td_tile.h"
-#include "tiles.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/triple_double.h"
+#include "lanes.h"
 
 namespace halfulp::HALFULP_ISA {
-
-// Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
-// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or
-// infinity, or is one of their fixed points.)
-template <typename Number, bool with_lows = false>
-struct Exponents {
-    static constexpr bool has_lows = with_lows;
-    const Number* highs;
-    const double* lows = nullptr;
-
-    double high(int i) const { return static_cast<double>(highs[i]); }
-    double low(int i) const {
-        if constexpr (has_lows) return lows[i];
-        else return 0;
-    }
-    Operand operator[](int i) const { return {high(i), low(i)}; }
-    Word<Number> parity(int i) const {
-        if constexpr (has_lows) return parity_of(highs[i]) ^ parity_of(lows[i]);
-        else return parity_of(highs[i]);
-    }
-    Word<Number> kinds(int i) const { return classify(highs[i]); }
-    template <typename X>
-    X special(int i) const {
-        return special_exponent<X>(highs[i]);
-    }
-    Exponents from(int i) const { return {highs + i, has_lows ? lows + i : nullptr}; }
-};
-using PairExponents = Exponents<double, true>;
-
-static inline uint64_t counted(const Decision<uint64_t>& power) {
-    if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
-    return power.result;
-}
-
-// The last phase for the lanes listed.
-template <Element type, typename X, typename Y>
-static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
-    for (int j = 0; j < count; ++j) {
-        int i = listed[j];
-        if (is_special(x[i], y.kinds(i)) || fabs(x[i]) == 1 || y.high(i) == 0) continue;
-        uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y[i].magnitude()));
-        out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
-    }
-}
-
-// 2^t as the interval's ends on the target's grid.
-HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
-    for (int i = 0; i < n; ++i) {  // vector loop
-        t.high[i] = clamp(t.high[i], target.most_t);
-        t.low[i] = clamp(t.low[i], greatest_t_low);
-    }
-    const auto finish = [=](int i, const DoubleDoublePower& power) {
-        Rounding rounding = round_to(target, power);
-        least[i] = rounding.least;
-        greatest[i] = rounding.greatest;
-    };
-    t.raise(n, finish, [] {});
-}
-
-// The double-double phase.
-template <bool may_be_subnormal, typename Y>
-static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
-    DoubleDoubleLogarithms t;
-    t.fill<may_be_subnormal>(x, y, n, [] {});
-    raise_to(target, t, least, greatest, n);
-}
 
 // The later phases for the lanes listed that the fast phase left undecided.
 template <Element type, typename Y>

@@ -1,6 +1,6 @@
 // Powers of the integer types.
-#include "decode_tile.h"
-#include "pow_int_tile.h"
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 

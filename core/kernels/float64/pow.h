@@ -3,8 +3,13 @@
 // compiler need make vectors of.
 #pragma once
 
-#include "../numerics/pow_fast_float64.h"
-#include "pow_tile.h"
+#include "../../numerics/pow_closed_form.h"
+#include "../../numerics/pow_fast_float64.h"
+#include "../../simd/compress.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/signs.h"
+#include "../phases/triple_double.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -17,8 +17,8 @@
 
 #include <cstring>
 
-#include "../numerics/constants.h"
-#include "pow_signs.h"
+#include "../../numerics/constants.h"
+#include "../phases/signs.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -2,8 +2,8 @@
 // loops of their own, which no compiler need make vectors of.
 #pragma once
 
-#include "../numerics/pow_td.h"
-#include "kernels.h"
+#include "../../numerics/pow_td.h"
+#include "../kernels.h"
 
 namespace halfulp::HALFULP_ISA {
 

@@ -1,9 +1,11 @@
 // Powers of an integer type (numerics/pow_int.h), a tile at a time.
 #pragma once
 
-#include "../numerics/pow_int.h"
-#include "kernels.h"
-#include "pow_tile.h"
+#include "../../numerics/pow_int.h"
+#include "../../simd/compress.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/triple_double.h"
 
 namespace halfulp::HALFULP_ISA {
 
