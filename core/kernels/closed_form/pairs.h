@@ -23,8 +23,8 @@ HALFULP_INLINE float reciprocal_root(float x) { return 1 / square_root(x); }
 #ifdef __AVX512F__
 // Within 2u for numbers; NaN for zero and infinity. (All of x^(-1/2) takes 1.25x the time by a root and a quotient.)
 HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
-    // f is right to 14 bits. The residual e = 1 - x f^2 is within u, of which half counts; 3 e^2/8 < u/8 is left out; the
-    // last operation rounds by u.
+    // f is right to 14 bits. The residual e = 1 - x f^2 is rounded by u, of which half counts; 3 e^2/8 < u/8 is left out;
+    // the last operation rounds by u.
     const __m512 first = _mm512_rsqrt14_ps(x), residual = _mm512_fnmadd_ps(x * first, first, _mm512_set1_ps(1));
     return fused(0.5f * first, residual, first);
 }

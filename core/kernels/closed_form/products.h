@@ -63,7 +63,7 @@ template <Shortcut shortcut>
     return greatest <= to - from;
 }
 
-// By products of doubles (see product_power_of), for all bases.
+// Products of doubles (see product_power_of), for all bases.
 template <Shortcut shortcut>
 [[gnu::noinline]] static void fill_by_products(const float* __restrict x, float* __restrict powers, int n) {
     // vector loop

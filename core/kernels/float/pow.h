@@ -1,6 +1,8 @@
-// Powers of a floating type, a tile at a time: the phases in loops, signs and special values, and the later
-// phases for the lanes that stay undecided. A thread may have a stack of 64 KiB only: functions that are not made part
-// of others (noinline) have their arrays one after the other in the same place of it.
+// Powers of a tile of every floating type except float64: the fast phase, signs and special values, and then the later
+// phases for the lanes that are still undecided.
+//
+// A thread may have a stack of only 64 KiB. `noinline` keeps the arrays of different phases from being on the stack at the
+// same time.
 #pragma once
 
 #include "../phases/double_double.h"
@@ -10,14 +12,14 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// The later phases for the lanes listed that the fast phase left undecided.
+// The later phases, for the lanes that the fast phase left undecided. `listed` has their indices.
 template <Element type, typename Y>
 [[gnu::noinline]] static void resolve(const OperandFlags& operand_flags, const float* x, Y y, Storage<type>* out, int n,
                                       const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], undecided[tile_size];
     int listed_undecided[listed_size], left[tile_size], left_count = 0;
-    const bool all = count == n;  // listed in order
+    const bool all = count == n;  // then the indices are in order
     if (all) {
         for (int j = 0; j < count; ++j) {  // vector loop
             x_some[j] = x[j];
@@ -45,7 +47,7 @@ template <Element type, typename Y>
             y_some[left_count] = exponent;
             left[left_count++] = i;
         } else if (magnitudes[j] & 1) {
-            magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
+            magnitudes[j] = round_once<type>(greatest[j]);  // a tie: the even neighbour
         }
     }
     const auto take = [&](int i, uint32_t magnitude) {
@@ -69,14 +71,14 @@ template <Element type, typename Y>
     resolve_exactly<type>(x, y, out, listed_undecided, exact_count);
 }
 
-// Of types of fewer bits, many powers with one exponent are looked up (array/operation.h).
+// For types of 8 bits or fewer, large arrays with a constant exponent use a look-up table instead (array/operation.h).
 static constexpr bool takes_shortcuts(Element type) { return row(type).bits >= 16; }
 
-// Every floating type but float64, whose values are floats. A constant exponent that has a formula comes as a float.
+// The values of these types are floats. If a constant exponent has a formula, y points to floats.
 template <Element type, typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
                                        const Prefetch& prefetch) {
-    // float32's exponents are the widest of the types that come here; see pow_fast.h on |t|.
+    // No type here has a wider range of exponents than float32; see fast_error on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     OperandFlags operand_flags{};
     alignas(64) uint32_t lanes[tile_size];

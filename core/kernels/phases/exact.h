@@ -7,12 +7,13 @@
 
 namespace halfulp::HALFULP_ISA {
 
+// The power; counts it in `undecided` if it is not decided.
 static inline uint64_t counted(const Decision<uint64_t>& power) {
     if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
     return power.result;
 }
 
-// The last phase for the lanes listed.
+// The last phase for the listed lanes.
 template <Element type, typename X, typename Y>
 static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
     for (int j = 0; j < count; ++j) {

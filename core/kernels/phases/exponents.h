@@ -1,4 +1,4 @@
-// The exponents of a tile, as the phases read them.
+// The exponents of a tile.
 #pragma once
 
 #include "../../numerics/operand.h"
@@ -7,9 +7,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
-// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or
-// infinity, or is one of their fixed points.)
+// Exponents as floats, doubles or integers; or, with_lows, as doubles and the remainders of 64-bit integers beyond 2^53.
+// (Without remainders integers are exact enough for bases of at most 24 bits: see exponent_of in decode.cpp.)
 template <typename Number, bool with_lows = false>
 struct Exponents {
     static constexpr bool has_lows = with_lows;
