@@ -35,12 +35,12 @@ inline constexpr uint32_t block_threads = 256;
 // The number of adjacent elements that a thread takes; `size` is in bytes.
 constexpr int vector_of(int size) { return 16 / size; }
 
-// The number of elements of a thread that takes separate ones. They are block_threads apart, so that adjacent threads take
-// adjacent elements.
+// The number of elements of a thread that takes separate ones. They are block_threads apart, so that adjacent threads
+// take adjacent elements.
 inline constexpr uint32_t elements_apart = 4;
 
-// A kernel that leaves elements undecided writes a byte for each of its threads, with a bit for each element. pow_rest reads
-// this many bytes at once.
+// A kernel that leaves elements undecided writes a byte for each of its threads, with a bit for each element. pow_rest
+// reads this many bytes at once.
 inline constexpr uint32_t undecided_at_once = 16;
 
 // For pow_rest, which computes the elements that another kernel left undecided.

@@ -1,5 +1,5 @@
-// The functions of NVIDIA's driver that the kernels need. The driver is loaded on first use, so that building and loading
-// this needs nothing of CUDA. The declarations are those of CUDA 12's driver API.
+// The functions of NVIDIA's driver that the kernels need. The driver is loaded on first use, so that building and
+// loading this needs nothing of CUDA. The declarations are those of CUDA 12's driver API.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The kernels of a CUDA device. A thread takes a vector of elements or, if these are not adjacent, some that are 256 apart.
-// It runs the first phase. For an undecided element it sets a bit and does not write the output; pow_rest then computes
-// these. So the output may alias an operand.
+// The kernels of a CUDA device. A thread takes a vector of elements or, if these are not adjacent, some that are 256
+// apart. It runs the first phase. For an undecided element it sets a bit and does not write the output; pow_rest then
+// computes these. So the output may alias an operand.
 //
 //   NAME_own    each element has its own exponent or slope, of the base's type; all are contiguous
 //   NAME_one    a vector of bases has one exponent, of any type, or one slope

@@ -21,8 +21,8 @@ struct Operation {
     uint64_t x_number = 0, y_number = 0;  // the encodings of such numbers
 };
 
-// Allocates memory on the device, which may be reused when the work that is now in the stream is done. If null, the driver
-// allocates.
+// Allocates memory on the device, which may be reused when the work that is now in the stream is done. If null, the
+// driver allocates.
 using Allocate = std::function<DevicePointer(size_t bytes)>;
 
 // Sets the kernels' PTX. Call it once, before the first launch.

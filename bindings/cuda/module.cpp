@@ -40,7 +40,8 @@ struct Operand {
 // The view that broadcasts an operand to a shape.
 View view_of(const Operand& operand, const std::vector<int64_t>& shape) {
     const size_t dims = operand.shape.size();
-    if (dims > shape.size() || operand.strides.size() != dims) throw std::invalid_argument("an operand has too many axes, or strides for others");
+    if (dims > shape.size() || operand.strides.size() != dims)
+        throw std::invalid_argument("an operand has the wrong number of axes");
     View view;
     view.data = reinterpret_cast<char*>(operand.address);
     const size_t missing = shape.size() - dims;
@@ -72,7 +73,8 @@ void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, i
 
 // Returns DLPack's description of an array: address, the type's code and bits, shape, strides in bytes, device.
 nb::tuple read_dlpack(const nb::ndarray<nb::ro>& array) {
-    if (array.device_type() != nb::device::cuda::value) throw std::invalid_argument("the array is not on a CUDA device");
+    if (array.device_type() != nb::device::cuda::value)
+        throw std::invalid_argument("the array is not on a CUDA device");
     nb::list shape, strides;
     for (size_t i = 0; i < array.ndim(); ++i) {
         shape.append(array.shape(i));

@@ -1,6 +1,6 @@
-// The first phase of a power for one element, on a GPU, where threads may diverge. It handles most special values, signs,
-// overflow and underflow too; numerics/pow.h computes the elements that it leaves undecided. It prefers integer operations
-// to conversions, which take as long as four operations of doubles there.
+// The first phase of a power for one element, on a GPU, where threads may diverge. It handles most special values,
+// signs, overflow and underflow too; numerics/pow.h computes the elements that it leaves undecided. It prefers integer
+// operations to conversions, which take as long as four operations of doubles there.
 #pragma once
 
 #include "numerics/pow.h"
@@ -39,8 +39,8 @@ HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
     return {static_cast<Storage<type>>(encoding), encoding == round_once<type>(power * up)};
 }
 
-// The same for a power of the fast phase that is a normal float or overflows to infinity. For float32 it tests the double's
-// lower bits (as kernels/float/lanes.h does for a tile).
+// The same for a power of the fast phase that is a normal float or overflows to infinity. For float32 it tests the
+// double's lower bits (as kernels/float/lanes.h does for a tile).
 template <Element type>
 HALFULP_INLINE FastPower<type> round_normal_power(double power) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(power));

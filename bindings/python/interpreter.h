@@ -8,9 +8,9 @@
 
 namespace halfulp {
 
-// Acquires the lock again. If the interpreter is shutting down, the calling (daemon) thread never returns from here. Python
-// does this itself from 3.14 on. Earlier versions end the thread, which on Linux unwinds its stack, through functions that
-// must not throw: the process would abort. Therefore the unwinding is stopped here, at its first frame.
+// Acquires the lock again. If the interpreter is shutting down, the calling (daemon) thread never returns from here.
+// Python does this itself from 3.14 on. Earlier versions end the thread, which on Linux unwinds its stack, through
+// functions that must not throw: the process would abort. Therefore the unwinding is stopped here, at its first frame.
 inline void take_interpreter(PyThreadState* state) {
     struct EndOfThread {
         bool is_unwinding = true;

@@ -166,8 +166,8 @@ HALFULP_INLINE Storage<element> encode(double value) {
     }
 }
 
-// Rounds significand * 2^(exponent - 63) once to a floating type. The significand's top bit is set. If `sticky`, the value
-// is greater than that by less than one unit of the significand's last bit.
+// Rounds significand * 2^(exponent - 63) once to a floating type. The significand's top bit is set. If `sticky`, the
+// value is greater than that by less than one unit of the significand's last bit.
 HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent,
                                      bool sticky) {
     int position = exponent > type.least_exponent() ? exponent : type.least_exponent();
@@ -191,8 +191,8 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     return encoding;
 }
 
-// Rounds a magnitude or an infinity once, as round_once does, but for a type that is known only at run time. Zero means a
-// magnitude that is too small for a double.
+// Rounds a magnitude or an infinity once, as round_once does, but for a type that is known only at run time. Zero means
+// a magnitude that is too small for a double.
 static inline uint64_t encode_magnitude(const ElementRow& type, double magnitude) {
     const uint64_t bits = bits_of(magnitude), fraction = bits << 12 >> 1;
     const int exponent = static_cast<int>(bits >> 52) - 1023;

@@ -5,7 +5,8 @@
 namespace halfulp::HALFULP_ISA {
 
 // An integer as a double, for bases of at most 24 bits. Beyond 2^53 the power of such a base is zero or infinity, or
-// |base| is 0, 1 or infinity: only the exponent's parity and sign matter. An odd exponent becomes the greatest odd double.
+// |base| is 0, 1 or infinity: only the exponent's parity and sign matter. An odd exponent becomes the greatest odd
+// double.
 template <typename Integer>
 static double exponent_of(Integer value) {
     constexpr double greatest_odd = 0x1p53 - 1;

@@ -1,5 +1,5 @@
-// The arithmetic of one instruction set: the table of functions that core/array/ and dispatch.cpp use. kernels.cpp fills
-// it and is compiled once for each instruction set.
+// The arithmetic of one instruction set: the table of functions that core/array/ and dispatch.cpp use. kernels.cpp
+// fills it and is compiled once for each instruction set.
 #pragma once
 
 #include "../formats/element.h"

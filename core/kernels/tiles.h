@@ -1,6 +1,6 @@
-// Powers of one tile. Each family of types has a file: float/tile.cpp, float64/tile.cpp, int/tile.cpp. Each file is compiled
-// once for each instruction set, which HALFULP_ISA names. Everything is static or in the instruction set's namespace, so
-// that the linker cannot mix code of different sets.
+// Powers of one tile. Each family of types has a file: float/tile.cpp, float64/tile.cpp, int/tile.cpp. Each file is
+// compiled once for each instruction set, which HALFULP_ISA names. Everything is static or in the instruction set's
+// namespace, so that the linker cannot mix code of different sets.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ Tile float_tile(Element type);  // every floating type except float64
 Tile float64_tile();
 Tile int_tile(Element type, Element y_type, bool scaled);
 
-// The number of powers that even the last phase did not decide (numerics/pow_exact.h). No input is known that increments
-// it.
+// The number of powers that even the last phase did not decide (numerics/pow_exact.h). No input is known that
+// increments it.
 inline std::atomic<uint64_t> undecided{0};
 
 }  // namespace halfulp::HALFULP_ISA

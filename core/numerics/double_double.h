@@ -5,8 +5,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// An unevaluated sum high + low with |low| <= ulp(high) / 2, unless a comment says otherwise. Real is double or a vector of
-// doubles.
+// An unevaluated sum high + low with |low| <= ulp(high) / 2, unless a comment says otherwise. Real is double or a
+// vector of doubles.
 template <typename Real>
 struct Pair {
     Real high, low;
@@ -60,8 +60,8 @@ HALFULP_INLINE double sum_to_odd(double a, double b) {
     return __builtin_bit_cast(double, inexact && (bits & 1) == 0 ? bits + toward : bits);
 }
 
-// a * b, exactly, unless the product's low half underflows. Without fused multiply-add it uses Dekker's splitting, which
-// needs |a|, |b| < 2^995.
+// a * b, exactly, unless the product's low half underflows. Without fused multiply-add it uses Dekker's splitting,
+// which needs |a|, |b| < 2^995.
 HALFULP_INLINE DoubleDouble two_product(double a, double b) {
     double product = a * b;
 #ifdef HALFULP_FUSED
@@ -75,8 +75,8 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
-// a * b + c as a pair, within 2^-105 of the exact value. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c minus
-// the rounded sum is exact.
+// a * b + c as a pair, within 2^-105 of the exact value. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c
+// minus the rounded sum is exact.
 template <typename Real>
 HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #ifdef HALFULP_FUSED

@@ -8,8 +8,9 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// A non-negative fixed-point number: limb[L-1] is the integer part, the others are the fraction, least significant first.
-// Operations round down: each result is below the exact value by less than one unit in the last place, 2^-fraction_bits.
+// A non-negative fixed-point number: limb[L-1] is the integer part, the others are the fraction, least significant
+// first. Operations round down: each result is below the exact value by less than one unit in the last place,
+// 2^-fraction_bits.
 template <int L>
 struct Fixed {
     static constexpr int fraction_bits = 64 * (L - 1);

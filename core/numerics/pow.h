@@ -1,5 +1,5 @@
-// x^y of one element: the page to read first. The kernels (core/kernels/) compute many elements with the same functions;
-// core_check compares the two bit for bit.
+// x^y of one element: the page to read first. The kernels (core/kernels/) compute many elements with the same
+// functions; core_check compares the two bit for bit.
 //
 //   special values   zero, infinity and NaN; y = 0                            pow_special.h
 //   closed forms     y = 2, 1/2 and -1, small products, powers of two         pow_closed_form.h
@@ -9,9 +9,9 @@
 //   exact            192, 320, 512 and 1024 bits                              pow_exact.h
 //   integers         modulo 2^bits; or the real power's integer part          pow_int.h
 //
-// Each phase yields an interval that contains the exact power. If both ends round to the same element, that is the result;
-// otherwise the next phase runs (Ziv's strategy). The last phase always decides, because powers that can lie on a rounding
-// boundary are found before. docs/numerics.md lists the phases with their errors and proofs.
+// Each phase yields an interval that contains the exact power. If both ends round to the same element, that is the
+// result; otherwise the next phase runs (Ziv's strategy). The last phase always decides, because powers that can lie on
+// a rounding boundary are found before. docs/numerics.md lists the phases with their errors and proofs.
 #pragma once
 
 #include "pow_closed_form.h"

@@ -1,5 +1,5 @@
-// Powers that need few operations: by one correctly rounded operation, by a formula with an error bound, by exact products,
-// and powers of two. Also tells which powers can be ties.
+// Powers that need few operations: by one correctly rounded operation, by a formula with an error bound, by exact
+// products, and powers of two. Also tells which powers can be ties.
 #pragma once
 
 #include <type_traits>
@@ -56,8 +56,8 @@ HALFULP_INLINE Real exact_power_of(Real x) {
 }
 
 // x^3 and x^4 of a float: the nearest float. The square is exact, so that there are two roundings. If the power is on a
-// boundary between floats, it has at most 25 bits and the first rounding is exact. No other power is within 2^-53 of itself
-// from a boundary: tests/exhaustive/test_constant_exponents.py verified every base.
+// boundary between floats, it has at most 25 bits and the first rounding is exact. No other power is within 2^-53 of
+// itself from a boundary: tests/exhaustive/test_constant_exponents.py verified every base.
 static constexpr bool is_product(Shortcut shortcut) {
     return shortcut == Shortcut::cube || shortcut == Shortcut::fourth;
 }
@@ -140,18 +140,18 @@ HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_
     if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
 }
 
-// x^y by squaring; `inexact` if a product was rounded or y is 0. No product is rounded if the power has at most 25 bits, as
-// ties have: its factors have no more bits than the power.
+// x^y by squaring; `inexact` if a product was rounded or y is 0. No product is rounded if the power has at most 25
+// bits, as ties have: its factors have no more bits than the power.
 HALFULP_INLINE ExactPower power_by_products(double x, double y) {
     ExactPower power{1, y > 0 ? uint64_t{0} : 1};
     multiply_by_powers<4>(power, x, bits_of(y + 0x1p52) & 15);
     return power;
 }
 
-// Whether a power that the double-double phase leaves undecided may be exact, and so a tie. An exact power has at most 54
-// bits or is a power of two. Then the exponent's odd part is at most 1100, and a normal base with an exponent of 5/4 or
-// more has at most 44 bits. The last phase looks for ties too, so that missing one (a subnormal power of two) costs only
-// time.
+// Whether a power that the double-double phase leaves undecided may be exact, and so a tie. An exact power has at most
+// 54 bits or is a power of two. Then the exponent's odd part is at most 1100, and a normal base with an exponent of 5/4
+// or more has at most 44 bits. The last phase looks for ties too, so that missing one (a subnormal power of two) costs
+// only time.
 HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
     uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;
@@ -170,9 +170,9 @@ static inline double by_one_operation(double x, double y) {
     return y == 2 ? exact_power_of<square>(x) : y == 0.5 ? exact_power_of<root>(x) : exact_power_of<reciprocal>(x);
 }
 
-// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: y is an integer from 2 to 15, or
-// n / 2^k with k <= 4 and n odd, at most 15. For these exponents, every power of a float32 base that the double-double
-// phase leaves undecided is a tie: tests/exhaustive/ties.py verified every base.
+// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: y is an integer from 2 to 15,
+// or n / 2^k with k <= 4 and n odd, at most 15. For these exponents, every power of a float32 base that the
+// double-double phase leaves undecided is a tie: tests/exhaustive/ties.py verified every base.
 static inline bool has_ties(double y) {
     for (int k = 0; k <= 4; ++k, y *= 2)
         if (parity_of(y) != not_integral) return y >= 1 && y <= 15;

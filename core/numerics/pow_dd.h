@@ -7,8 +7,8 @@
 //   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
 //   guarantee   the exact value is within double_double_error of the scaled value. The result is used only if the whole
 //               interval rounds to one element; otherwise the next phase, pow_td.h, runs
-//   error       log2 x: 2^-71.85, relative. 2^(t - k), which is below 2^(31/32): 2^-70.84, absolute. Together 2^-70.84 +
-//               |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound is beside it.
+//   error       log2 x: 2^-71.85, relative. 2^(t - k), which is below 2^(31/32): 2^-70.84, absolute. Together 2^-70.84
+//               + |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound is beside it.
 //               proofs/double_double.py proves the sum, with and without fused operations; docs/testing.md has the
 //               greatest error found
 //
@@ -67,7 +67,8 @@ HALFULP_INLINE NormalRounding round_normal(const DoubleDoublePower& power) {
     return {least + (power.k << 52), least ^ greatest};
 }
 
-// The type to which the double-double phase rounds: a result may be subnormal, overflow, or have fewer bits than a double.
+// The type to which the double-double phase rounds: a result may be subnormal, overflow, or have fewer bits than a
+// double.
 struct Target {
     double most_t;  // every t beyond it gives the same element
     int64_t least_exponent, fraction_bits;
@@ -87,8 +88,8 @@ HALFULP_INLINE double scaled(double value, uint64_t k) {
 }
 
 // Rounds both ends to the target's grid, for |t| <= target.most_t. An end that overflows is beyond the greatest number.
-// Adding C, 2^52 times the grid's spacing, rounds at that place. The remainder of this addition is exact, and so the low
-// part is added to it before the second addition, which decides.
+// Adding C, 2^52 times the grid's spacing, rounds at that place. The remainder of this addition is exact, and so the
+// low part is added to it before the second addition, which decides.
 HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& power) {
     DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // then high is in the binade of the sum
     uint64_t k = power.k;
@@ -144,10 +145,11 @@ HALFULP_INLINE TableLogarithm begin_dd_logarithm(double x) {
 HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
     // The pair steps round low parts by 2^-105: 2^-104 of log2 x.
     DoubleDouble sum = horner<0, 3>(constants::log2_dd_pairs, DoubleDouble{x.tail, 0}, x.f);
-    // Exact, except that the low part rounds by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the sum.
+    // Exact, except that the low part rounds by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the
+    // sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
-    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, for |log2 x| >= 2^-5.5: 2^-89.1 of it.
-    // If whole is 0, whole_low is 0 too, and the roundings are 2^-104 of log2 x.
+    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, for |log2 x| >= 2^-5.5: 2^-89.1 of
+    // it. If whole is 0, whole_low is 0 too, and the roundings are 2^-104 of log2 x.
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
     return fast_two_sum(log2.high, log2.low);  // exact
 }
@@ -180,8 +182,8 @@ HALFULP_INLINE TablePower begin_dd_power(double t) {
     const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
     const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
     // s is exact. Q has degree 7 on [-1/32, 1/32] and an error of 2^-69.26 (constants.h) of |s Q| <= 2^-5.5: 2^-74.76.
-    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them by
-    // 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
+    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them
+    // by 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
     const DoubleDouble tail = {polynomial(constants::exp2_dd, s), 0};
     // The pair steps round low parts by 2^-106.
     return {horner<0, 2>(constants::exp2_dd_pairs, tail, s), entry.power, entry.correction};

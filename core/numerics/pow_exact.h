@@ -5,16 +5,17 @@
 //   domain      x > 0, x != 1, y != 0, both finite, each an integer of up to 64 bits times a power of two
 //   guarantee   the exact value rounded once: to nearest even for a floating type, toward zero and saturated for
 //               an integer type
-//   exact cases found first, by integer arithmetic (exact_power): every x^y that has at most 66 bits. Any other power is
+//   exact cases found first, by integer arithmetic (exact_power): every x^y that has at most 66 bits. Any other power
+//   is
 //               never on a rounding boundary (an element, or the middle between two, has at most 65 bits), so that some
 //               precision separates it from the nearest boundary
-//   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction. Each ends with an interval that
-//               contains x^y, and decides if both ends round to the same element. The smallest distance between an inexact
-//               power and a rounding boundary is known for 16-bit types (by exhaustive search), but not for longer types
-//               (the bound of Lauter and Lefevre for binary64, 2^-113, is for part of the exponents). If even 1024 bits
-//               cannot decide, the result says so, and is the interval's upper end
-//   error       below 2^27 units in the last place (ulp), where error_bits allows 2^32. Each operation's bound is beside it;
-//               proofs/exact_phase.py proves the sum
+//   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction. Each ends with an interval
+//               that contains x^y, and decides if both ends round to the same element. The smallest distance between an
+//               inexact power and a rounding boundary is known for 16-bit types (by exhaustive search), but not for
+//               longer types (the bound of Lauter and Lefevre for binary64, 2^-113, is for part of the exponents). If
+//               even 1024 bits cannot decide, the result says so, and is the interval's upper end
+//   error       below 2^27 units in the last place (ulp), where error_bits allows 2^32. Each operation's bound is
+//               beside it; proofs/exact_phase.py proves the sum
 //   subnormals  encode_exact rounds the interval's ends at the place that their exponent requires
 #pragma once
 
@@ -48,8 +49,8 @@ static inline Dyadic dyadic_of(double value) {
     return d;
 }
 
-// A positive value: significand * 2^(exponent - 63), plus less than one unit of its last bit if inexact. The significand's
-// top bit is set.
+// A positive value: significand * 2^(exponent - 63), plus less than one unit of its last bit if inexact. The
+// significand's top bit is set.
 struct Magnitude {
     uint64_t significand;
     int exponent;
@@ -192,8 +193,8 @@ static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
         while (numerator << a < denominator) ++a;
         const Number q = quotient<L>(numerator << a, denominator);
         Number z = (q * q) >> (2 * a);
-        // atanh s = s (1 + z/3 + z^2/5 + ...), z = s^2 <= 0.0295: n <= bits/5 + 3 terms, each rounded by less than 4 ulp.
-        // The quotient and the products round by less than 8 ulp in all: w is within 2^(log2 n + 4) ulp, relative.
+        // atanh s = s (1 + z/3 + z^2/5 + ...), z = s^2 <= 0.0295: n <= bits/5 + 3 terms, each rounded by less than 4
+        // ulp. The quotient and the products round by less than 8 ulp in all: w is within 2^(log2 n + 4) ulp, relative.
         Number series = one, power = z;
         for (int divisor = 3; !power.is_zero(); divisor += 2) {
             series = series + divided(power, divisor);
@@ -243,8 +244,8 @@ template <int L>
 static Fixed<L> wide_exp2(const Fixed<L>& f) {
     constexpr int halvings = L <= 4 ? 7 : 9;
     Fixed<L> u = (f * Fixed<L>::leading(constants::ln2, 17)) >> halvings;
-    // exp u = 1 + u + u^2/2 + ..., at most n terms, each rounded by less than 4 ulp. Each squaring doubles the error: with t's
-    // below 2^27 ulp, for n <= 2^8 and 9 squarings.
+    // exp u = 1 + u + u^2/2 + ..., at most n terms, each rounded by less than 4 ulp. Each squaring doubles the error:
+    // with t's below 2^27 ulp, for n <= 2^8 and 9 squarings.
     Fixed<L> exponential = Fixed<L>::of(1), term = u;
     for (int divisor = 2; !term.is_zero(); ++divisor) {
         exponential = exponential + term;
@@ -310,7 +311,7 @@ static inline Decision<uint64_t> pow_exact(const ElementRow& type, Dyadic x, boo
     const auto round = [&](const Magnitude& m) {
         return encode_exact(type, false, m.significand, m.exponent, m.inexact);
     };
-    return decided_power<4>(x, y_negative, y, round);  // 3 limbs have about as many bits as triples, which did not decide
+    return decided_power<4>(x, y_negative, y, round);  // 3 limbs have no more bits than triples
 }
 
 // At most 2^64 - 1.

@@ -3,13 +3,13 @@
 //
 //   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));
 //               x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which kernels/phases/signs.h
-//               replaces
+//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which
+//               kernels/phases/signs.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
-//   guarantee   for types of at most 24 bits: the exact value is in [v, v (1 + 2 fast_error)]. The result is used only if
-//               the whole interval rounds to one element; otherwise the next phase, pow_dd.h, runs
-//   error       relative to x^y: 2^-39.77 of 2^t, and 2^-45.5 |t| from the logarithm. Each operation's bound is beside it,
-//               with u = 2^-53, the rounding error of an operation (fusing saves a rounding, it never adds one).
+//   guarantee   for types of at most 24 bits: the exact value is in [v, v (1 + 2 fast_error)]. The result is used only
+//               if the whole interval rounds to one element; otherwise the next phase, pow_dd.h, runs
+//   error       relative to x^y: 2^-39.77 of 2^t, and 2^-45.5 |t| from the logarithm. Each operation's bound is beside
+//               it, with u = 2^-53, the rounding error of an operation (fusing saves a rounding, it never adds one).
 //               proofs/fast.py and fast_by_table.py prove the sum
 #pragma once
 
@@ -24,9 +24,9 @@ namespace halfulp::HALFULP_ISA {
 static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.5p-40, fast_error_of_t = 0x1.8p-46;
 static_assert(fast_error_of_exp2 + 150 * fast_error_of_t < fast_error);
 
-// Limits a value to [-limit, limit]; NaN becomes +-limit. It compares integers, which are ordered as doubles of the same
-// sign are, because compilers need four instructions for a floating minimum that must handle NaN. The baseline of x86-64
-// has vector comparisons of doubles only.
+// Limits a value to [-limit, limit]; NaN becomes +-limit. It compares integers, which are ordered as doubles of the
+// same sign are, because compilers need four instructions for a floating minimum that must handle NaN. The baseline of
+// x86-64 has vector comparisons of doubles only.
 HALFULP_INLINE double clamp(double value, double limit) {
 #if defined(__SSE2__) && !defined(__SSE4_2__)
     value = value < limit ? value : limit;
@@ -62,8 +62,8 @@ struct Split {
     double e;
 };
 
-// Splits a positive normal x, with m in [least, 2 least). A float is split in a 32-bit lane, of which a vector has twice as
-// many.
+// Splits a positive normal x, with m in [least, 2 least). A float is split in a 32-bit lane, of which a vector has
+// twice as many.
 template <typename Real>
 HALFULP_INLINE Split<Real> split(Real x, Real least) {
     constexpr bool is_float = std::is_same_v<Real, float>;
@@ -76,8 +76,8 @@ HALFULP_INLINE Split<Real> split(Real x, Real least) {
     return {__builtin_bit_cast(Real, bits - (from_least & (~Bits{0} << fraction_bits))), e};
 }
 
-// Tables divide a binade into equal parts; 1 is in the middle of the first part. These are the least number of the first
-// part, and the index of x's part.
+// Tables divide a binade into equal parts; 1 is in the middle of the first part. These are the least number of the
+// first part, and the index of x's part.
 template <int parts>
 static constexpr double least_of_parts = 1 - 0.25 / parts;
 
@@ -104,13 +104,13 @@ HALFULP_INLINE Quotient quotient_fast(Real x) {
 }
 
 HALFULP_INLINE double log2_fast(const Quotient& x) {
-    // s^2 is within 5 u. P has degree 5 in it, for |s| <= 0.172, an error of 2^-45.07 (constants.h), and rounds by less than
-    // 5 u: s P within 2^-45.07 and 8 u. |e + s P| >= |s P|, so that e adds no more: log2 x within 2^-45.02.
+    // s^2 is within 5 u. P has degree 5 in it, for |s| <= 0.172, an error of 2^-45.07 (constants.h), and rounds by less
+    // than 5 u: s P within 2^-45.07 and 8 u. |e + s P| >= |s P|, so that e adds no more: log2 x within 2^-45.02.
     return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
 }
 
-// log2 x by tables, for processors with fast look-ups; kernels/float/log2_table.h does the same in vectors and derives the
-// error. Takes the bits of a positive float. If it is subnormal, the result has no meaning.
+// log2 x by tables, for processors with fast look-ups; kernels/float/log2_table.h does the same in vectors and derives
+// the error. Takes the bits of a positive float. If it is subnormal, the result has no meaning.
 HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
     const uint64_t bits = uint64_t{float_bits} << 29;  // those of a double, except for the exponent's bias
     const uint32_t part = float_bits >> 19 & 15;
@@ -121,8 +121,8 @@ HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
     return multiply_add(f, polynomial(constants::log2_by_table, f), e + constants::log2_parts[part]);
 }
 
-// Below 2^8 if 2^t is a normal float or rounds to infinity: the integer nearest to t is -125 to 130. Otherwise, also for
-// NaN, some higher bit is set.
+// Below 2^8 if 2^t is a normal float or rounds to infinity: the integer nearest to t is -125 to 130. Otherwise, also
+// for NaN, some higher bit is set.
 HALFULP_INLINE uint64_t beyond_normal(double t) { return bits_of(t + round_magic) - bits_of(round_magic - 125); }
 
 // 2^t (1 - fast_error) for |t| <= 1020.

@@ -10,12 +10,12 @@
 // Large exponents, for types of n bits, n >= 4:
 //   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) matters
 //   - x even, y >= n: the power is zero
-//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), computed by squaring. If x is even and 2^j >= n,
-//     then X is zero, and so is the power unless b = 0. If x is odd, then X = 1 + w with w divisible by 2^(j+2): x^2 - 1 =
-//     (x - 1)(x + 1) is divisible by 8, and each squaring adds a factor of 2, since (1 + w)^2 - 1 = 2 w (1 + w/2)
+//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), computed by squaring. If x is even and 2^j >=
+//     n, then X is zero, and so is the power unless b = 0. If x is odd, then X = 1 + w with w divisible by 2^(j+2): x^2
+//     - 1 = (x - 1)(x + 1) is divisible by 8, and each squaring adds a factor of 2, since (1 + w)^2 - 1 = 2 w (1 + w/2)
 //   - X^b = 1 + b w (1 + (b - 1) w/2 (1 + (b - 2) w/3 (...))), the binomial series. In the 2-adic integers each factor
-//     w/i exists: i's odd part has an inverse, and i has fewer factors of 2 (z) than w. So the series is exact modulo 2^n
-//     if every bracket is right modulo 2^n divided by the factors of 2 before it: w = 2^(j+2) u, u is known modulo
+//     w/i exists: i's odd part has an inverse, and i has fewer factors of 2 (z) than w. So the series is exact modulo
+//     2^n if every bracket is right modulo 2^n divided by the factors of 2 before it: w = 2^(j+2) u, u is known modulo
 //     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) is multiplied by 2^(j+2-z). The series ends when no bits are left
 #pragma once
 
@@ -38,12 +38,13 @@ HALFULP_INLINE Word power(Word x, Exponent y) {
 // pattern of a double from 2^52 to 2^53. For any other x the result has a magnitude of 2^51 or more, or is NaN.
 HALFULP_INLINE double double_of_small(uint64_t x) { return double_of(x + bits_of(round_magic)) - round_magic; }
 
-// x^y modulo 2^64 by products of doubles, for y below 2^bits. The result is right if `excess` has no bits from bit 52 up.
+// x^y modulo 2^64 by products of doubles, for y below 2^bits. The result is right if `excess` has no bits from bit 52
+// up.
 //
-// If |x^y| < 2^51, all factors are exact integers not greater than the power (unless x is zero), and the power is right. If
-// the power or x is greater, some product is at least 2^51, rounded or not, and so are all products that contain it, since
-// the other factors are at least 1. Adding 2^52 + 2^51 to such a product leaves the range 2^52 to 2^53, which the pattern
-// shows.
+// If |x^y| < 2^51, all factors are exact integers not greater than the power (unless x is zero), and the power is
+// right. If the power or x is greater, some product is at least 2^51, rounded or not, and so are all products that
+// contain it, since the other factors are at least 1. Adding 2^52 + 2^51 to such a product leaves the range 2^52 to
+// 2^53, which the pattern shows.
 template <int bits, typename Exponent>
 HALFULP_INLINE double power_of_double(double x, Exponent y) {
     const double odd = (y & 1) != 0 ? x : 1;

@@ -39,8 +39,8 @@ HALFULP_INLINE Word<Real> parity_of(Real y) {
     return magnitude < all_integral ? small : great;
 }
 
-// The encoding of x^y from that of its magnitude. If x is negative, an odd y sets the sign, and a y that is not integral
-// gives NaN.
+// The encoding of x^y from that of its magnitude. If x is negative, an odd y sets the sign, and a y that is not
+// integral gives NaN.
 template <typename Lane>
 HALFULP_INLINE Lane with_sign(const ElementRow& to, Lane magnitude, Lane x_bits, Lane parity) {
     const Lane nan = static_cast<Lane>(to.nan), sign = static_cast<Lane>(to.sign());

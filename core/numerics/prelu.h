@@ -9,8 +9,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Selects one of two encodings by masks. For a conditional, compilers generate a load that depends on the comparison, so
-// that memory is not prefetched.
+// Selects one of two encodings by masks. For a conditional, compilers generate a load that depends on the comparison,
+// so that memory is not prefetched.
 template <typename Bits>
 HALFULP_INLINE Bits select(bool is_first, Bits first, Bits second) {
     Bits mask = static_cast<Bits>(is_first ? -1 : 0);
@@ -27,8 +27,8 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
             product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
         return select(base < 0, bits, x);
     } else if constexpr (type == Element::float16 || type == Element::bfloat16) {
-        // The exact product of two float16 is a float. So is the product of two bfloat16, unless it is below 2^-134: then
-        // it rounds to zero, and so does the float next to it.
+        // The exact product of two float16 is a float. So is the product of two bfloat16, unless it is below 2^-134:
+        // then it rounds to zero, and so does the float next to it.
         const float base = decode_float<type>(x), product = base * decode_float<type>(slope);
         const uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
         const float size = __builtin_bit_cast(float, magnitude);

@@ -24,8 +24,8 @@ namespace halfulp::HALFULP_ISA {
     for (; i < n; ++i) values[i] = decode_float<Element::float16>(stored[i]);  // vector loop: scalar neon
 }
 
-// f(x) rounded to float16 or bfloat16, for an f of floats or vectors of floats. NaN is not made canonical. (bfloat16 uses
-// vectors here because f may be faster in vectors: see reciprocal_root.)
+// f(x) rounded to float16 or bfloat16, for an f of floats or vectors of floats. NaN is not made canonical. (bfloat16
+// uses vectors here because f may be faster in vectors: see reciprocal_root.)
 template <Element type, typename F>
 static void map_short(const uint16_t* __restrict x, uint16_t* __restrict out, int n, F f) {
     int i = 0;

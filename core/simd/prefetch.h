@@ -1,5 +1,5 @@
-// Prefetches the operands of later tiles, in parts while a tile is computed: if all prefetches were issued at once, they
-// would delay each other and the tile's own loads.
+// Prefetches the operands of later tiles, in parts while a tile is computed: if all prefetches were issued at once,
+// they would delay each other and the tile's own loads.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,8 @@ HALFULP_INLINE void prefetch_end(const void* end) {
     if (bytes_past_line(end) != 0) __builtin_prefetch(end, 1);
 }
 
-// Copies whole lines by streaming stores, and the rest before and behind them by ordinary stores. Meanwhile prefetches as
-// many bytes of each of `next`. (A prefetch never faults.)
+// Copies whole lines by streaming stores, and the rest before and behind them by ordinary stores. Meanwhile prefetches
+// as many bytes of each of `next`. (A prefetch never faults.)
 template <typename... Next>
 HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from, int bytes, const Next*... next) {
     int i = (cache_line - bytes_past_line(to)) % cache_line;
@@ -54,9 +54,9 @@ HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from,
 // results are right.
 using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 
-// Fills the output with results of `size` bytes. Elements of x have that size, and so do those of y unless one_y. If `fill`
-// returns false, stops and returns false. It computes a few results at a time, so that the processor reads the next
-// operands while these are stored. `fill` gets whole vectors: the last one may overlap results already stored.
+// Fills the output with results of `size` bytes. Elements of x have that size, and so do those of y unless one_y. If
+// `fill` returns false, stops and returns false. It computes a few results at a time, so that the processor reads the
+// next operands while these are stored. `fill` gets whole vectors: the last one may overlap results already stored.
 static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
     constexpr int most = 8 * cache_line;
     alignas(cache_line) unsigned char results[most];

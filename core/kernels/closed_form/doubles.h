@@ -1,5 +1,5 @@
-// x^-2, x^(-1/2) and x^(3/2) of float32 by doubles (see power_of): if multiplications are not fused, and for bases beyond
-// the range of the pairs.
+// x^-2, x^(-1/2) and x^(3/2) of float32 by doubles (see power_of): if multiplications are not fused, and for bases
+// beyond the range of the pairs.
 #pragma once
 
 #include "../../simd/tile.h"

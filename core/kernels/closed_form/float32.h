@@ -5,9 +5,9 @@
 //   pairs.h        x^-2, x^(-1/2), x^(3/2): pairs of floats, if multiplications are fused
 //   doubles.h      the same exponents in doubles, otherwise and for bases beyond the pairs' range
 //
-// Special values: operations and products of doubles handle them in the same loop. For the other strategies, a loop that
-// replaces special values takes over from the first tile that has any until a tile has none. (Trying the plain loop
-// first on every tile would take up to twice the time.)
+// Special values: operations and products of doubles handle them in the same loop. For the other strategies, a loop
+// that replaces special values takes over from the first tile that has any until a tile has none. (Trying the plain
+// loop first on every tile would take up to twice the time.)
 #pragma once
 
 #include "doubles.h"

@@ -2,8 +2,8 @@
 //
 //   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then
 //               rounded to the type
-//   guarantee   the right power of each of the 65536 bases: none is so near to a boundary that these roundings cross it.
-//               This was verified by computing every base (tests/oracle/test_pow.py), for these n and this order of
+//   guarantee   the right power of each of the 65536 bases: none is so near to a boundary that these roundings cross
+//               it. This was verified by computing every base (tests/oracle/test_pow.py), for these n and this order of
 //               operations. It is not a theorem: x^(7/2), for one, fails
 //   specials    NaN, and if n is odd, -0 and negative bases: afterwards, in a loop over blocks that have any
 #pragma once

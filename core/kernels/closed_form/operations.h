@@ -1,8 +1,8 @@
 // Powers with a constant exponent by one operation that IEEE 754 rounds correctly: x^2, x^(1/2) and 1/x.
 //
 // For a type shorter than float32 the result is rounded a second time. A square of a 16-bit type is exact, or so small
-// that it rounds to zero (see numerics/prelu.h). A root or a quotient of float16 is farther from every boundary than the
-// rounding error of a float: a float's 24 bits are at least twice float16's 11 bits, and 2 more.
+// that it rounds to zero (see numerics/prelu.h). A root or a quotient of float16 is farther from every boundary than
+// the rounding error of a float: a float's 24 bits are at least twice float16's 11 bits, and 2 more.
 #pragma once
 
 #include "../../numerics/pow_closed_form.h"

@@ -2,8 +2,8 @@
 // which a vector has twice as many as of 64 bits.
 //
 //   formula     p + c: p is the float nearest to the power or next to it, c a float that corrects p's error
-//   domain      |x| from 2^-24 to 2^24. There only c leaves the normal range of floats; it may lose 2^-149, which is 2^-77
-//               of x^(3/2) and less of the others
+//   domain      |x| from 2^-24 to 2^24. There only c leaves the normal range of floats; it may lose 2^-149, which is
+//               2^-77 of x^(3/2) and less of the others
 //   error       pair_error_of, relative to the power. Each operation's bound is beside it, with u = 2^-24, which an
 //               operation rounds by. tests/phases measures the errors
 #pragma once
@@ -23,8 +23,8 @@ HALFULP_INLINE float reciprocal_root(float x) { return 1 / square_root(x); }
 #ifdef __AVX512F__
 // Within 2u for numbers; NaN for zero and infinity. (All of x^(-1/2) takes 1.25x the time by a root and a quotient.)
 HALFULP_INLINE __m512 reciprocal_root(__m512 x) {
-    // f is right to 14 bits. The residual e = 1 - x f^2 is rounded by u, of which half counts; 3 e^2/8 < u/8 is left out;
-    // the last operation rounds by u.
+    // f is right to 14 bits. The residual e = 1 - x f^2 is rounded by u, of which half counts; 3 e^2/8 < u/8 is left
+    // out; the last operation rounds by u.
     const __m512 first = _mm512_rsqrt14_ps(x), residual = _mm512_fnmadd_ps(x * first, first, _mm512_set1_ps(1));
     return fused(0.5f * first, residual, first);
 }
@@ -48,15 +48,15 @@ HALFULP_INLINE PairOfFloats<Real> pair_power_of(Real x) {
     } else {
         Real root = square_root(x), residual = fused(-root, root, x);  // s within u; d = x - s^2, exact
         auto power = product_of_floats(x, root);                       // p + p', exact
-        // c = x d/(2s) + p' is at most 2u and rounded by 2u^2; d/(2s) by 2u^2. Half the square of d/(2s), u^2/2, is left
-        // out. In all 4.5u^2.
+        // c = x d/(2s) + p' is at most 2u and rounded by 2u^2; d/(2s) by 2u^2. Half the square of d/(2s), u^2/2, is
+        // left out. In all 4.5u^2.
         return {power.high, fused(x, residual * (0.5f / root), power.low)};
     }
 }
 
-// Rounding test: p + c (1 - e) and p + c (1 + e) must round to the same float, with e = 4 pair_error_of/u, which needs no
-// addition. If |c| >= p u/4, c e is at least the error. If |c| is less, the power is nearer to p than any boundary, since
-// those are p u/2 or more away.
+// Rounding test: p + c (1 - e) and p + c (1 + e) must round to the same float, with e = 4 pair_error_of/u, which needs
+// no addition. If |c| >= p u/4, c e is at least the error. If |c| is less, the power is nearer to p than any boundary,
+// since those are p u/2 or more away.
 static constexpr float change_of(Shortcut shortcut) { return pair_error_of(shortcut) * 0x1p26f; }
 
 // A base's magnitude as an integer. If the formula is for positive bases only, negative ones are beyond all others.

@@ -1,5 +1,6 @@
 // x^3 and x^4 of float32: by fused products of floats, in half the time of products of doubles, or by products of
-// doubles. Every result is right, so that none is tested: tests/exhaustive/test_constant_exponents.py computed every base.
+// doubles. Every result is right, so that none is tested: tests/exhaustive/test_constant_exponents.py computed every
+// base.
 #pragma once
 
 #ifdef __AVX512F__

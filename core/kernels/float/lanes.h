@@ -1,6 +1,6 @@
-// The fast phase, formulas and exact products of a tile whose results are float32 or shorter. Each lane has a flag that is
-// set if it is still undecided. Several short loops are faster than a long one, because a processor's out-of-order window
-// holds several iterations of a short loop.
+// The fast phase, formulas and exact products of a tile whose results are float32 or shorter. Each lane has a flag that
+// is set if it is still undecided. Several short loops are faster than a long one, because a processor's out-of-order
+// window holds several iterations of a short loop.
 #pragma once
 
 #include <initializer_list>
@@ -15,9 +15,9 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Rounds a power, already rounded to float32, again to a shorter type. Double rounding is harmless unless the float32 value
-// is a tie of the shorter type: any rounding boundary between x^y and its float32 rounding would itself be a float32, and
-// nearer to x^y. (simd/float16.h rounds to float16.)
+// Rounds a power, already rounded to float32, again to a shorter type. Double rounding is harmless unless the float32
+// value is a tie of the shorter type: any rounding boundary between x^y and its float32 rounding would itself be a
+// float32, and nearer to x^y. (simd/float16.h rounds to float16.)
 template <Element type>
 HALFULP_INLINE RoundedFloat round_again(float power) {
     if constexpr (type == Element::bfloat16) {
@@ -205,8 +205,8 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
         return true;
     }
 
-    // Resolves as many of the `count` listed lanes as it can, and returns how many are left in the list. (The lambdas are
-    // inline, since compilers do not vectorise a loop with a call.)
+    // Resolves as many of the `count` listed lanes as it can, and returns how many are left in the list. (The lambdas
+    // are inline, since compilers do not vectorise a loop with a call.)
     template <typename Y>
     int resolve(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
         constexpr int precision = row(type).precision;

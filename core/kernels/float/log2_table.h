@@ -1,7 +1,7 @@
 // t = y log2(x) of floats by tables in registers, for processors with AVX-512. Intrinsics, because compilers do not
 // vectorise look-ups; without AVX-512 registers are too small for the tables. The quotient of pow_fast.h, without
-// intrinsics, occupies a multiplication unit: with it this stage takes 1.24x the time on a Zen 4 (0.62 instead of 0.50 ns
-// per element).
+// intrinsics, occupies a multiplication unit: with it this stage takes 1.24x the time on a Zen 4 (0.62 instead of 0.50
+// ns per element).
 //
 //   formula     |x| = m * 2^e, m in [1, 2); r about 1/m, by m's four leading bits; f = m r - 1;
 //               log2 |x| = e - log2 r + f P(f)
@@ -55,8 +55,9 @@ private:
             __m512i bits = _mm512_castpd_si512(base), part = _mm512_srli_epi64(bits, 48);
             __m512i m = _mm512_ternarylogic_epi64(bits, fraction, one, 0xea);  // bits & fraction | one
             __m512d r = _mm512_permutex2var_pd(reciprocals[0], part, reciprocals[1]);
-            // In the parts next to 1, r is a power of two: f is exact, and e - log2 r is 0. In the others |log2 x| >= 0.0458;
-            // log2 r is rounded by 2^-54, and e - log2 r, at most 1.6 |log2 x|, by 2^-53 of itself: 2^-49 of log2 x.
+            // In the parts next to 1, r is a power of two: f is exact, and e - log2 r is 0. In the others |log2 x| >=
+            // 0.0458; log2 r is rounded by 2^-54, and e - log2 r, at most 1.6 |log2 x|, by 2^-53 of itself: 2^-49 of
+            // log2 x.
             f[k] = _mm512_fmsub_pd(_mm512_castsi512_pd(m), r, _mm512_castsi512_pd(one));
             whole[k] = _mm512_add_pd(_mm512_getexp_pd(base), _mm512_permutex2var_pd(parts[0], part, parts[1]));
         }

@@ -1,8 +1,8 @@
 // Powers of a tile of every floating type except float64: the fast phase, signs and special values, and then the later
 // phases for the lanes that are still undecided.
 //
-// A thread may have a stack of only 64 KiB. `noinline` keeps the arrays of different phases from being on the stack at the
-// same time.
+// A thread may have a stack of only 64 KiB. `noinline` keeps the arrays of different phases from being on the stack at
+// the same time.
 #pragma once
 
 #include "../phases/double_double.h"

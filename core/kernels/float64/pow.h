@@ -1,6 +1,6 @@
 // Powers of a tile of float64. The first phase is the fast phase (numerics/pow_fast_float64.h). With AVX-512 it is the
-// double-double phase, whose tables fit in registers there. Look-ups in memory have loops of their own, since compilers do
-// not vectorise them.
+// double-double phase, whose tables fit in registers there. Look-ups in memory have loops of their own, since compilers
+// do not vectorise them.
 #pragma once
 
 #include "../../numerics/pow_closed_form.h"
@@ -33,7 +33,8 @@ struct DoubleLanes {
     uint64_t* out;
     alignas(64) uint64_t flags[tile_size];
 
-    // Runs the first phase, and the double-double phase for the lanes left undecided. Returns whether any flag may be set.
+    // Runs the first phase, and the double-double phase for the lanes left undecided. Returns whether any flag may be
+    // set.
     template <typename Y>
     bool fill(const double* x, Y y, OperandFlags& operand_flags, int n, const Prefetch& prefetch) {
         return fill_by_first_phase(x, y, operand_flags, n, prefetch) &&
@@ -116,7 +117,8 @@ private:
         return any != 0;
     }
 
-    // The double-double phase for the flagged lanes. Special values count as decided. Returns whether any flag is still set.
+    // The double-double phase for the flagged lanes. Special values count as decided. Returns whether any flag is still
+    // set.
     template <typename Y>
     [[gnu::noinline]] bool fill_by_double_doubles(const double* x, Y y, bool any_special, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];

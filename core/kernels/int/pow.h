@@ -41,8 +41,8 @@ static int pow_by_doubles(const uint64_t* x, const Exponent* y, uint64_t* out, i
     return done;
 }
 
-// out = x^y modulo 2^(bits of Word) for y < 2^bits, bits = 2 or 4. (For y < 4 doubles would save 25 % of the time if powers
-// are small, and cost 10 % if not.)
+// out = x^y modulo 2^(bits of Word) for y < 2^bits, bits = 2 or 4. (For y < 4 doubles would save 25 % of the time if
+// powers are small, and cost 10 % if not.)
 template <int bits, typename Word, typename Exponent>
 [[gnu::noinline]] static void pow_of_few_bits(const Word* __restrict x, const Exponent* __restrict y,
                                               Word* __restrict out, int n) {
@@ -51,8 +51,8 @@ template <int bits, typename Word, typename Exponent>
     for (; i < n; ++i) out[i] = power<bits>(x[i], y[i]);  // vector loop: avx512 avx2
 }
 
-// out = x^y modulo 2^(bits of Word), y >= 0; x is overwritten. Unless exponents are small, the loops are short: a processor
-// has more iterations of a short dependency chain in flight.
+// out = x^y modulo 2^(bits of Word), y >= 0; x is overwritten. Unless exponents are small, the loops are short: a
+// processor has more iterations of a short dependency chain in flight.
 template <typename Word>
 [[gnu::noinline]] static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
     constexpr int bits = 8 * sizeof(Word), j = 8;
@@ -80,8 +80,8 @@ template <typename Word>
     }
 }
 
-// The same if all exponents are below 16; returns whether they are. One pass over the operands in place: if they are not
-// in the cache, it takes half the time of several passes over copies.
+// The same if all exponents are below 16; returns whether they are. One pass over the operands in place: if they are
+// not in the cache, it takes half the time of several passes over copies.
 template <typename Word, typename Exponent>
 [[gnu::noinline]] static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y,
                                                 Word* __restrict out, int n) {
@@ -156,14 +156,14 @@ struct PowersWithin {
     t.raise(undecided.count, finish, [] {});
 }
 
-// out[i] = x[i]^y[i] for the listed i, at most td_tile: first the closed forms (pow_trunc_early), then the double-double
-// phase and the triple-double phase in vectors, and pow_exact.h for the powers still undecided.
+// out[i] = x[i]^y[i] for the listed i, at most td_tile: first the closed forms (pow_trunc_early), then the
+// double-double phase and the triple-double phase in vectors, and pow_exact.h for the powers still undecided.
 //
 // A base beyond 2^53 is b (1 + r) with b the nearest double and |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 within
-// 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it the
-// low part of t stays below 2^-42. All of that is negligible beside the double-double phase's error. In the triple-double
-// phase the power is b^y (1 + y r) within 2^-107; error_of_triple_doubles is 2^-95, more than all errors together. (Powers
-// above 2^65 saturate, and so does the double-double phase's result for t = 1000.)
+// 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
+// the low part of t stays below 2^-42. All of that is negligible beside the double-double phase's error. In the
+// triple-double phase the power is b^y (1 + y r) within 2^-107; error_of_triple_doubles is 2^-95, more than all errors
+// together. (Powers above 2^65 saturate, and so does the double-double phase's result for t = 1000.)
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
     constexpr double error_of_triple_doubles = 0x1p-95;
@@ -206,8 +206,8 @@ struct PowersWithin {
     }
 }
 
-// The fast phase for a tile of integers, in vector lanes. Lists the lanes left undecided, and returns how many there are.
-// (A base beyond 2^53 is off by 2^-53; if its power does not saturate, the exponent is below 65/53.)
+// The fast phase for a tile of integers, in vector lanes. Lists the lanes left undecided, and returns how many there
+// are. (A base beyond 2^53 is off by 2^-53; if its power does not saturate, the exponent is below 65/53.)
 [[gnu::noinline]] static int pow_trunc_fast(const IntegerRange& range, const Operands& bases, const double* y,
                                             uint64_t* out, int* listed, int n) {
     const double* x = bases.nearest;

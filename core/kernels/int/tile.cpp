@@ -27,8 +27,8 @@ template <Element type, typename Word>
     }
 }
 
-// Reduces each exponent to an equivalent one of few bits, for powers modulo 2^bits. Negative exponents become 0. Returns
-// whether there were any.
+// Reduces each exponent to an equivalent one of few bits, for powers modulo 2^bits. Negative exponents become 0.
+// Returns whether there were any.
 template <int bits, typename Word, Element y_type>
 [[gnu::noinline]] bool reduce_exponents(const void* y, Word* exponents, int n) {
     using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
@@ -43,7 +43,8 @@ template <int bits, typename Word, Element y_type>
     return row(y_type).is_signed && signs >> top_bit != 0;
 }
 
-// Powers of 32- and 64-bit integers with exponents of 32 or 64 bits, if pow_wrap_below_16 applies. Returns whether it did.
+// Powers of 32- and 64-bit integers with exponents of 32 or 64 bits, if pow_wrap_below_16 applies. Returns whether it
+// did.
 template <typename Word>
 bool pow_of_words(const void* x, Element y_type, const void* y, void* out, int n) {
     if (x == out || y == out) return false;

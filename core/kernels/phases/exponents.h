@@ -7,8 +7,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Exponents as floats, doubles or integers; or, with_lows, as doubles and the remainders of 64-bit integers beyond 2^53.
-// (Without remainders integers are exact enough for bases of at most 24 bits: see exponent_of in decode.cpp.)
+// Exponents as floats, doubles or integers; or, with_lows, as doubles and the remainders of 64-bit integers beyond
+// 2^53. (Without remainders integers are exact enough for bases of at most 24 bits: see exponent_of in decode.cpp.)
 template <typename Number, bool with_lows = false>
 struct Exponents {
     static constexpr bool has_lows = with_lows;

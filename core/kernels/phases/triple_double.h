@@ -1,5 +1,5 @@
-// The triple-double phase (numerics/pow_td.h) for the lanes that the double-double phase leaves undecided, in short loops.
-// Look-ups have loops of their own, since compilers do not vectorise them.
+// The triple-double phase (numerics/pow_td.h) for the lanes that the double-double phase leaves undecided, in short
+// loops. Look-ups have loops of their own, since compilers do not vectorise them.
 #pragma once
 
 #include "../../numerics/pow_td.h"
