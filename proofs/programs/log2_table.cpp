@@ -1,4 +1,4 @@
-// The operations of the fast phase's logarithm by tables, for a number in each part of a binade.
+// Prints the operations of the fast phase's logarithm by tables, for a number in each part of a binade.
 #include "traced.h"
 
 #define __AVX512F__ 1

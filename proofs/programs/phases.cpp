@@ -1,4 +1,4 @@
-// The operations of the phases of a power, function by function, and the errors that they claim.
+// Prints the operations of the phases of a power, function by function, and their error bounds.
 #include "traced.h"
 
 #include "numerics/pow_fast_float64.h"

@@ -65,7 +65,7 @@ def float64(rng: np.random.Generator, count: int) -> list[Case]:
 
 
 def constructed() -> list[Case]:
-    """Return cases with bases next to 1 whose powers are next to a midpoint by the first terms of the binomial series."""
+    """Return cases with bases next to 1 whose powers are next to a midpoint by few terms of the binomial series."""
     ulps = np.array([-(2.0**-53), 2.0**-52, -3 * 2.0**-53, 3 * 2.0**-52])
     x, y = (axis.ravel() for axis in np.meshgrid(1 + ulps, [0.5, 1.5, 2.5, 3.5, -0.5, -1.5]))
     return measure("float64", x, y, "near 1, few terms")
