@@ -11,7 +11,7 @@
 //
 // Each phase yields an interval that contains the exact power. If both ends round to the same element, that is the
 // result; otherwise the next phase runs (Ziv's strategy). The last phase always decides, because powers that can lie on
-// a rounding boundary are found before. docs/numerics.md lists the phases with their errors and proofs.
+// a rounding boundary are found before. ARCHITECTURE.md lists the phases with their errors and proofs.
 #pragma once
 
 #include "pow_closed_form.h"
