@@ -84,7 +84,7 @@ class RoundingErrors:
         self.gathered: dict[str, Polynomial] = {}  # products of errors
         self.plain: dict[str, int] = {}  # whole errors of numbers, which nothing is subtracted from
         self.exact: dict[int, str] = {}  # operations that are, and why
-        self.residuals: dict[int, tuple[Operand, Operand, Operand]] = {}  # by lemma: a, b and what is left of
+        self.residuals: dict[int, tuple[Operand, Operand, Operand]] = {}  # by lemma: a, b and p or s of
         self._subtracted = subtracted(function.nodes)
         self.values: list[Polynomial] = []
         self.ranges: list[Interval] = []

@@ -40,7 +40,7 @@ from proofs.triple_double import TEST_OF_TRIPLES
 
 GREATEST_ERROR = Fraction(1, 1 << 58)  # of a phase by pairs, where |t| is at most 1080
 VALUES = Interval.of(Fraction(7, 10), 2)
-# Of grids, as logarithms, for values from 0.7 to 2. (Beside one of 8, a value of 1.5 and less is rounded to zero.)
+# The logarithms of the grids' spacings, for values from 0.7 to 2. (On a grid of 8, values up to 1.5 round to zero.)
 SPACINGS = range(-52, 3)
 SUMS = 20000
 
@@ -85,7 +85,7 @@ def narrower_interval(phase: fast.Phase) -> str:
     for t in (
         Fraction(0),
         Fraction(DECIDING_T),
-    ):  # both sides are linear in t but for parts far below the distance
+    ):  # both sides are linear in t, except for terms far below the distance
         d = together(phase.exp2(), t * exponent * (1 + t * exponent))
         nearer = fixed + t * of_t
         nearer_low, nearer_high = nearer * (1 - rounding), nearer * (1 + rounding)
@@ -136,8 +136,8 @@ class Tests(Phase):
             worst = max(worst, self.lost(errors, end, ideal))
         demand(worst <= FOR_THE_TEST, f"{log2_text(worst)} is lost")
         ratio = max(each(self.round_to_grid, SPACINGS))
-        demand(ratio <= 1, f"{float(ratio):.3g} times what is added is lost")
-        return f"{log2_text(worst)} lost of doubles; on grids at most {float(ratio):.2f} of what is added"
+        demand(ratio <= 1, f"the errors are {float(ratio):.3g} of the amount added for them")
+        return f"{log2_text(worst)} lost of doubles; on grids at most {float(ratio):.2f} of the amount added"
 
     def inputs(self) -> dict[str, Input]:
         return {
@@ -230,7 +230,8 @@ def sums_to_odd(core: Path) -> str:
         else:
             demand(int(bits) % 2 == 1, f"{a.hex()} + {b.hex()} is {text}, which is even")
             demand(
-                abs(found - exact) < unit_at(exact), f"{a.hex()} + {b.hex()} is {text}, which is no neighbour"
+                abs(found - exact) < unit_at(exact),
+                f"{a.hex()} + {b.hex()} is {text}, which is not a neighbour",
             )
     return f"{SUMS} sums"
 

@@ -1,4 +1,4 @@
-"""Finds inputs whose power lies very near a rounding boundary, and writes data/worst_cases/<type>.txt.
+"""Find inputs whose power is very near a rounding boundary, and write data/worst_cases/<type>.txt.
 
     python tools/find_hard_cases.py float32 --seconds 60 --seed 1
     python tools/find_hard_cases.py all

@@ -5,7 +5,7 @@
 //               value truncated toward zero and saturated. NaN gives 0; 0 to a negative power gives the maximum
 //   guarantee   exact. If x^y is not a power with an integral exponent, the phases take turns: fast (pow_fast.h),
 //               double-double (pow_dd.h), triple-double (pow_td.h), exact (pow_exact.h). Each decides unless an integer
-//               lies within its error
+//               is within its error
 //
 // Large exponents, for types of n bits, n >= 4:
 //   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) matters

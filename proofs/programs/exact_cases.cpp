@@ -111,7 +111,7 @@ static void check_others() {
         const Magnitude expected = magnitude_of(product(root, n, 66), 0);
         if (product(root, 1 << r, 64) != x || product(root, n, 66) == 0 || found.significand != expected.significand ||
             found.exponent != expected.exponent) {
-            std::fprintf(stderr, "%lu^(%d/2^%d) is no such power\n", x, n, r);
+            std::fprintf(stderr, "%lu^(%d/2^%d) is not such a power\n", x, n, r);
             std::exit(1);
         }
     }

@@ -29,7 +29,7 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     }
 }
 
-// What distinguishes the types here. (The phases are instantiated once for all short types.)
+// The kinds of types that the phases distinguish. (They are instantiated once for all short types.)
 enum class FloatKind { float32, float16, other };
 
 static constexpr FloatKind kind_of(Element type) {
@@ -159,7 +159,7 @@ private:
         return operand_flags;
     }
 
-    // By quotients (quotient_fast). The bases must be normal numbers of Real.
+    // Uses quotients (quotient_fast). The bases must be normal numbers of Real.
     template <typename Real, typename Y>
     static void fill_logarithms_by(const float* x, const Y* y, double* t, int n) {
         alignas(64) double s[tile_size];
