@@ -70,7 +70,7 @@ def steps_of(core: Path, name: str, instruction_set: str) -> list[Step]:
 
 def checked(core: Path, part: str) -> str:
     """Run a part of the program, which fails at the first error, and return its summary."""
-    told = output(program("rounding.cpp", core), what).splitlines()
+    told = output(program("rounding.cpp", core), part).splitlines()
     demand(bool(told), "the program printed nothing")
     return told[0] if len(told) == 1 else f"{len(told)} types or functions"
 
