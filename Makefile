@@ -22,7 +22,7 @@ VENV := .venv
 WERROR := ON
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-CORE := $(wildcard $(foreach d,core core/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
+CORE := $(wildcard $(foreach d,core core/* core/*/* bindings/*,$(d)/*.cpp $(d)/*.h $(d)/*.def $(d)/*.cu))
 TEST_SOURCES := $(wildcard $(foreach d,core phases cuda,tests/$(d)/*.cpp tests/$(d)/*.h) tests/avx512_model/*) \
   $(wildcard benchmarks/instructions/*.cpp proofs/programs/* proofs/programs/*/*)
 GENERATED := core/numerics/constants.h bindings/onnxruntime/rules.h

@@ -1,4 +1,4 @@
-"""Instructions an element on aarch64, beside the C library's, as qemu counts them: no aarch64 is needed, and no clock.
+"""Count instructions per element on aarch64, beside the C library's, by qemu: it needs neither an aarch64 nor a clock.
 
     python benchmarks/instructions.py
 
@@ -14,15 +14,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = Path(__file__).with_name("instructions")
-ELEMENTS, FEW, MANY = 2048, 2, 12  # calls: what both have in common is not counted
+ELEMENTS, FEW, MANY = (
+    2048,
+    2,
+    12,
+)  # the difference between many and few calls excludes the start of the program
 FLAGS = ["-std=c++20", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w", "-static"]
 AGAINST = {"float32": "powf", "float64": "pow"}
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The program, compiled with the flags of CMakeLists.txt, and the plugin."""
+    """Compile the program, with the flags of CMakeLists.txt, and the plugin."""
     program, plugin = folder / "program", folder / "plugin.so"
-    kernels = sorted((ROOT / "core" / "kernels").glob("*.cpp"))
+    kernels = sorted((ROOT / "core" / "kernels").rglob("*.cpp"))
     sources = [SOURCES / "program.cpp", *kernels]
     compiler: list[str | Path] = [
         "aarch64-linux-gnu-g++",
@@ -37,11 +41,20 @@ def build(folder: Path) -> tuple[Path, Path]:
     return program, plugin
 
 
-def count(program: Path, plugin: Path, what: str, calls: int) -> int:
-    command: list[str | Path] = ["qemu-aarch64", "-plugin", plugin, "-d", "plugin", program, what, str(calls)]
+def count(program: Path, plugin: Path, function: str, calls: int) -> int:
+    command: list[str | Path] = [
+        "qemu-aarch64",
+        "-plugin",
+        plugin,
+        "-d",
+        "plugin",
+        program,
+        function,
+        str(calls),
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found = re.search(r"instructions (\d+)", done.stdout + done.stderr)
-    assert found, "qemu has run no plugin"
+    assert found, "qemu did not run the plugin"
     return int(found[1])
 
 
@@ -49,13 +62,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program, plugin = build(Path(folder))
 
-        def an_element(what: str) -> float:
-            more = count(program, plugin, what, MANY) - count(program, plugin, what, FEW)
+        def per_element(function: str) -> float:
+            more = count(program, plugin, function, MANY) - count(program, plugin, function, FEW)
             return more / ((MANY - FEW) * ELEMENTS)
 
-        for ours, theirs in AGAINST.items():
-            a, b = an_element(ours), an_element(theirs)
-            print(f"{ours}: {a:.1f} instructions an element; {theirs}: {b:.1f}; ratio {a / b:.2f}")
+        for kernel, library in AGAINST.items():
+            a, b = per_element(kernel), per_element(library)
+            print(f"{kernel}: {a:.1f} instructions per element; {library}: {b:.1f}; ratio {a / b:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 // core_check: prints a digest of the kernels' results for every pair of types, for comparing instruction sets and
-// machines; fails where the sets of this one differ, or differ from numerics/pow.h, which takes one element at a time.
-// It needs no Python, so it cross-compiles.
+// machines. Fails if this machine's instruction sets differ from each other or from numerics/pow.h, which computes one
+// element at a time. It needs no Python, so it cross-compiles.
 //
 //   core_check [ELEMENTS] [FILE...]
 //
-//   ELEMENTS   so many operand pairs for each pair of types, in place of 1024
-//   FILE       data/worst_cases/<type>.txt: its operands too. A line is: x's bits, y's type, y's bits, # comment
+//   ELEMENTS   the number of operand pairs for each pair of types; 1024 by default
+//   FILE       data/worst_cases/<type>.txt: checks its operands too. A line is: x's bits, y's type, y's bits, # comment
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -37,7 +37,7 @@ uint64_t next(uint64_t& state) {
     return z ^ (z >> 31);
 }
 
-// Encodings of all kinds: any bits, near one, with short significands, small integers.
+// Encodings of four kinds: any bits, near one, short significands, small integers.
 uint64_t operand(const ElementRow& type, uint64_t& state) {
     uint64_t random = next(state), kind = next(state) % 4;
     uint64_t mask = type.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << type.bits) - 1;
@@ -53,7 +53,7 @@ uint64_t operand(const ElementRow& type, uint64_t& state) {
 
 using Bytes = std::vector<unsigned char>;
 
-// Operands of two types, as they lie in memory.
+// Operands of two types, in memory.
 struct Operands {
     Element type, y_type;
     Bytes x, y;
@@ -88,10 +88,10 @@ Operands random_operands(Element type, Element y_type, int count) {
 Element element_named(const std::string& name) {
     for (int i = 0; i < element_count; ++i)
         if (name == element_rows[i].name) return static_cast<Element>(i);
-    throw std::runtime_error("no element type " + name);
+    throw std::runtime_error("unknown element type " + name);
 }
 
-// A file's operands, for each type of y.
+// The operands in a file, for each type of y.
 std::vector<Operands> read_operands(const std::filesystem::path& path) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("cannot read " + path.string());
@@ -125,8 +125,8 @@ constexpr Case cases[] = {
     {"prelu", true, {}},
 };
 
-// Results in blocks of `length`.
-Bytes results(const Kernels& kernels, const Case& what, const Operands& operands, int length, bool streaming = false) {
+// The results, computed in blocks of `length` elements.
+Bytes results(const Kernels& kernels, const Case& test, const Operands& operands, int length, bool streaming = false) {
     const int size = row(operands.type).size, y_size = row(operands.y_type).size;
     alignas(64) static unsigned char x[8 * block_size], y[8 * block_size], room[8 * block_size + cache_line];
     unsigned char* out = streaming ? room + size : room;  // lines that are stored to in part
@@ -135,14 +135,14 @@ Bytes results(const Kernels& kernels, const Case& what, const Operands& operands
         int n = operands.count() - done < length ? operands.count() - done : length;
         std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
         std::memcpy(y, operands.y.data() + done * y_size, static_cast<size_t>(n * y_size));
-        if (what.prelu) kernels.prelu(operands.type, x, y, what.options.constant_exponent, out, n, streaming);
-        else kernels.pow(what.options, operands.type, operands.y_type, x, y, out, n, streaming);
+        if (test.prelu) kernels.prelu(operands.type, x, y, test.options.constant_exponent, out, n, streaming);
+        else kernels.pow(test.options, operands.type, operands.y_type, x, y, out, n, streaming);
         all.insert(all.end(), out, out + n * size);
     }
     return all;
 }
 
-// One element after the other.
+// The results of numerics/pow.h, one element at a time.
 template <Element type, Element y_type>
 void append_powers(const Operands& operands, bool domain_error, Bytes& all) {
     for (int i = 0; i < operands.count(); ++i) {
@@ -161,15 +161,15 @@ constexpr std::array<Append, sizeof...(pairs)> append_of_pairs(std::integer_sequ
     return {append_powers<static_cast<Element>(pairs / element_count), static_cast<Element>(pairs % element_count)>...};
 }
 
-Bytes results_by_element(const Case& what, const Operands& operands) {
+Bytes results_by_element(const Case& test, const Operands& operands) {
     constexpr auto by_pair = append_of_pairs(std::make_integer_sequence<int, element_count * element_count>{});
     Bytes all;
     const int pair = static_cast<int>(operands.type) * element_count + static_cast<int>(operands.y_type);
-    by_pair[static_cast<size_t>(pair)](operands, what.options.domain_error, all);
+    by_pair[static_cast<size_t>(pair)](operands, test.options.domain_error, all);
     return all;
 }
 
-// Of elements of `size` bytes, each taken from its low byte on, however they lie in memory.
+// The digest of elements of `size` bytes, each from its low byte on, on machines of either byte order.
 unsigned long long digest(const Bytes& data, int size) {
     constexpr bool big_endian = std::endian::native == std::endian::big;
     const size_t flip = big_endian ? static_cast<size_t>(size) - 1 : 0;  // sizes are powers of two
@@ -178,7 +178,7 @@ unsigned long long digest(const Bytes& data, int size) {
     return sum;
 }
 
-// The same with one y for all.
+// The same operands with the first y for all.
 Operands with_one_y(Operands operands) {
     const size_t size = static_cast<size_t>(row(operands.y_type).size);
     const Bytes y(operands.y.begin(), operands.y.begin() + static_cast<ptrdiff_t>(size));
@@ -186,28 +186,28 @@ Operands with_one_y(Operands operands) {
     return operands;
 }
 
-// Prints a line for the results; returns whether all instruction sets, blocks of any length, streaming
-// stores or ordinary ones, and one y given once, give the same.
-bool check(const Case& what, const Operands& operands) {
+// Prints the digest. Returns whether the results are the same for all instruction sets, block lengths, streaming or
+// ordinary stores, and a constant exponent.
+bool check(const Case& test, const Operands& operands) {
     const Operands one_y = with_one_y(operands);
     const Kernels& first_set = *available_kernels().front();
-    Bytes first = results(first_set, what, operands, tile_size);
-    Bytes first_of_one = results(first_set, what, one_y, tile_size);
-    std::printf("%s %s %s %d %016llx\n", what.name, row(operands.type).name, row(operands.y_type).name,
+    Bytes first = results(first_set, test, operands, tile_size);
+    Bytes first_of_one = results(first_set, test, one_y, tile_size);
+    std::printf("%s %s %s %d %016llx\n", test.name, row(operands.type).name, row(operands.y_type).name,
                 operands.count(), digest(first, row(operands.type).size));
-    Case constant = what;
+    Case constant = test;
     constant.options.constant_exponent = true;
     bool all_agree = true;
     for (const Kernels* set : available_kernels()) {
-        bool agrees = results(*set, what, operands, block_size) == first &&
+        bool agrees = results(*set, test, operands, block_size) == first &&
                       results(*set, constant, operands, 1) == first &&
                       results(*set, constant, one_y, block_size) == first_of_one &&
-                      results(*set, what, operands, 777, true) == first &&
+                      results(*set, test, operands, 777, true) == first &&
                       results(*set, constant, one_y, block_size, true) == first_of_one;
         if (!agrees) std::printf("  %s differs\n", set->name);
         all_agree &= agrees;
     }
-    if (!what.prelu && !what.options.scale_bias && results_by_element(what, operands) != first) {
+    if (!test.prelu && !test.options.scale_bias && results_by_element(test, operands) != first) {
         std::printf("  one element at a time differs\n");
         all_agree = false;
     }
@@ -221,11 +221,11 @@ int main(int argc, char** argv) {
     int count = has_count ? std::atoi(argv[1]) : 1024;
     FpEnvironment default_environment;
     bool all_agree = true;
-    for (const Case& what : cases) {
+    for (const Case& test : cases) {
         for (int t = 0; t < element_count; ++t) {
             for (int u = 0; u < element_count; ++u) {
-                if (what.prelu && t != u) continue;
-                all_agree &= check(what, random_operands(static_cast<Element>(t), static_cast<Element>(u), count));
+                if (test.prelu && t != u) continue;
+                all_agree &= check(test, random_operands(static_cast<Element>(t), static_cast<Element>(u), count));
             }
         }
     }

@@ -17,7 +17,7 @@ const Kernels& choose() {
         if (set->name == std::string(wanted)) return *set;
         names += std::string(names.empty() ? "" : ", ") + set->name;
     }
-    throw std::runtime_error("HALFULP_ISA=" + std::string(wanted) + " is not one of this processor's: " + names);
+    throw std::runtime_error("HALFULP_ISA=" + std::string(wanted) + ": this processor has only " + names);
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ std::vector<const Kernels*> available_kernels() {
 #ifdef HALFULP_SINGLE_ISA
     return {&scalar::kernels};
 #else
-    // Of the features of x86-64-v3 and v4 those that compilers old and new know; a processor that has these
-    // has the others too.
+    // The features of x86-64-v3 and v4 that both old and new compilers know. A processor with these has the others too.
     __builtin_cpu_init();
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                     __builtin_cpu_supports("bmi2");

@@ -7,10 +7,10 @@
 
 namespace halfulp {
 
-// What this processor has, best last.
+// The kernels that this processor supports, the best last.
 std::vector<const Kernels*> available_kernels();
 
-// Throws std::runtime_error where HALFULP_ISA names none that this processor has.
+// Throws std::runtime_error if HALFULP_ISA names an instruction set that this processor does not have.
 const Kernels& chosen_kernels();
 
 }  // namespace halfulp

@@ -1,4 +1,4 @@
-// The default floating-point environment (round to nearest, subnormals kept, no traps) for the length of a scope.
+// Sets the default floating-point environment (round to nearest, subnormals kept, no traps) within a scope.
 #pragma once
 
 #if defined(__SSE2__)

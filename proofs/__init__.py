@@ -1,6 +1,6 @@
-"""Proofs that a program checks: see docs/proofs.md.
+"""Machine-checked proofs: see docs/proofs.md.
 
-python -m proofs                      all of them
+python -m proofs                      all proofs
 python -m proofs fast integers        some parts
-python -m proofs --core DIR           of another copy of core/
+python -m proofs --core DIR           another copy of core/
 """

@@ -1,4 +1,4 @@
-"""Runs the proofs, a line for each step; exits with 1 where one fails, and with 2 where a program is missing."""
+"""Run the proofs and print a line for each step. Exit with 1 if a step fails, and with 2 if a program is missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def steps_of(part: str, core: Path) -> list[Step]:
 
 
 def outcome(step: Step) -> tuple[bool, str]:
-    """Whether the step is proved, and its line."""
+    """Return whether the step is proved, and its line."""
     begin = time.monotonic()
     try:
         found, proved = step.prove(), True
@@ -47,15 +47,17 @@ def outcome(step: Step) -> tuple[bool, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m proofs", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; else all")
-    parser.add_argument("--core", type=Path, default=CORE, help="a copy of core/ to prove instead")
-    parser.add_argument("--quick", action="store_true", help="leave out the steps that take minutes")
-    parser.add_argument("--only", default="", metavar="TEXT", help="the steps whose statement has it")
-    parser.add_argument("--coq", action="store_true", help="have Coq check each of Gappa's proofs")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--core", type=Path, default=CORE, help="prove this copy of core/")
+    parser.add_argument("--quick", action="store_true", help="skip the steps that take minutes")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="only the steps whose statement contains it"
+    )
+    parser.add_argument("--coq", action="store_true", help="check each of Gappa's proofs by Coq")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if unknown := [part for part in options.parts if part not in PARTS]:
-        parser.error(f"no part {unknown[0]}; there are {', '.join(PARTS)}")
+        parser.error(f"unknown part {unknown[0]}: expected one of {', '.join(PARTS)}")
     gappa.by_coq = options.coq
     failed = 0
     with ThreadPoolExecutor(options.workers) as pool:

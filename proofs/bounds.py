@@ -1,4 +1,4 @@
-"""What the proofs of the phases have in common: a bound that Gappa has proved, and arithmetic with relative errors."""
+"""Bounds proved by Gappa, and arithmetic with relative errors, for the proofs of all phases."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ LN2 = (
 
 
 def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial) -> Fraction:
-    """How far a result may be from a polynomial in the inputs, as Gappa has proved. (Where a sum may just reach the
-    next binade it finds up to half as much again.)"""
+    """Return a bound, proved by Gappa, of the distance of a result from a polynomial in the inputs.
+
+    (If a sum may just reach the next binade, Gappa finds up to 1.5 times the derived bound.)
+    """
     derived = errors.bound(result - ideal)
     if not derived:
         return derived
@@ -33,7 +35,7 @@ def proved_bound(errors: RoundingErrors, result: Polynomial, expression: str, id
 
 
 def together(*relative: Fraction) -> Fraction:
-    """The relative error of a product of factors with these."""
+    """Return the relative error of a product of factors with these relative errors."""
     product = Fraction(1)
     for error in relative:
         product *= 1 + error

@@ -1,4 +1,4 @@
-"""C++ programs that take the core's own headers in, compiled as the core is."""
+"""C++ programs that include the core's headers, compiled with the core's options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "programs"
 BUILT = tempfile.TemporaryDirectory(prefix="halfulp-proofs-")  # removed when Python ends
 OPTIONS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-w"]
 
-# The options of each instruction set; of AVX-512 the model in plain C++, so that every machine with AVX2 has it.
+# The options of each instruction set. AVX-512 uses the model in plain C++, which runs on every machine with AVX2.
 SETS = {
     "scalar": ["-march=x86-64", "-DHALFULP_ISA=scalar"],
     "avx2": ["-march=x86-64-v3", "-DHALFULP_ISA=avx2"],
@@ -27,7 +27,7 @@ SETS = {
 
 @once
 def program(source: str, core: Path, instruction_set: str = "avx2", *options: str) -> Path:
-    """The path of proofs/programs/<source>, compiled with this copy of core/."""
+    """Compile proofs/programs/<source> with this copy of core/, and return the program's path."""
     target = Path(tempfile.mkdtemp(dir=BUILT.name)) / Path(source).stem
     command = ["g++", *OPTIONS, *SETS[instruction_set], *options, f"-I{core}", str(FOLDER / source)]
     done = run_program([*command, "-o", str(target)])
@@ -38,7 +38,7 @@ def program(source: str, core: Path, instruction_set: str = "avx2", *options: st
 
 
 def output(command: Path, *arguments: str, stdin: str = "") -> str:
-    """What a program prints."""
+    """Run a program and return its output."""
     done = run_program([str(command), *arguments], stdin=stdin)
     if done.returncode != 0:
         raise Unproved((done.stderr or done.stdout).strip().splitlines()[-1])

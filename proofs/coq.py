@@ -1,6 +1,8 @@
-"""Gappa's proofs, checked by Coq with Flocq: Gappa writes a proof for Coq, in which an identity that it was told stands
-as a hypothesis. Here each becomes a lemma, proved by `ring`, and what the whole rests on is compared with the axioms of
-Coq's real numbers."""
+"""Check Gappa's proofs by Coq with Flocq.
+
+Gappa writes a proof for Coq in which the identities of its script are hypotheses. This module turns each into a lemma,
+proved by `ring`, and compares the proof's assumptions with the axioms of Coq's real numbers.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pathlib import Path
 from proofs.step import Unproved, run_program
 
 SECONDS = 1200
-# Of Coq's real numbers, and of classical logic.
+# The axioms of Coq's real numbers, and of classical logic.
 AXIOMS = {
     "ClassicalDedekindReals.sig_not_dec",
     "ClassicalDedekindReals.sig_forall_dec",
@@ -22,14 +24,14 @@ AXIOMS = {
 
 
 def check(script: str) -> None:
-    """Unproved where Coq does not accept Gappa's proof."""
+    """Raise Unproved unless Coq accepts Gappa's proof."""
     made = run_program(["gappa", "-Bcoq"], stdin=script)
     proof = re.sub(
         r"^Hypothesis (a\d+) : (.*)\.$", r"Lemma \1 : \2.\nProof. ring. Qed.", made.stdout, flags=re.M
     )
     whole = re.findall(r"^Lemma (l\d+) ", proof, flags=re.M)[-1:]
     if not whole or "Hypothesis" in proof or "Axiom" in proof:
-        raise Unproved("Gappa has written no proof for Coq")
+        raise Unproved("Gappa did not write a proof for Coq")
     with tempfile.TemporaryDirectory(prefix="halfulp-proofs-") as folder:
         path = Path(folder) / "proof.v"
         path.write_text(f"From Coq Require Import Reals.\n{proof}\nPrint Assumptions {whole[0]}.\n")
@@ -39,4 +41,4 @@ def check(script: str) -> None:
     if done.returncode != 0:
         raise Unproved(f"Coq: {' '.join(done.stderr.split())}")
     if others := set(re.findall(r"^([A-Z][\w.]*) *:", done.stdout, flags=re.M)) - AXIOMS - {"Axioms"}:
-        raise Unproved(f"Coq: the proof rests on {', '.join(sorted(others))}")
+        raise Unproved(f"Coq: the proof assumes {', '.join(sorted(others))}")

@@ -1,16 +1,15 @@
-"""The double-double phase (core/numerics/pow_dd.h): how far its values may be from the exact power, with fused
-operations and without.
+"""The error of the double-double phase (core/numerics/pow_dd.h), with and without fused operations.
 
 Theorem. Let x be a positive finite double, y = y_high + y_low an exponent of the kernels, t = y log2 x, |t| <= 1080.
-The value of exp2_dd(log2_dd(x, y_high, y_low)) times 2^k is within double_double_error.at(t) 2^k of x^y, and
-2^-90 2^k is left for the roundings of the test that follows.
+The value of exp2_dd(log2_dd(x, y_high, y_low)) times 2^k is within double_double_error.at(t) 2^k of x^y, with
+2^-90 2^k to spare for the roundings of the rounding test.
 
-    logarithms  as in proofs/logarithm_tables.py
-    powers      2^(i/16), each entry of the table against the function
-    log2 x      of whole + whole_low + f P(f): next to 1 for each part, in part 0, where log2 x reaches zero, for each
+    logarithms  see proofs/logarithm_tables.py
+    powers      each entry of the table against 2^(i/16)
+    log2 x      whole + whole_low + f P(f): for each part next to 1; in part 0, where log2 x reaches zero, for each
                 binade of f; elsewhere for each binade of whole
-    t           of y times that
-    2^t         s = t.high - k - i/16 is exact; for each i, of 2^(i/16) (1 + s Q(s)) (1 + t.low ln 2)
+    t           y times that
+    2^t         s = t.high - k - i/16 is exact; for each i, 2^(i/16) (1 + s Q(s)) (1 + t.low ln 2)
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from proofs.trace import Constant, Operand
 SIXTEENTHS = 16
 GREATEST_S = Fraction(1, 32)
 GREATEST_T_LOW = Fraction(1, 1 << 40)
-GREATEST_VALUE = Fraction(19571441060, 10**10)  # a little more than 2^(31/32)
+GREATEST_VALUE = Fraction(19571441060, 10**10)  # slightly more than 2^(31/32)
 
 
 def steps(core: Path) -> list[Step]:
@@ -65,7 +64,7 @@ def steps_of(phase: DoubleDouble, name: str) -> list[Step]:
 
 
 class DoubleDouble(LogarithmTables):
-    """The phase as it is compiled for an instruction set."""
+    """The phase, compiled for an instruction set."""
 
     begin_name = "begin_dd_logarithm"
     wholes = ("whole", "whole_low")
@@ -73,7 +72,7 @@ class DoubleDouble(LogarithmTables):
 
     @once
     def powers(self) -> Fraction:
-        """The table, of 2^(i/16), relatively."""
+        """Return the relative error of the table of 2^(i/16)."""
         powers = [self.power(i) for i in range(SIXTEENTHS)]
         worst = max(greatest_error("2^x", Fraction(i, 16), p * (1 + c)) for i, (p, c) in enumerate(powers))
         demand(worst <= self.greatest_error_of_entries, f"an entry is {log2_text(worst)} off")
@@ -86,12 +85,12 @@ class DoubleDouble(LogarithmTables):
             for operand in (outputs["power"], outputs["correction"])
             if isinstance(operand, Constant)
         ]
-        demand(len(values) == 2, f"power {i} is none of a table")
+        demand(len(values) == 2, f"power {i} is not from a table")
         return values[0], values[1]
 
     @once
     def log2(self) -> tuple[Fraction, Fraction]:
-        """log2 x, relatively; and how great its low part is beside the high one."""
+        """Return the relative error of log2 x, and the maximum ratio of its low to its high part."""
         errors, ratios = zip(*each(self.log2_of, self.cases()), strict=True)
         return max(errors), max(ratios)
 
@@ -102,13 +101,13 @@ class DoubleDouble(LogarithmTables):
     def t(self) -> tuple[Fraction, Fraction]:
         of_log2, ratio = self.log2()
         of_product, t_ratio = self.times("times", ratio)
-        demand(t_ratio * GREATEST_T <= GREATEST_T_LOW, "t.low is too great")
-        demand(self.claim("greatest_t_low") >= GREATEST_T_LOW, "t.low may be greater than greatest_t_low")
+        demand(t_ratio * GREATEST_T <= GREATEST_T_LOW, "t.low is too large")
+        demand(self.claim("greatest_t_low") >= GREATEST_T_LOW, "t.low may exceed greatest_t_low")
         return together(of_log2, of_product), t_ratio
 
     @once
     def exp2(self) -> Fraction:
-        """The value, of 2^(t - k), absolutely."""
+        """Return the absolute error of the value of 2^(t - k)."""
         return max(each(self.exp2_of, range(SIXTEENTHS)))
 
     def exp2_of(self, i: int) -> Fraction:
@@ -124,7 +123,7 @@ class DoubleDouble(LogarithmTables):
         cuts: dict[Operand, tuple[str, Input]] = {s: ("s", Input(Interval.within(GREATEST_S)))}
         errors = RoundingErrors(function, inputs, cuts=cuts, until=max(high, low))
         value, _, greatest_low, _ = self.pair(errors)
-        demand(greatest_low <= GREATEST_LOW, "the power's low part is too great")
+        demand(greatest_low <= GREATEST_LOW, "the power's low part is too large")
         power, correction = self.power(i)
         entry = power * (1 + correction)
         ln2 = factor_of_low(function, low)

@@ -1,4 +1,4 @@
-"""The element types' values, by IEEE 754's formula from a type's row, and what the core makes of operands."""
+"""The values of the element types, by IEEE 754's formula from a type's row, and the core's results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from proofs.bounds import demand
 from proofs.compiled import output, program
 
-# Bits of the encodings.
+# The numbers of bits of the encodings.
 FLOATS = {
     "float64": 64,
     "float32": 32,
@@ -59,7 +59,7 @@ class FloatType:
         return (fraction + ((1 << fraction_bits) if exponent else 0)) * unit
 
     def value(self, encoding: int) -> Value:
-        """A minus zero counts as zero: see `is_negative`."""
+        """-0 counts as 0: see `is_negative`."""
         if encoding == self.nan and not self.has_minus_zero and self.sign and self.bits == 8:
             return float("nan")
         magnitude = encoding & ~self.sign
@@ -105,10 +105,10 @@ def float_type(core: Path, name: str) -> FloatType:
 
 
 def ask(core: Path, questions: Iterable[str]) -> list[str]:
-    """What programs/elements.cpp answers."""
+    """Return the answers of programs/elements.cpp."""
     asked = list(questions)
     told = output(program("elements.cpp", core), stdin="\n".join(asked) + "\n").splitlines()
-    demand(len(told) == len(asked), "the program has not answered all")
+    demand(len(told) == len(asked), "the program did not answer every question")
     return told
 
 

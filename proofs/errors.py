@@ -1,12 +1,11 @@
 """Rounding errors of a traced function, as an identity and its bound.
 
-Each rounded operation is its exact result plus an error, a symbol of its own with a bound: half the spacing of the
-numbers of the result's binade. So every number is a polynomial in the inputs and these symbols, exactly, and what
-pairs and triples of doubles are made for happens by itself: the low part of a sum holds the error of its high part with
-the other sign, and in the sum of both it cancels. What is left, bounded term by term, is how far a result is from any
-polynomial in the inputs. Where nothing is subtracted from a number, its error has nothing to cancel with: a symbol e{i}
-then stands for all that a number lacks of what it would be without any rounding. Other products of errors are gathered
-in one symbol, too, g{i}.
+Each rounded operation is its exact result plus an error, a symbol of its own whose bound is half the spacing in the
+result's binade. So every number is exactly a polynomial in the inputs and these symbols. The low part of a pair or
+triple has the error of its high part with the opposite sign, and in their sum it cancels. The remaining terms, bounded
+one by one, are the distance of a result from any polynomial in the inputs. If nothing is subtracted from a number, its
+error cannot cancel: then one symbol e{i} is the difference between the number and its value without any rounding. Other
+products of errors are combined in one symbol g{i}.
 
 An operation is exact, by
   - granularity: its result is a multiple of 2^g and at most 2^(g + 53) in magnitude (Sterbenz's lemma is a case of it)
@@ -14,10 +13,10 @@ An operation is exact, by
     least subnormal number; then it is rounded by 2^-1075. Without fused operations, by Dekker's and Veltkamp's steps
   - the residual of a sum: s = fl(a + b), by Knuth's and Moller's steps. Lemma: a + b - s is a double, and the steps,
     two of which may be fused with a factor of -1, yield it for any a and b
-  - the residual of a sum, b - (s - a), for |a| >= |b| or a = 0. Lemma (Dekker). This is known where their ranges say
-    so, where a is a multiple of a unit that is not below |b|, and for the residuals of two sums in turn: a = A + B - S
-    and b = b' + c - B. Lemma: both A and B are multiples of the last place of B, |A| >= |B|, and |b| is below that
-The patterns are looked for in what was traced; an operation changed in any of them counts as one that rounds.
+  - the residual of a sum, b - (s - a), for |a| >= |b| or a = 0. Lemma (Dekker). The condition follows from the ranges
+    of a and b; or a is a multiple of a unit not below |b|; or both are residuals of consecutive sums: a = A + B - S and
+    b = b' + c - B. Lemma: A and B are multiples of the last place of B, |A| >= |B|, and |b| is below that place
+The module finds these patterns in the trace. If any operation of a pattern is changed, it counts as one that rounds.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ LEAST_SUBNORMAL = -1074
 
 @dataclass(frozen=True)
 class Input:
-    """A double (or float) that a function takes: its range, what it is a multiple of, and its value where that is a
-    polynomial in other symbols."""
+    """A double (or float) that a function takes: its range, its granularity, and its value if that is a polynomial in
+    other symbols."""
 
     range: Interval
     granularity: int | None = None
@@ -56,14 +55,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Error:
-    """The symbol of an operation's error: expression - result is what it says, with a sign."""
+    """The symbol of an operation's error, expression - result."""
 
     node: int
     bound: Fraction
 
 
 class RoundingErrors:
-    """The numbers of a function as polynomials in its inputs and errors."""
+    """The numbers of a function, as polynomials in its inputs and errors."""
 
     def __init__(
         self,
@@ -75,8 +74,8 @@ class RoundingErrors:
         others: Mapping[str, Input] | None = None,
         rules: Sequence[Rule] = (),
     ):
-        """`made`: what integers have made, in order. `cuts`: nodes that count as inputs, with a name. `others`: symbols
-        in the values of inputs."""
+        """`made`: the numbers made by integers, in order. `cuts`: nodes that count as inputs, with a name. `others`:
+        symbols in the values of inputs."""
         self.function = function
         self.given: dict[int, str] = {}  # the nodes that are inputs, and their names
         self.symbols: dict[str, Interval] = {}
@@ -85,7 +84,7 @@ class RoundingErrors:
         self.gathered: dict[str, Polynomial] = {}  # products of errors
         self.plain: dict[str, int] = {}  # whole errors of numbers, which nothing is subtracted from
         self.exact: dict[int, str] = {}  # operations that are, and why
-        self.residuals: dict[int, tuple[Operand, Operand, Operand]] = {}  # by lemma: a, b and what is left of
+        self.residuals: dict[int, tuple[Operand, Operand, Operand]] = {}  # by lemma: a, b and p or s of
         self._subtracted = subtracted(function.nodes)
         self.values: list[Polynomial] = []
         self.ranges: list[Interval] = []
@@ -100,7 +99,7 @@ class RoundingErrors:
         for i in range(last + 1):
             self._add(i, function.nodes[i])
 
-    # What is known of an operand.
+    # Properties of an operand.
 
     def value(self, operand: Operand) -> Polynomial:
         return Polynomial.constant(operand.value) if isinstance(operand, Constant) else self.values[operand]
@@ -111,17 +110,17 @@ class RoundingErrors:
         )
 
     def granularity(self, operand: Operand) -> int | None:
-        """g, where it is a multiple of 2^g."""
+        """Return g if the operand is a multiple of 2^g."""
         if isinstance(operand, Constant):
             return None if operand.value == 0 else granularity_of(operand.value)
         return self.granularities[operand]
 
     def bound(self, polynomial: Polynomial) -> Fraction:
-        """The greatest magnitude of a polynomial in the symbols."""
+        """Return the maximum magnitude of a polynomial in the symbols."""
         return self.reduced(polynomial).range(self.symbols).magnitude
 
     def reduced(self, polynomial: Polynomial) -> Polynomial:
-        """With the rules applied as long as they apply."""
+        """Return a polynomial with the rules applied as long as any applies."""
         for rule in self.rules:
             pattern = dict(rule.monomial)
             while found := [m for m in polynomial.terms if divides(pattern, m)]:
@@ -174,7 +173,7 @@ class RoundingErrors:
         self._set(i, value, given.range, granularity)
 
     def _add_quotient(self, i: int, node: Node) -> None:
-        """q = fl(a / b) as a symbol of its own, and r{i} with q b = a + r{i}."""
+        """Add q = fl(a / b) as a symbol of its own, and r{i} with q b = a + r{i}."""
         a, b = (self.range(operand) for operand in node.operands)
         assert 0 not in b
         range_ = a * Interval.hull([1 / b.least, 1 / b.greatest])
@@ -184,7 +183,7 @@ class RoundingErrors:
         self._set(i, Polynomial.symbol(f"q{i}"), self.symbols[f"q{i}"], None)
 
     def expression(self, node: Node) -> tuple[Polynomial, Interval, int | None]:
-        """What an operation rounds: its value, range and granularity."""
+        """Return the value that an operation rounds, its range and its granularity."""
         a, b = node.operands[0], node.operands[-1] if len(node.operands) < 3 else node.operands[1]
         if node.operation == "round":
             return self.value(a), self.range(a), self.granularity(a)
@@ -208,7 +207,7 @@ class RoundingErrors:
         return product[0] + self.value(c), product[1] + self.range(c), granularity
 
     def expression_of_residual(self, i: int) -> tuple[Polynomial, Interval, int | None]:
-        """a b - p, or a + b - s."""
+        """Return a b - p, or a + b - s."""
         a, b, result = self.residuals[i]
         is_product = find(self.function.nodes, result, "mul") is not None
         whole = Node("mul" if is_product else "add", (a, b))
@@ -250,7 +249,7 @@ class RoundingErrors:
         return Polynomial.symbol(name)
 
     def _without_cancelling(self, i: int, value: Polynomial) -> Polynomial:
-        """One symbol for all errors, if none of them can cancel."""
+        """Replace all errors by one symbol, if none of them can cancel."""
         symbols = {symbol for monomial in value.terms for symbol, _ in monomial}
         nodes = {self.errors[symbol].node for symbol in symbols if symbol in self.errors}
         if nodes & self._subtracted or any(is_numbered(symbol, "gqr") for symbol in symbols):
@@ -264,7 +263,7 @@ class RoundingErrors:
         return ideal + Polynomial.symbol(name)
 
     def _without_products_of_errors(self, i: int, value: Polynomial) -> Polynomial:
-        """The terms of two or more errors in one symbol."""
+        """Replace the terms with two or more errors by one symbol."""
 
         def many(monomial: Monomial) -> bool:
             return sum(power for symbol, power in monomial if is_numbered(symbol, "dge")) > 1
@@ -289,7 +288,7 @@ class RoundingErrors:
         if set(value.terms) == {()} and Fraction(float(value.terms[()])) == value.terms[()]:
             return "a constant"
         bits = 24 if node.single else 53
-        # Of a product Gappa does not see it.
+        # Gappa does not derive the granularity of a product.
         has_unit = granularity is not None and granularity >= LEAST_SUBNORMAL and node.operation != "mul"
         if has_unit and range_.magnitude <= Fraction(2) ** ((granularity or 0) + bits):
             return "granularity"
@@ -300,7 +299,7 @@ class RoundingErrors:
         return None
 
     def _in_order(self, a: Operand, b: Operand) -> bool:
-        """Whether |a| >= |b| or a = 0."""
+        """Return whether |a| >= |b| or a = 0."""
         range_a, range_b, unit = self.range(a), self.range(b), self.granularity(a)
         if range_a.magnitude == 0 or range_a.mignitude >= range_b.magnitude:
             return True
@@ -314,12 +313,12 @@ class RoundingErrors:
 
 
 def is_numbered(symbol: str, letters: str) -> bool:
-    """Whether it is a symbol of a node, of one of these kinds, and not of an input."""
+    """Return whether this is the symbol of a node, of one of these kinds, and not of an input."""
     return symbol[0] in letters and symbol[1:].isdigit()
 
 
 def subtracted(nodes: Sequence[Node]) -> set[int]:
-    """The nodes that something is subtracted from, or which are subtracted."""
+    """Return the nodes that are an operand of a subtraction."""
     found: set[Operand] = set()
     for node in nodes:
         if node.operation in ("sub", "neg"):
@@ -339,19 +338,19 @@ def is_zero(operand: Operand) -> bool:
 
 
 def coarsest(errors: RoundingErrors, operands: Sequence[Operand]) -> int | None:
-    """g, where all are multiples of 2^g; zero is one of any."""
+    """Return g if all are multiples of 2^g. Zero is a multiple of any."""
     found = [errors.granularity(operand) for operand in operands if not is_zero(operand)]
     return None if None in found else min((g for g in found if g is not None), default=None)
 
 
 def granularity_of(value: Fraction) -> int:
-    """The greatest g of which a double is a multiple of 2^g."""
+    """Return the greatest g for which a double is a multiple of 2^g."""
     numerator = value.numerator
     return (numerator & -numerator).bit_length() - 1 - (value.denominator.bit_length() - 1)
 
 
 def rounding_bound(magnitude: Fraction, single: bool) -> Fraction:
-    """How far the rounding to nearest of a number of at most this magnitude is from it."""
+    """Return a bound of the error of rounding a number of at most this magnitude to nearest."""
     bits, least = (24, -149) if single else (53, LEAST_SUBNORMAL)
     if magnitude == 0:
         return Fraction(0)
@@ -359,7 +358,7 @@ def rounding_bound(magnitude: Fraction, single: bool) -> Fraction:
 
 
 def rounded_outward(range_: Interval, single: bool) -> Interval:
-    """The range of the roundings to nearest, or a little more: rounding is monotone."""
+    """Return the range of the numbers rounded to nearest, or slightly more. Rounding is monotone."""
 
     def outward(value: Fraction) -> Fraction:
         if value == 0:
@@ -374,7 +373,7 @@ def rounded_outward(range_: Interval, single: bool) -> Interval:
         if greatest > 0
         else greatest // unit_of(greatest, single) * unit_of(greatest, single)
     )
-    # Toward zero the nearest double may be the one inside, or the one outside: take the one outside.
+    # Toward zero the nearest double may be inside or outside the range: take the one outside.
     if least > 0:
         low = least // unit_of(least, single) * unit_of(least, single)
     if greatest < 0:
@@ -388,11 +387,11 @@ def unit_of(value: Fraction, single: bool) -> Fraction:
     return Fraction(2) ** (floor_log2(abs(value)) - (23 if single else 52))
 
 
-# What is looked for in a trace.
+# Patterns in a trace.
 
 
 def find(nodes: Sequence[Node], operand: Operand, operation: str) -> tuple[Operand, ...] | None:
-    """The operands of a node, if it is of this operation."""
+    """Return the operands of a node, if it is this operation."""
     if isinstance(operand, Constant) or nodes[operand].operation != operation:
         return None
     return nodes[operand].operands
@@ -402,7 +401,7 @@ Residual = tuple[Operand, Operand, Operand]
 
 
 def residual_by_lemma(nodes: Sequence[Node], node: Node) -> tuple[str, Residual] | None:
-    """The lemma by which an operation yields a b - p or a + b - s, and a, b and the p or s."""
+    """Return the lemma by which an operation yields a b - p or a + b - s, and a, b and p or s."""
     if found := product_residual(nodes, node):
         return "the residual of a product", found
     if found := sum_residual(nodes, node):
@@ -437,7 +436,7 @@ def product_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
 
 
 def is_split(nodes: Sequence[Node], value: Operand, high: Operand, low: Operand) -> bool:
-    """Veltkamp's: high = c value - (c value - value), low = value - high, c = 2^27 + 1."""
+    """Match Veltkamp's splitting: high = c value - (c value - value), low = value - high, c = 2^27 + 1."""
     splitter = Fraction(2**27 + 1)
     if isinstance(value, Constant):
         number = float(value.value)
@@ -455,7 +454,7 @@ def is_split(nodes: Sequence[Node], value: Operand, high: Operand, low: Operand)
 
 
 def sum_residual(nodes: Sequence[Node], node: Node) -> Residual | None:
-    """(a - (s - b')) + (b - b') with b' = s - a, the differences with b' fused or not."""
+    """Match (a - (s - b')) + (b - b') with b' = s - a, where the differences with b' may be fused."""
     if node.operation != "add":
         return None
     of_a, of_b = (node_at(nodes, operand) for operand in node.operands)
@@ -477,7 +476,7 @@ def node_at(nodes: Sequence[Node], operand: Operand) -> Node | None:
 
 
 def difference(node: Node) -> tuple[Operand, Operand] | None:
-    """x, y of x - y, or of fma(y, -1, x)."""
+    """Return x and y of x - y, or of fma(y, -1, x)."""
     if node.operation == "sub":
         return node.operands[0], node.operands[1]
     if node.operation == "fma" and node.operands[1] == Constant(Fraction(-1)):
@@ -486,7 +485,7 @@ def difference(node: Node) -> tuple[Operand, Operand] | None:
 
 
 def fast_sum_residual(nodes: Sequence[Node], node: Node) -> tuple[Operand, Operand] | None:
-    """a and b of b - (s - a), s = a + b; or of s - a."""
+    """Return a and b of b - (s - a), s = a + b; or of s - a."""
     if node.operation != "sub":
         return None
     inner = find(nodes, node.operands[1], "sub")

@@ -1,27 +1,25 @@
-"""The last phase (core/numerics/fixed_point.h, pow_exact.h): its powers are within 2^error_bits units of their last
-place.
+"""The error of the last phase (core/numerics/fixed_point.h, pow_exact.h): its powers are within 2^error_bits units in
+their last place.
 
 Theorem. Let x > 0 and y be dyadic numbers with significands of at most 64 bits, t = y log2 x, 2^-100 <= |t| < 2^13.
-Then wide_exp2 of t's fraction is within 2^error_bits units of the last place of 2^(t - k), for each number of limbs.
+Then wide_exp2 of t's fraction is within 2^error_bits units in the last place of 2^(t - k), for each number of limbs.
 
-    operations  round down by less than a unit: compared with integers, on random operands and such of only ones and
-                zeros
+    operations  round down by less than a unit: compared with integers, on random operands and on runs of ones and zeros
     constants   ln 2 and 2/ln 2, rounded down
     errors      programs/exact_phase_bounds.cpp compiles the functions with numbers that carry bounds of their value
-                and error, and runs them for each shift a. A loop that ends where a term is zero ends later on bounds;
-                what a run on numbers does not add there are zeros. What is left of a series then is less than two
-                units
-    t           is y times a logarithm that is at least 0.4999, or that of x next to 1 times 2^a: a relative error. It
-                is below 2^13, and shifting it rounds down
-    formulas    that the functions compute logarithms and powers at all: the powers of random and of extreme operands
-                against MPFR, within the same bound
+                and error, and runs them for each shift a. A loop that ends at a zero term ends later with bounds; the
+                terms that a run with numbers does not add are zero. The rest of a series is then less than two units
+    t           is y times a logarithm of at least 0.4999 (for x next to 1, its logarithm times 2^a): a relative error.
+                It is below 2^13, and shifting it rounds down
+    formulas    the functions do compute logarithms and powers: the powers of random and extreme operands are compared
+                with MPFR, within the same bound
 
-Lemma. An end of the interval is rounded down to 64 bits and counts as a little more (`inexact`). Boundaries of the
-types have fewer bits, so a rounding gives for it what it gives for every number up to the next unit: for the lower
-end less than x^y, and for the upper end more or the same. A |t| below 2^-100 gives a power within 2^-64 of 1 on its
-side, and one from 2^13 on is beyond every type.
+Lemma. An end of the interval is rounded down to 64 bits and marked as slightly more (`inexact`). Boundaries of the
+types have fewer bits. So rounding an end gives the same result as rounding any number up to the next unit: a result
+that is at most that of x^y for the lower end, and at least that for the upper end. If |t| is below 2^-100, the power
+is within 2^-64 of 1, on the right side. If |t| is 2^13 or more, the power is beyond every type.
 
-Not proved: that 1024 bits always suffice for float64. Nothing is known that would not be decided.
+Not proved: that 1024 bits always suffice for float64. No power is known that they do not decide.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ def steps(core: Path) -> list[Step]:
 
 def answers(core: Path, questions: list[str]) -> list[str]:
     told = output(program("exact_phase.cpp", core), stdin="\n".join(questions) + "\n").splitlines()
-    demand(len(told) == len(questions), "the program has not answered all")
+    demand(len(told) == len(questions), "the program did not answer every question")
     return told
 
 
@@ -67,7 +65,7 @@ def hexadecimal(number: int, limbs: int) -> str:
 
 
 def number_of(chance: random.Random, limbs: int, bits: int) -> int:
-    """A number of fewer than so many bits: random, or of runs of ones and zeros."""
+    """Return a number below 2^bits: random, or with runs of ones and zeros."""
     number = chance.getrandbits(bits)
     if chance.random() < 0.5:
         ends = [chance.randrange(bits + 1) for _ in range(4)]
@@ -129,12 +127,12 @@ def errors(core: Path) -> str:
             error_bits = int(numbers[0])
         else:
             worst = max(worst, Fraction(float.fromhex(numbers[1])))
-    demand(error_bits > 0 and worst > 0, "the program has told nothing")
+    demand(error_bits > 0 and worst > 0, "the program printed nothing")
     of_f = (worst + REST_OF_A_SERIES) * GREATEST_T / LEAST_LOGARITHM + 2
     of_power = max(
         Fraction(float.fromhex(error)) for _, _, error in lines(output(bounds, str(float(of_f * 2))))
     )
-    # The rest of the exponential's series, through as many squarings as there are at most.
+    # The rest of the exponential's series, after the maximum number of squarings.
     of_power += REST_OF_A_SERIES * 2**12
     demand(of_power <= 1 << error_bits, f"the error is {log2_text(of_power)}, and 2^{error_bits} is claimed")
     return f"{log2_text(of_power)} units, claimed 2^{error_bits}"

@@ -1,17 +1,17 @@
-"""The fast phase (core/numerics/pow_fast.h): how far its values may be from the exact power.
+"""The error of the fast phase (core/numerics/pow_fast.h).
 
 Theorem. Let x be a positive finite normal double, y finite, t = y log2 x and |t| <= 1020. Then the value v of
-exp2_fast(y log2_fast(quotient_fast(x))) is within fast_error_of_exp2 + |t| fast_error_of_t of x^y (1 - fast_error),
-relatively; and where |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], the product rounded.
+exp2_fast(y log2_fast(quotient_fast(x))) is within a relative fast_error_of_exp2 + |t| fast_error_of_t of
+x^y (1 - fast_error). If |t| <= 150, x^y is in [v, v (1 + 2 fast_error)], where the product is rounded.
 
-    x = m 2^e    m in [sqrt(1/2), sqrt 2], or a little less for floats; integers split the bits (a lemma:
+    x = m 2^e    m in [sqrt(1/2), sqrt 2], or slightly less for floats; integers split the bits (a lemma:
                  docs/proofs.md)
-    s            S = (m - 1)/(m + 1), m - 1 exact: the relative error by Gappa
-    log2         e + s P(s^2): rounding by Gappa, relatively where e = 0, and else absolutely, for each binade of e,
-                 where |log2 x| >= |e| - 1/2. P by Sollya. s enters with s G'(s)/G(s), G(s) = s P(s^2)
+    s            (m - 1)/(m + 1), m - 1 exact: the relative error by Gappa
+    log2         e + s P(s^2): the rounding error by Gappa, relative if e = 0, otherwise absolute for each binade of e,
+                 where |log2 x| >= |e| - 1/2. P by Sollya. The error of s has the factor s G'(s)/G(s), G(s) = s P(s^2)
     t            rounded once
-    2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0); Q(r) by Sollya, rounding by Gappa. Scaling
-                 by 2^k is exact: the value is a normal double
+    2^t          r = t - k is exact and |r| <= 1/2 (for |t| < 1/2, k = 0). Q(r) by Sollya, its rounding error by Gappa.
+                 Scaling by 2^k is exact: the value is a normal double
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from proofs.step import Step, Unproved, each, once
 from proofs.trace import Function, Operand, Trace, trace
 
 LEAST_EXPONENT, GREATEST_EXPONENT = -1074, 1023
-ROOT = Fraction(14142135623730951, 10**16)  # a little more than sqrt 2
-# The least significand: of floats, a little less than sqrt(1/2).
+ROOT = Fraction(14142135623730951, 10**16)  # slightly more than sqrt 2
+# The least significand: of floats, slightly less than sqrt(1/2).
 LEAST_M = Fraction(float.fromhex("0x1.6a09e6p-1"))
 GREATEST_LOG2_M = Fraction(50000003, 10**8)
 GREATEST_T, DECIDING_T = 1020, 150
@@ -56,7 +56,7 @@ def steps_of(phase: Phase, name: str) -> list[Step]:
 
 
 def binades_of_exponents() -> list[Interval]:
-    """Integers from least to greatest exponent but 0, which have 1, 2, 4 .. in common."""
+    """Return the exponents except 0, in ranges from 1, 2, 4 and so on, of both signs."""
     ends = [(1 << i, min((2 << i) - 1, GREATEST_EXPONENT)) for i in range(10)]
     return (
         [Interval.of(*end) for end in ends]
@@ -66,40 +66,43 @@ def binades_of_exponents() -> list[Interval]:
 
 
 def node(operand: Operand) -> int:
-    """An operand that is no constant."""
+    """Return an operand that is not a constant."""
     assert isinstance(operand, int)
     return operand
 
 
 def condition_of(odd_polynomial: Polynomial, greatest: Fraction) -> Fraction:
-    """The greatest |s G'(s)/G(s)|, |s| <= greatest, for an odd G with coefficients above zero."""
+    """Return the maximum |s G'(s)/G(s)|, |s| <= greatest, for an odd G with positive coefficients."""
     terms = {sum(power for _, power in m): c for m, c in odd_polynomial.terms.items()}
-    demand(min(terms.values()) > 0 and all(power % 2 for power in terms), "the series has other coefficients")
+    demand(
+        min(terms.values()) > 0 and all(power % 2 for power in terms),
+        "the series has unexpected coefficients",
+    )
     return sum(power * c * greatest ** (power - 1) for power, c in terms.items()) / terms[1]
 
 
 def last_operand_of_two(function: Function, shifted: int) -> int:
-    """The node t - (shifted - magic)."""
+    """Return the node t - (shifted - magic)."""
     for i, found in enumerate(function.nodes):
         inner = find(function.nodes, found.operands[1], "sub") if found.operation == "sub" else None
         if inner and inner[0] == shifted:
             return i
-    raise Unproved(f"{function.name} has no t - (shifted - magic)")
+    raise Unproved(f"{function.name} has no node t - (shifted - magic)")
 
 
 class Phase:
-    """The fast phase as it is compiled for an instruction set. Its errors are relative."""
+    """The fast phase, compiled for an instruction set. Its errors are relative."""
 
     def __init__(self, core: Path, instruction_set: str):
         self.trace: Trace = trace("phases.cpp", core, instruction_set)
 
     @once
     def quotient(self) -> Fraction:
-        """s, of (m - 1)/(m + 1). Where m = 1 both are zero."""
+        """Return the error of s as (m - 1)/(m + 1). If m = 1, both are zero."""
         return max(self.quotient_of(name) for name in ("quotient_fast", "quotient_fast_of_float"))
 
     def quotient_of(self, name: str) -> Fraction:
-        """The same of doubles or floats, whose least significands and last places differ."""
+        """Return the same for doubles or for floats, whose least significands and last places differ."""
         function = self.function(name)
         least, granularity = (LEAST_M, -24) if name.endswith("float") else (1 / ROOT, -53)
         greatest = Fraction(0)
@@ -122,7 +125,7 @@ class Phase:
 
     @once
     def log2(self) -> Fraction:
-        """e + s P(s^2), of log2 x."""
+        """Return the error of e + s P(s^2) as log2 x."""
         result = self.function("log2_fast").outputs["log2"]
         both_signs = Interval.of(ULP / 3, GREATEST_S), Interval.of(-GREATEST_S, -ULP / 3)
         series = self._log2(both_signs[0], Input.constant(0))[1].only("s")
@@ -145,7 +148,10 @@ class Phase:
 
     @once
     def exp2(self) -> Fraction:
-        """The value, of 2^t (1 - fast_error). Where |t| < 1/2, t + round_magic rounds to round_magic, and r is t."""
+        """Return the error of the value as 2^t (1 - fast_error).
+
+        If |t| < 1/2, t + round_magic rounds to round_magic, and r is t.
+        """
         function = self.function("exp2_fast")
         total, shifted = function.looked_at[:2]
         r = last_operand_of_two(function, shifted)
@@ -165,9 +171,9 @@ class Phase:
         return together(of_polynomial, rounding / least)
 
     def claims(self, log2: Fraction) -> str:
-        """That the code's constants bound the errors, for the logarithm's error given."""
+        """Prove that the code's constants bound the errors, for the given error of the logarithm."""
         fast_error, fixed, of_t = map(self.claim, ("fast_error", "fast_error_of_exp2", "fast_error_of_t"))
-        of_log2 = together(log2, ULP)  # t is rounded, too
+        of_log2 = together(log2, ULP)  # t is rounded too
 
         def error(t: int) -> Fraction:
             exponent = of_log2 * t * LN2[1]  # 2^(t d) - 1 <= d t ln 2 (1 + d t ln 2), where d t < 1/2
@@ -181,7 +187,7 @@ class Phase:
         deciding = fixed + DECIDING_T * of_t
         lower = (1 - fast_error) * (1 + deciding)
         upper = (1 - fast_error) * (1 - deciding) * (1 + 2 * fast_error) * (1 - ULP)
-        demand(lower <= 1 <= upper, "x^y may lie outside [v, v (1 + 2 fast_error)]")
+        demand(lower <= 1 <= upper, "x^y may be outside [v, v (1 + 2 fast_error)]")
         proved = f"{log2_text(self.exp2())} + |t| {log2_text(of_log2 * LN2[1])}"
         return f"{proved}, claimed {log2_text(fixed)} + |t| {log2_text(of_t)}"
 

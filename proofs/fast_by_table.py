@@ -1,12 +1,12 @@
-"""The fast phase's logarithm by tables (core/kernels/log2_table.h), which kernels for AVX-512 use: how far it may be
-from log2 |x|, and that fast_error_of_exp2 and fast_error_of_t are bounds with it, too.
+"""The error of the fast phase's logarithm by tables (core/kernels/float/log2_table.h), which kernels for AVX-512 use:
+fast_error_of_exp2 and fast_error_of_t are bounds with it too.
 
-Theorem. That of proofs/fast.py, for normal floats x.
+Theorem. The theorem of proofs/fast.py, for normal floats x.
 
-    x = m 2^e   part j of 16 holds m from 1 + j/16 to 1 + (j + 1)/16: the processor splits the bits
-    f           m r - 1: exact in the parts next to 1, where r is a power of two, and else rounded, which changes
+    x = m 2^e   part j of 16 has m from 1 + j/16 to 1 + (j + 1)/16: the processor splits the bits
+    f           m r - 1: exact in the parts next to 1, where r is a power of two; otherwise rounded, which changes
                 log2(1 + f) by 1.5 times as much
-    log2 x      e - log2 r + f P(f): in each part for binades of e; where e - log2 r is zero for binades of f
+    log2 x      e - log2 r + f P(f): in each part for binades of e; if e - log2 r is zero, for binades of f
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ def steps(core: Path) -> list[Step]:
 
 
 class Logarithm:
-    """Of normal floats."""
+    """The logarithm of normal floats."""
 
     def __init__(self, core: Path):
-        # The kernels' vectors have one recorded lane each.
+        # One lane of each vector is recorded.
         self.trace = trace("log2_table.cpp", core, "avx2", "one_lane")
 
     @once
     def error(self) -> Fraction:
-        """log2 x, relatively."""
+        """Return the relative error of log2 x."""
         return max(error for errors in each(self.error_of, range(PARTS)) for error in errors)
 
     def error_of(self, j: int) -> list[Fraction]:
-        """The same in part j."""
+        """Return the errors in part j."""
         part = Part(self.trace.functions[f"log2_by_table.{j}"], j)
         exponents = [e for e in binades_of_exponents() if e.magnitude <= EXPONENTS.magnitude]
         return [part.error(e) for e in [Interval.of(0, 0), *exponents]]
 
 
 class Part:
-    """Part j."""
+    """Part j of a binade."""
 
     def __init__(self, function: Function, j: int):
         self.function = function
@@ -75,21 +75,21 @@ class Part:
         self.r = self.constant(self.f)
 
     def constant(self, i: int) -> Fraction:
-        """The second operand of a node, of a table."""
+        """Return the second operand of a node, which is from a table."""
         operand = self.function.nodes[i].operands[1]
-        demand(isinstance(operand, Constant), "an operand is none of a table")
+        demand(isinstance(operand, Constant), "an operand is not from a table")
         assert isinstance(operand, Constant)
         return operand.value
 
     def error_of_f(self) -> tuple[Interval, Fraction]:
-        """The range of f, and how far it may be from m r - 1."""
+        """Return the range of f, and its maximum distance from m r - 1."""
         errors = RoundingErrors(self.function, {"x": self.m}, [self.m], until=self.f)
         m = Polynomial.symbol(f"made{self.function.made()[0]}")
         ideal = m * Polynomial.constant(self.r) - Polynomial.constant(1)
         return errors.range(self.f), proved_bound(errors, errors.value(self.f), f"n{self.f}", ideal)
 
     def error(self, e: Interval) -> Fraction:
-        """log2 x, relatively, for a range of e."""
+        """Return the relative error of log2 x for a range of e."""
         range_of_f, of_f = self.error_of_f()
         demand(range_of_f.least >= LEAST_F, "f is below -1/32")
         whole = e + Interval(self.minus_log2_r, self.minus_log2_r)

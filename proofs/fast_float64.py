@@ -1,20 +1,21 @@
-"""The fast phase of float64 (core/numerics/pow_fast_float64.h), with fused operations and without: that x^y lies
-between the ends of its interval.
+"""The fast phase of float64 (core/numerics/pow_fast_float64.h), with and without fused operations: x^y is between the
+ends of its interval.
 
 Theorem. Let x be a positive normal double, y = y_high + y_low an exponent of the kernels, t = y log x, |t| <= 690.
-Before they are rounded to doubles, float64_ends of float64_exp are not above and not below x^y.
+Before they are rounded to doubles, the ends of float64_ends(float64_exp(t)) are not above and not below x^y.
 
-    x = m 2^e   part j of 256 holds m from 1 + (2 j - 1)/512 to 1 + (2 j + 1)/512, and part 0 from 1 - 1/1024:
-                programs/splits.cpp looks at both ends of each
+    x = m 2^e   part j of 256 has m from 1 + (2 j - 1)/512 to 1 + (2 j + 1)/512, and part 0 from 1 - 1/1024:
+                programs/splits.cpp tests both ends of each
     tables      - log r, ln 2 and 2^(i/128), each entry against the function
     f           m r - 1, exact, for each part
-    log x       of whole + whole_low + f - f^2/2 + f^3 P(f), whole = e ln 2 - log r: next to 1 for each part, where
-                log x reaches zero for each binade of f; elsewhere for each binade of whole
-    t           of y times that
-    s           t - k ln 2/128: `steps`, a cut, is the integer k. t.high less its product with the high part of ln 2/128
-                is exact, for each binade of t.high: both are multiples of 2^-61, and the difference is below 2^-8
-    ends        power (1 + s + s^2 Q(s) + correction -+ error), for 1 <= power < 2: others differ by powers of two, and
-                where a product is subnormal by 2^-1075
+    log x       whole + whole_low + f - f^2/2 + f^3 P(f), whole = e ln 2 - log r: for each part next to 1; where log x
+                reaches zero, for each binade of f; elsewhere for each binade of whole
+    t           y times that
+    s           t - k ln 2/128: `steps`, a cut, is the integer k. t.high minus its product with the high part of
+                ln 2/128 is exact, for each binade of t.high: both are multiples of 2^-61, and the difference is below
+                2^-8
+    ends        power (1 + s + s^2 Q(s) + correction -+ error), for 1 <= power < 2: other powers differ by a power of
+                two, and by 2^-1075 if a product is subnormal
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from proofs.trace import Constant, Operand
 
 PARTS, STEPS = 256, 128
 WHOLE_GRANULARITY = -42
-# From this |e ln 2 - log r| on, one range of f serves for all parts.
+# From this |e ln 2 - log r| on, one range of f is used for all parts.
 FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 32), Fraction(1024)
 GREATEST_T = 690
 ZERO = Input(Interval.of(0, 0), -61, Polynomial.constant(0))
@@ -70,7 +71,7 @@ def steps_of(phase: Float64, name: str) -> list[Step]:
 
 
 class Float64(PartsOfABinade):
-    """As it is compiled for an instruction set."""
+    """The phase, compiled for an instruction set."""
 
     parts = PARTS
 
@@ -79,7 +80,7 @@ class Float64(PartsOfABinade):
         return node(found["f"]), node(found["whole"]), node(found["whole_low"])
 
     def begin(self, j: int, m: Input) -> tuple[RoundingErrors, Polynomial, Polynomial]:
-        """What begins a logarithm, for some of part j; e, and m."""
+        """Return the start of a logarithm for some of part j, e, and m."""
         function = self.function(f"begin_float64_log.{j}")
         biased, of_m = function.made()
         made = [Input(Interval.of(1 << 52, (1 << 52) + 4095), 0), m]
@@ -88,7 +89,7 @@ class Float64(PartsOfABinade):
 
     @once
     def entry(self, j: int) -> tuple[Fraction, Fraction, Fraction]:
-        """The table's r, and - log r in two parts."""
+        """Return the table's r, and - log r in two parts."""
         errors, _, m = self.begin(j, part(j, PARTS)[0])
         (of_m,) = m.terms
         r = errors.value(self.outputs(j)[0]).terms.get(of_m, Fraction(0))
@@ -104,7 +105,7 @@ class Float64(PartsOfABinade):
 
     @once
     def ln2(self) -> tuple[Fraction, Fraction]:
-        """ln 2, as e is multiplied by it."""
+        """Return ln 2, by which e is multiplied, in two parts."""
         errors, e, _ = self.begin(1, part(1, PARTS)[0])
         biased = next(m for m in e.terms if m)
         high = errors.value(self.outputs(1)[1]).terms[biased]
@@ -113,12 +114,12 @@ class Float64(PartsOfABinade):
         if low_node.operation == "add":
             low_node = function.nodes[node(low_node.operands[0])]
         (low,) = (o.value for o in low_node.operands[:2] if isinstance(o, Constant))
-        demand(max(abs(high + low - end) for end in LN2) <= Fraction(1, 1 << 96), "ln 2 is another number")
+        demand(max(abs(high + low - end) for end in LN2) <= Fraction(1, 1 << 96), "ln 2 is wrong")
         return high, low
 
     @once
     def logarithms(self) -> Fraction:
-        """The table, of - log r."""
+        """Return the error of the table of - log r."""
         entries = [self.entry(j) for j in range(PARTS)]
         worst = max(greatest_error("-log(x)", r, high + low) for r, high, low in entries)
         demand(worst <= Fraction(1, 1 << 96), f"an entry is {log2_text(worst)} off")
@@ -126,14 +127,14 @@ class Float64(PartsOfABinade):
 
     @once
     def powers(self) -> Fraction:
-        """The table, of 2^(i/128), relatively."""
+        """Return the relative error of the table of 2^(i/128)."""
         entries = [self.power(i) for i in range(STEPS)]
         worst = max(
             greatest_error("2^x", Fraction(i, STEPS), power * (1 + lost))
             for i, (power, lost) in enumerate(entries)
         )
         demand(worst <= Fraction(1, 1 << 96), f"an entry is {log2_text(worst)} off")
-        demand(all(abs(lost) <= ULP for _, lost in entries), "a correction is too great")
+        demand(all(abs(lost) <= ULP for _, lost in entries), "a correction is too large")
         return worst
 
     def power(self, i: int) -> tuple[Fraction, Fraction]:
@@ -141,7 +142,7 @@ class Float64(PartsOfABinade):
 
     @once
     def fs(self, j: int) -> list[Input]:
-        """f of part j, which is exact, as is the high part of e ln 2 - log r."""
+        """Return f of part j. It is exact, and so is the high part of e ln 2 - log r."""
         found = []
         f, whole, _ = self.outputs(j)
         r, high, _ = self.entry(j)
@@ -158,7 +159,7 @@ class Float64(PartsOfABinade):
         return found
 
     def cases(self) -> Iterator[Case]:
-        """What f and the parts of e ln 2 - log r may be."""
+        """Yield the ranges of f and of the parts of e ln 2 - log r."""
         ln2, ln2_low = self.ln2()
         for j in range(PARTS):
             _, high, low = self.entry(j)
@@ -184,7 +185,7 @@ class Float64(PartsOfABinade):
 
     @once
     def log(self) -> tuple[Fraction, Fraction]:
-        """log x, relatively; and how great its low part is beside the high one."""
+        """Return the relative error of log x, and the maximum ratio of its low to its high part."""
         errors, ratios = zip(*each(self.log_of, self.cases()), strict=True)
         return max(errors), max(ratios)
 
@@ -202,7 +203,7 @@ class Float64(PartsOfABinade):
 
     @once
     def remainder(self) -> Fraction:
-        """s, of t - k ln 2/128."""
+        """Return the error of s as t - k ln 2/128."""
         ends = [Fraction(0), *(Fraction(2) ** i for i in range(-9, 10)), Fraction(GREATEST_T)]
         ranges = [some for low, high in itertools.pairwise(ends) for some in both_signs(low, high)]
         return max(each(self.remainder_of, ranges))
@@ -235,7 +236,7 @@ class Float64(PartsOfABinade):
             )
             ideal = symbol("t") + symbol("t_low")
         else:
-            demand(t.mignitude >= Fraction(1, 1 << 9), "t may be no multiple of 2^-61")
+            demand(t.mignitude >= Fraction(1, 1 << 9), "t may not be a multiple of 2^-61")
             demand(
                 high % Fraction(1, 1 << 42) == 0 and reach < Fraction(1, 1 << 8), "t - k ln 2/128 is rounded"
             )
@@ -258,12 +259,12 @@ class Float64(PartsOfABinade):
             )
             ideal = symbol("rest") + symbol("t_low") - symbol("steps") * Polynomial.constant(low)
         s = node(function.outputs["s"])
-        demand(errors.range(s).magnitude <= GREATEST_S, "s is too great")
+        demand(errors.range(s).magnitude <= GREATEST_S, "s is too large")
         bound = proved_bound(errors, errors.value(s), f"n{s}", ideal)
         return bound + k.magnitude * max(abs(high + low - end) for end in exact_step)
 
     def end_of(self, name: str) -> tuple[Fraction, Polynomial]:
-        """How far an end is from power (1 + s + s^2 Q(s) + correction -+ error), as a part of power; and
+        """Return the error of an end as power (1 + s + s^2 Q(s) + correction -+ error), relative to power; and
         s + s^2 Q(s)."""
         function = self.function("float64_ends")
         end = node(function.outputs[name])

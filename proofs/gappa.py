@@ -1,9 +1,9 @@
 """Bounds of rounding errors, checked by Gappa.
 
-A script holds the operations of a traced function as they are, each with its rounding; the ranges of the inputs; and
-the claim. What Gappa is told beside is algebra, which it checks itself: the identity of errors.py, and for each
-operation in which errors cancel the same for its result. Operations that are exact are written without a rounding: by a
-lemma (a product's residual as a multiple of 2^-1074), or by granularity, which Gappa has to prove, too.
+A script contains the operations of a traced function, each with its rounding, the ranges of the inputs, and the claim.
+Its hints are algebra, which Gappa checks itself: the identity of errors.py, and the same for the result of each
+operation in which errors cancel. Exact operations are written without a rounding: by a lemma (a product's residual as a
+multiple of 2^-1074), or by granularity, which Gappa must prove too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BY_LEMMA = ("the residual of a product", "the residual of a sum", "the residual 
 
 
 def check(script: str) -> str:
-    """What Gappa prints of a script that it proves; Unproved where it does not."""
+    """Run Gappa on a script and return its output. Raise Unproved if Gappa does not prove it."""
     done = run_program(["gappa"], stdin=script, seconds=SECONDS)
     if done.returncode == -signal.SIGXCPU:
         raise Unproved(f"Gappa: nothing proved in {SECONDS} seconds")
     told = done.stdout + done.stderr
-    # An identity that it can't check it would use all the same.
+    # Gappa uses an identity even if it cannot check it.
     if done.returncode != 0 or "not trivially equal" in told:
         lines = [line for line in told.splitlines() if "equal" in line or "rror" in line] or told.splitlines()
         raise Unproved(f"Gappa: {lines[0] if lines else 'nothing proved'}")
@@ -45,7 +45,7 @@ def check(script: str) -> str:
 
 
 def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
-    """How far a number may be, relatively, from what it would be without any rounding, as Gappa finds and proves it."""
+    """Return a bound, found and proved by Gappa, of a number's error relative to its value without any rounding."""
     writer = _Writer(errors, [result], all_ideal=True)
     lines = [HEADER, *writer.definitions()]
     lines.append(f"{{ {writer.hypotheses()} -> n{result} -/ N{result} in ? }}")
@@ -60,7 +60,7 @@ def proved_relative(errors: RoundingErrors, result: int) -> Fraction:
 def script(
     errors: RoundingErrors, result: Polynomial, expression: str, ideal: Polynomial, claim: Fraction
 ) -> str:
-    """That `expression`, whose value is `result`, is within `claim` of a polynomial in the inputs."""
+    """Return a script that claims: `expression`, whose value is `result`, is within `claim` of a polynomial."""
     writer = _Writer(errors, [int(number) for number in re.findall(r"\bn(\d+)", expression)])
     difference = errors.reduced(result - ideal)
     lines = [HEADER, *writer.definitions(), ""]
@@ -74,7 +74,7 @@ def script(
 
 
 def number(value: Fraction) -> str:
-    """A number as Gappa reads it, exactly: an integer times a power of two, or a quotient."""
+    """Return a number in Gappa's syntax, exactly: an integer times a power of two, or a quotient."""
     power = value.denominator.bit_length() - 1
     if value.denominator == 1 << power:
         return f"{value.numerator}b{-power}" if power else str(value.numerator)
@@ -89,7 +89,7 @@ class _Writer:
         self.ideal = {i for i in range(len(self.nodes)) if all_ideal or f"e{i}" in errors.plain}
 
     def _needed(self, results: Sequence[int]) -> list[int]:
-        """The operations that lead to the results: not those that a lemma makes one of."""
+        """Return the operations that lead to the results, except those that a lemma replaces."""
         needed: set[int] = set()
         left = list(results)
         while left:
@@ -108,7 +108,7 @@ class _Writer:
         return f"{'N' if ideal and operand in self.ideal else 'n'}{operand}"
 
     def expression_of(self, i: int) -> str:
-        """What an operation rounds, or by a lemma yields."""
+        """Return the expression that an operation rounds, or its exact result by a lemma."""
         if i not in self.errors.residuals:
             return self.expression(self.nodes[i])
         a, b, result = self.errors.residuals[i]
@@ -116,7 +116,7 @@ class _Writer:
         return f"{self.operand(a)} {sign} {self.operand(b)} - {self.operand(result)}"
 
     def expression(self, node: Node, ideal: bool = False) -> str:
-        """What an operation rounds; or what it would, had none before it rounded."""
+        """Return the expression that an operation rounds; if ideal, as if no operation before it rounded."""
         a, *rest = (self.operand(operand, ideal) for operand in node.operands)
         if node.operation == "round":
             return a
@@ -125,7 +125,7 @@ class _Writer:
         if node.operation == "fma":
             return f"{a} * {rest[0]} + {rest[1]}"
         sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[node.operation]
-        if node.operation in ("add", "sub") and rest[0] == "(0)":  # of which Gappa knows no multiple
+        if node.operation in ("add", "sub") and rest[0] == "(0)":  # Gappa does not know granularities of 0
             return a
         if node.operation == "add" and a == "(0)":
             return rest[0]
@@ -150,7 +150,7 @@ class _Writer:
         return lines
 
     def exact_goals(self) -> list[str]:
-        """That the operations are exact which errors.py takes for such by granularity."""
+        """Return the claims that operations are exact which errors.py treats as exact by granularity."""
         found = []
         for i, reason in self.errors.exact.items():
             if reason == "granularity" and i in self.operations:
@@ -159,7 +159,7 @@ class _Writer:
         return found
 
     def _input_names(self) -> list[tuple[str, bool]]:
-        """The symbols that stand for inputs, and whether they are floats."""
+        """Return the symbols of inputs, and whether they are floats."""
         symbols = self.errors.symbols
         return [(name, self.nodes[i].single) for i, name in self.errors.given.items() if name in symbols]
 
@@ -179,7 +179,7 @@ class _Writer:
         return " /\\ ".join(found)
 
     def hints(self) -> list[str]:
-        """For each operation whose range is known better by its polynomial than by its operands, that."""
+        """Return the polynomial of each operation for which it gives a better range than the operands do."""
         lines = []
         for i in self.operations:
             node = self.nodes[i]

@@ -1,23 +1,23 @@
-"""Powers of integer types (core/numerics/pow_int.h, kernels/pow_int_tile.h).
+"""Powers of integer types (core/numerics/pow_int.h, kernels/int/pow.h).
 
-Theorem. With an integer exponent y >= 0 the power is that of the integers modulo 2^bits; with a negative one, or one
-of a floating type, the real power without its fraction, saturated.
+Theorem. With an integer exponent y >= 0 the result is the power of the integers modulo 2^bits. With a negative
+exponent, or one of a floating type, it is the real power truncated toward zero, saturated.
 
     8 bits      pow_wrap for every pair; the scalar function for every base with exponents of float64 that have few
                 bits, against integer roots
     16 bits     pow_wrap for every pair, against repeated products
     32, 64      power<bits> is x^y by its recursion, an identity of integers modulo 2^bits: x^y = x^(y mod 2)
-                (x^2)^(y/2). Great exponents: y = a + 2^8 b, x^(2^8) = 1 + 2^10 u for an odd x - squares of odd
-                numbers are 1 modulo 8, and each further one adds a factor of two: for every odd x modulo 2^10 - and
-                the binomial series. That is exact modulo 2^bits where in each bracket the inverse of i's odd part is
-                one, and i has fewer factors of two than 2^10: for each i. The template's steps: for 16 bits and
-                2^zeros from 2^5 on, every u and b. Pairs of extremes and random ones against Python's pow
-    periods     reduced_exponent: odd units have a period that divides 2^(bits-2), as its generators -1 and 5 have; an
-                even base to a power from `bits` on is zero, and the period is not less
+                (x^2)^(y/2). Large exponents: y = a + 2^8 b, x^(2^8) = 1 + 2^10 u for an odd x (squares of odd numbers
+                are 1 modulo 8, and each further squaring adds a factor of 2: tested for every odd x modulo 2^10), and
+                the binomial series. The series is exact modulo 2^bits if in each bracket the inverse of i's odd part
+                is right, and i has fewer factors of 2 than 2^10: tested for each i. The template's steps: for 16 bits
+                and 2^zeros from 2^5 on, every u and b. Extreme and random pairs are compared with Python's pow
+    periods     reduced_exponent: odd units have a period that divides 2^(bits-2), since the generators -1 and 5 have.
+                An even base to a power of at least `bits` is zero, and the period is not less than `bits`
     saturate    at both ends of each piece, for each type; floor_of_sum, floor_of_power: at and next to integers,
                 against fractions
-The tests of intervals between integers are those of proofs/rounding.py, with floor in place of a rounding: it is
-monotone.
+The tests of intervals between integers are those of proofs/rounding.py, with floor instead of a rounding: it is
+monotone too.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PAIRS = 20000
 
 def steps(core: Path) -> list[Step]:
     return [
-        Step("pow_wrap of 8 bits: every pair", lambda: looked_at(core, "wrap8")),
-        Step("pow_wrap of 16 bits: every pair", lambda: looked_at(core, "wrap16"), quick=False),
-        Step("the binomial series of 16 bits", lambda: looked_at(core, "series")),
-        Step("odd squares, and inverses", lambda: looked_at(core, "lemmas")),
+        Step("pow_wrap of 8 bits: every pair", lambda: checked(core, "wrap8")),
+        Step("pow_wrap of 16 bits: every pair", lambda: checked(core, "wrap16"), quick=False),
+        Step("the binomial series of 16 bits", lambda: checked(core, "series")),
+        Step("odd squares, and inverses", lambda: checked(core, "lemmas")),
         Step("pow_wrap of 32 and 64 bits", lambda: wide_pairs(core)),
         Step("periods", lambda: periods(core)),
         Step("saturate, floor_of_sum, floor_of_power", lambda: ends(core)),
@@ -52,21 +52,21 @@ def steps(core: Path) -> list[Step]:
     ]
 
 
-def looked_at(core: Path, what: str) -> str:
-    """What a program has seen, which fails at the first error."""
-    told = output(program("integers.cpp", core), what).strip()
-    demand(bool(told), "the program has told nothing")
+def checked(core: Path, part: str) -> str:
+    """Run a part of the program, which fails at the first error, and return its summary."""
+    told = output(program("integers.cpp", core), part).strip()
+    demand(bool(told), "the program printed nothing")
     return told
 
 
 def answers(core: Path, questions: list[str]) -> list[int]:
     told = output(program("integers.cpp", core), "ask", stdin="\n".join(questions) + "\n").split()
-    demand(len(told) == len(questions), "the program has not answered all")
+    demand(len(told) == len(questions), "the program did not answer every question")
     return [int(word) for word in told]
 
 
 def extreme(chance: random.Random, bits: int) -> int:
-    """A number of so many bits: random, of few bits, or next to a power of two."""
+    """Return a number below 2^bits: random, with few bits, or next to a power of two."""
     kind = chance.randrange(4)
     if kind == 0:
         return chance.getrandbits(bits)
@@ -112,7 +112,7 @@ def periods(core: Path) -> str:
 
 
 def ends(core: Path) -> str:
-    """Saturation for each type, and integer parts of sums of doubles."""
+    """Compare saturation for each type, and integer parts of sums of doubles."""
     chance = random.Random(6)
     questions, expected = [], []
     for name, bits in INTEGERS.items():
@@ -144,12 +144,12 @@ def ends(core: Path) -> str:
 
 
 def keeps_its_floor(high: float, low: float) -> bool:
-    """What floor_of_sum takes for granted: a high part with a fraction is farther from an integer than low reaches."""
+    """Return whether floor_of_sum's assumption holds: if high has a fraction, low does not reach the next integer."""
     return high == math.floor(high) or math.floor(Fraction(high) + Fraction(low)) == math.floor(high)
 
 
 def real_powers(core: Path, name: str) -> str:
-    """Every base with n/2^r: floor of the 2^r-th root of x^n, by integers."""
+    """Compare every base with exponents n/2^r: the floor of the 2^r-th root of x^n, by integers."""
     bits, is_signed = INTEGERS[name], not name.startswith("u")
     exponents = sorted({Fraction(n, 1 << r) for n in range(-9, 40) for r in range(5)} | {Fraction(2) ** 70})
     cases = [(x, y) for x in range(1 << bits) for y in exponents]
@@ -163,7 +163,7 @@ def real_powers(core: Path, name: str) -> str:
 
 
 def real_power(x: int, y: Fraction, least: int, greatest: int) -> int:
-    """x^y without its fraction, saturated; NaN gives 0, and 0 to a negative power the greatest."""
+    """Return x^y truncated and saturated. NaN gives 0, and 0 to a negative power gives the maximum."""
     if y == 0 or x == 1:
         return 1
     if x == 0:

@@ -1,4 +1,4 @@
-"""Intervals with rational ends, and polynomials over symbols that lie in such: exact, so that bounds are rigorous."""
+"""Intervals with rational ends, and polynomials over symbols in intervals. All of it is exact: bounds are rigorous."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interval:
 
     @classmethod
     def within(cls, bound: Number) -> Interval:
-        """All of at most this magnitude."""
+        """Return the numbers of at most this magnitude."""
         return cls(-Fraction(bound), Fraction(bound))
 
     @classmethod
@@ -61,17 +61,17 @@ class Interval:
 
     @property
     def magnitude(self) -> Fraction:
-        """The greatest magnitude."""
+        """The maximum magnitude."""
         return max(-self.least, self.greatest)
 
     @property
     def mignitude(self) -> Fraction:
-        """The least magnitude."""
+        """The minimum magnitude."""
         return Fraction(0) if 0 in self else min(abs(self.least), abs(self.greatest))
 
 
 def floor_log2(value: Fraction) -> int:
-    """floor(log2 value) of a value above 0."""
+    """Return floor(log2 value), for a positive value."""
     guess = value.numerator.bit_length() - value.denominator.bit_length()
     return guess if value >= Fraction(2) ** guess else guess - 1
 
@@ -82,7 +82,7 @@ def ceil_log2(value: Fraction) -> int:
 
 
 def rounded_up(value: Fraction, bits: int) -> Fraction:
-    """The next number of so many bits."""
+    """Return the next number with this number of bits."""
     if value == 0:
         return value
     unit = Fraction(2) ** (floor_log2(abs(value)) + 1 - bits)
@@ -90,7 +90,7 @@ def rounded_up(value: Fraction, bits: int) -> Fraction:
 
 
 def log2_text(value: Fraction) -> str:
-    """A bound as 2^-53.21, not below it."""
+    """Return a bound as text such as 2^-53.21, rounded up."""
     if value == 0:
         return "0"
     exponent = floor_log2(value)
@@ -141,11 +141,11 @@ class Polynomial:
         return Polynomial({monomial: coefficient for monomial, coefficient in terms.items() if coefficient})
 
     def only(self, *symbols: str) -> Polynomial:
-        """The terms in these symbols alone."""
+        """Return the terms that have only these symbols."""
         return Polynomial({m: c for m, c in self.terms.items() if all(symbol in symbols for symbol, _ in m)})
 
     def with_value(self, symbol: str, value: Polynomial) -> Polynomial:
-        """With a polynomial in place of a symbol."""
+        """Return the polynomial with a symbol replaced by another polynomial."""
         result = Polynomial({})
         for monomial, coefficient in self.terms.items():
             powers = dict(monomial)

@@ -1,11 +1,11 @@
-"""What the forms by tables have in common (core/numerics/pow_dd.h, table_point): a significand lies in one of 32 parts,
-each with its r, about 1/m, and - log2 r.
+"""The tables of the double-double and triple-double phases (core/numerics/pow_dd.h, table_point): a significand is in
+one of 32 parts, each with its r, about 1/m, and - log2 r.
 
-    x = m 2^e   part j holds m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: programs/splits.cpp
-                looks at both ends of each
+    x = m 2^e   part j has m from 1 + (2 j - 1)/64 to 1 + (2 j + 1)/64, and part 0 from 1 - 1/128: programs/splits.cpp
+                tests both ends of each
     tables      - log2 r, each entry against the function
     f           m r - 1, exact, for each part
-    whole       e - log2 r: a multiple of 2^-42 and exact, but for its low parts
+    whole       e - log2 r: a multiple of 2^-42 and exact, except for its low parts
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from proofs.trace import Constant, Function
 
 PARTS = 32
 WHOLE_GRANULARITY = -42
-# From this |e - log2 r| on, one range of f serves for all parts.
+# From this |e - log2 r| on, one range of f is used for all parts.
 FAR_FROM_ONE, GREATEST_WHOLE = Fraction(1, 4), Fraction(2048)
 Case = tuple[Input, list[Input]]
 
 
 def part(j: int, parts: int = PARTS) -> list[Input]:
-    """The significands of part j. Below 1 the spacing is half."""
+    """Return the significands of part j. Below 1 the spacing is half."""
     low, high = 1 + Fraction(2 * j - 1, 2 * parts), 1 + Fraction(2 * j + 1, 2 * parts) - 2 * ULP
     if j:
         return [Input(Interval(low, high), -52)]
@@ -42,25 +42,27 @@ def part(j: int, parts: int = PARTS) -> list[Input]:
 
 
 class PartsOfABinade(Phase):
-    """A phase with f = m r - 1 for each of so many parts."""
+    """A phase with f = m r - 1 for each part of a binade."""
 
     parts: int
 
     def fs(self, j: int) -> list[Input]:
-        """f of part j."""
+        """Return f of part j."""
         raise NotImplementedError
 
     @once
     def all_f(self) -> Interval:
-        """The range of f."""
+        """Return the range of f."""
         ranges = [f.range for j in range(self.parts) for f in self.fs(j)]
         return Interval(min(f.least for f in ranges), max(f.greatest for f in ranges))
 
     def logarithm_of(
         self, name: str, logarithm: str, case: Case, lost_of_whole: Fraction
     ) -> tuple[Fraction, Fraction]:
-        """The error of whole + f P(f), relative to the logarithm, and how great its low part is beside the high one;
-        what the parts of `whole` lack of the exact sum is given."""
+        """Return the error of whole + f P(f), relative to the logarithm, and the ratio of its low to its high part.
+
+        `lost_of_whole` is the error of `whole`.
+        """
         f, (whole, whole_low) = case
         given = {"f": f, "whole": whole, "whole_low": whole_low}
         errors = RoundingErrors(self.function(name), given)
@@ -71,7 +73,7 @@ class PartsOfABinade(Phase):
         of_series = relative_error(series, "f", logarithm, self.all_f())
         size = series.range({"f": f.range}).magnitude * (1 + ULP)
         if not whole.range.magnitude:
-            least = f.range.mignitude * least_ratio(series, f.range)  # of f P(f), which the logarithm is then
+            least = f.range.mignitude * least_ratio(series, f.range)  # the logarithm is f P(f)
             return together(of_series, bound / least), low / high.mignitude
         least = whole.range.mignitude - whole_low.range.magnitude - size
         demand(least > 0, "whole is not greater than f P(f)")
@@ -82,8 +84,11 @@ class PartsOfABinade(Phase):
 
 
 class LogarithmTables(PartsOfABinade):
-    """A phase with a logarithm by tables: the function that begins it, traced for a number in each part, and what the
-    parts of e - log2 r are called among its outputs."""
+    """A phase with a logarithm by tables.
+
+    `begin_name` is the function that starts it, traced for a number in each part. `wholes` are the names of the parts
+    of e - log2 r among its outputs.
+    """
 
     parts = PARTS
     begin_name: str
@@ -95,7 +100,7 @@ class LogarithmTables(PartsOfABinade):
 
     @once
     def r(self, j: int) -> Fraction:
-        """The table's r, by which f = m r - 1."""
+        """Return the table's r, with f = m r - 1."""
         errors, m = self.begin(j, part(j)[0])
         value = errors.value(self.outputs(j)[0])
         r = value.terms.get(((m, 1),), Fraction(0))
@@ -106,7 +111,7 @@ class LogarithmTables(PartsOfABinade):
         return r
 
     def minus_log2_r(self, j: int) -> tuple[Fraction, ...]:
-        """The table's - log2 r, in parts."""
+        """Return the table's - log2 r, in parts."""
         function = self.beginning(j)
         whole = function.nodes[self.outputs(j)[1]]
         lows = (function.outputs[name] for name in self.wholes[1:])
@@ -118,12 +123,12 @@ class LogarithmTables(PartsOfABinade):
         return values
 
     def outputs(self, j: int) -> tuple[int, int]:
-        """The nodes of f and of e - log2 r."""
+        """Return the nodes of f and of e - log2 r."""
         outputs = self.beginning(j).outputs
         return node(outputs["f"]), node(outputs[self.wholes[0]])
 
     def begin(self, j: int, m: Input) -> tuple[RoundingErrors, str]:
-        """What begins a logarithm, for some of part j, and the name of m."""
+        """Return the start of a logarithm for some of part j, and the name of m."""
         function = self.beginning(j)
         e, of_m = function.made()[:2]
         made = [Input(Interval.of(-1074, 1023), 0), m]
@@ -132,7 +137,7 @@ class LogarithmTables(PartsOfABinade):
 
     @once
     def logarithms(self) -> Fraction:
-        """The table, of - log2 r."""
+        """Return the error of the table of - log2 r."""
         sums = [(self.r(j), sum(self.minus_log2_r(j), Fraction(0))) for j in range(PARTS)]
         worst = max(greatest_error("-log2(x)", r, value) for r, value in sums)
         demand(worst <= self.greatest_error_of_entries, f"an entry is {log2_text(worst)} off")
@@ -140,7 +145,7 @@ class LogarithmTables(PartsOfABinade):
 
     @once
     def fs(self, j: int) -> list[Input]:
-        """f of part j, which is exact, as is e - log2 r."""
+        """Return f of part j. It is exact, and so is e - log2 r."""
         found = []
         f, whole = self.outputs(j)
         for m in part(j):
@@ -157,7 +162,7 @@ class LogarithmTables(PartsOfABinade):
         return found
 
     def cases(self) -> Iterator[Case]:
-        """What f and the parts of e - log2 r may be."""
+        """Yield the ranges of f and of the parts of e - log2 r."""
         for f in self.fs(0):
             for some in parts_without_zero(f.range):
                 yield Input(some, f.granularity), [Input.constant(0)] * len(self.minus_log2_r(0))
@@ -174,14 +179,14 @@ class LogarithmTables(PartsOfABinade):
 
 
 def binades(least: Fraction, greatest: Fraction) -> Iterator[Interval]:
-    """Those from `least` to `greatest`, which are powers of two, and below zero."""
+    """Yield the binades from `least` to `greatest`, which are powers of two, of both signs."""
     while least < greatest:
         yield from both_signs(least, 2 * least)
         least *= 2
 
 
 def parts_without_zero(range_: Interval) -> list[Interval]:
-    """A range from or to zero: the outer binade in eighths, then binades, down to 2^-53."""
+    """Divide a range from or to zero: the outer binade in eighths, then binades, down to 2^-53."""
     sign, high = (1 if range_.greatest > 0 else -1), range_.magnitude
     ends = [high * Fraction(i, 16) for i in range(16, 8, -1)]
     while high > ULP:
@@ -191,7 +196,7 @@ def parts_without_zero(range_: Interval) -> list[Interval]:
 
 
 def least_ratio(series: Polynomial, range_: Interval) -> Fraction:
-    """The least series / f."""
+    """Return the minimum of series / f."""
     quotient = Polynomial(
         {((m[0][0], m[0][1] - 1),) if m[0][1] > 1 else (): c for m, c in series.terms.items()}
     )

@@ -1,4 +1,4 @@
-"""What the proofs of the phases in pairs and triples of doubles have in common."""
+"""Steps shared by the proofs of the phases in pairs and triples of doubles."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from proofs.interval import Interval, Polynomial, log2_text
 from proofs.trace import Constant, Function, trace
 
 GREATEST_T = 1080
-FOR_THE_TEST = Fraction(1, 1 << 90)  # what the rounding test's own roundings may add
-GREATEST_LOW = Fraction(99, 100 << 37)  # of the low part of a power
+FOR_THE_TEST = Fraction(1, 1 << 90)  # a bound of the rounding test's own roundings
+GREATEST_LOW = Fraction(99, 100 << 37)  # a bound of the low part of a power
 
 
 def symbol(name: str) -> Polynomial:
@@ -25,7 +25,7 @@ def both_signs(least: Fraction, greatest: Fraction) -> list[Interval]:
 
 
 class Phase:
-    """A phase as it is compiled for an instruction set."""
+    """A phase, compiled for an instruction set."""
 
     def __init__(self, core: Path, instruction_set: str):
         self.core, self.instruction_set = core, instruction_set
@@ -38,19 +38,19 @@ class Phase:
         return self.trace.constants[name]
 
     def pair(self, errors: RoundingErrors) -> tuple[Polynomial, str, Fraction, Interval]:
-        """The sum of a function's two results, the same for Gappa, the low one's magnitude, the high one's range."""
+        """Return the sum of a function's results, its expression for Gappa, low's magnitude and high's range."""
         high, low = errors.function.outputs["high"], errors.function.outputs["low"]
         value = errors.value(high) + errors.value(low)
         return value, f"(n{high} + n{low})", errors.range(low).magnitude, errors.range(high)
 
     def bound(self, errors: RoundingErrors, ideal: Polynomial) -> Fraction:
-        """How far the sum is from a polynomial in the inputs."""
+        """Return a bound of the distance of the sum from a polynomial in the inputs."""
         value, expression, _, _ = self.pair(errors)
         return proved_bound(errors, value, expression, ideal)
 
     def times(self, name: str, ratio: Fraction) -> tuple[Fraction, Fraction]:
-        """y times a logarithm whose low part is up to `ratio` of the high one: the relative error, and the ratio of t.
-        For y and the logarithm in [1, 2]: the other binades are the same but for signs and powers of two."""
+        """Return the relative error of y times a logarithm whose low part is up to `ratio` of the high one, and the
+        ratio of t. y and the logarithm are in [1, 2]: other binades differ only by signs and powers of two."""
         one_to_two = Interval.of(1, 2)
         errors, y = self._times(name, ratio, one_to_two, one_to_two)
         ideal = (y + symbol("y_low")) * (symbol("log2") + symbol("log2_low"))
@@ -66,7 +66,7 @@ class Phase:
     def _times(
         self, name: str, ratio: Fraction, y: Interval, log2: Interval
     ) -> tuple[RoundingErrors, Polynomial]:
-        """The product for a y and a logarithm in ranges, and y."""
+        """Return the product for ranges of y and the logarithm, and y."""
         function = self.function(name)
         inputs = {
             "log2": Input(log2, -52),
@@ -75,7 +75,7 @@ class Phase:
             "y_low": Input(Interval.within(y.magnitude * ULP)),
         }
         made = function.made()
-        if made:  # y clamped: the same, as it is at most 2^64
+        if made:  # y clamped, which changes nothing, since it is at most 2^64
             inputs["y"] = Input(y, -52, symbol(f"made{made[0]}"))
         errors = RoundingErrors(function, inputs, [Input(y, -52)])
         return errors, symbol(f"made{made[0]}" if made else "y")
@@ -84,7 +84,7 @@ class Phase:
 def check_claims(
     greatest: Fraction, of_power: Fraction, of_t: Fraction, fixed: Fraction, times_t: Fraction
 ) -> str:
-    """That fixed + |t| times_t bounds the error of a value of at most `greatest`, for the relative errors given."""
+    """Prove that fixed + |t| times_t bounds the error of a value of at most `greatest`, for these relative errors."""
 
     def error(t: int) -> Fraction:
         exponent = of_t * t * LN2[1]
@@ -101,7 +101,7 @@ def check_claims(
 
 
 def factor_of_low(function: Function, low: int) -> Fraction:
-    """The constant that t.low is multiplied by, on the way to a node."""
+    """Return the constant by which t.low is multiplied before a node."""
     found = {
         operand.value
         for n in function.nodes[: low + 1]

@@ -1,14 +1,14 @@
 """PRelu (core/numerics/prelu.h): x < 0 ? slope x : x, the product rounded once.
 
-Theorem. For floating types a product is the exact one, rounded to nearest, ties to even; one that is NaN is the
-canonical NaN; and every x that is not below zero, NaN among them, is copied bit for bit. For integer types it is the
+Theorem. For floating types the product is the exact one, rounded to nearest, ties to even. A NaN product is the
+canonical NaN. Every x that is not negative, including NaN, is copied bit for bit. For integer types the result is the
 product modulo 2^bits.
 
-    8 bits      and less: every pair, against exact products
+    8 bits      or fewer: every pair, against exact products
     16 bits     products are exact in floats or doubles, and rounded once (proofs/rounding.py): every pair by
                 tests/exhaustive/test_prelu16.py
-    32, 64      floats: one multiplication of the processor's; here the classes of operands, NaNs of all kinds among
-                them. Integers: multiplication modulo 2^64 and its low bits, which depend on low bits alone; extremes
+    32, 64      floats: one multiplication of the processor; here all classes of operands, with NaNs of all kinds.
+                Integers: multiplication modulo 2^64 and its low bits, which depend only on low bits; here extremes
 The vector loops compute the same: core_check compares them, and the exhaustive test runs them.
 """
 

@@ -1,25 +1,24 @@
-"""The rounding tests: that what they decide is right, for every type, the ranges of subnormal results and of overflow
-included.
+"""The rounding tests: the results that they decide are right, for every type, also subnormal results and overflow.
 
-Theorem. Let a phase's value be within its claimed error of x^y. Where its rounding test finds both ends alike, that
-is x^y rounded to nearest, ties to even, in the type.
+Theorem. Let a phase's value be within its claimed error of x^y. If its rounding test gives the same result for both
+ends, that is x^y rounded to nearest, ties to even, in the type.
 
-    elements    A monotone function that is the same at both ends of an interval is the same within. Rounding is
-                monotone: round_once, encode and encode_exact scale a binade exactly and add 2^52, or shift. So it is
-                enough to see that they are right next to each boundary of a type and at both ends of each binade of
-                doubles. The conversion to float32, and sums of doubles, are the processor's
-    fast        x^y lies in [v, v (1 + 2 fast_error)] (proofs/fast.py), and where |t| is known in a narrower interval:
-                by arithmetic. fill_normal looks at a power's lower bits: for each of 2^30
-    floats      A float that is not flagged as a tie of a shorter type lies on x^y's side of each boundary: a power
-                next to a boundary has the boundary as its float, for each boundary; which floats are ties, for every
-                float
+    elements    A monotone function that has the same value at both ends of an interval is constant in it. Rounding is
+                monotone: round_once, encode and encode_exact scale a binade exactly and add 2^52, or shift. So they
+                are tested next to each boundary of a type and at both ends of each binade of doubles. The conversion
+                to float32 and sums of doubles are operations of the processor
+    fast        x^y is in [v, v (1 + 2 fast_error)] (proofs/fast.py), and in a narrower interval if |t| is known: by
+                arithmetic. fill_normal depends on a power's lower bits: tested for each of 2^30
+    floats      A float that is not flagged as a tie of a shorter type is on x^y's side of each boundary: a power next
+                to a boundary rounds to the boundary as a float, tested for each boundary. The flags of ties are tested
+                for every float
     doubles     round_normal and round_to: the sum that is rounded last is low enough at the lower end and high enough
-                at the upper one. What is added to round_to's error, 2^-104 C, is more than what its sums lose, for
-                each spacing, C being 2^52 of it. C plus a power is rounded to a multiple of the spacing
-    triples     sum_to_odd against exact sums. A sum rounded to odd, of at least two bits more than are kept, is
-                rounded then as if it were exact (Boldo and Melquiond, 2008): round_to_double adds the lower parts so,
-                of which what is lost before is within TEST_OF_TRIPLES, round_to_odd twice, for types of at most 51
-                bits
+                at the upper end. round_to adds 2^-104 C to its error, which is more than the errors of its sums, for
+                each spacing, with C = 2^52 times the spacing. C plus a power is rounded to a multiple of the spacing
+    triples     sum_to_odd against exact sums. If a sum is rounded to odd with at least two bits more than the final
+                result, the final rounding is as if the sum were exact (Boldo and Melquiond, 2008). round_to_double
+                adds the lower parts so; the error before that is within TEST_OF_TRIPLES. round_to_odd does it twice,
+                for types of at most 51 bits
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from proofs.triple_double import TEST_OF_TRIPLES
 
 GREATEST_ERROR = Fraction(1, 1 << 58)  # of a phase by pairs, where |t| is at most 1080
 VALUES = Interval.of(Fraction(7, 10), 2)
-# Of grids, as logarithms, for values from 0.7 to 2. (Beside one of 8, a value of 1.5 and less is rounded to zero.)
+# The logarithms of the grids' spacings, for values from 0.7 to 2. (On a grid of 8, values up to 1.5 round to zero.)
 SPACINGS = range(-52, 3)
 SUMS = 20000
 
 
 def steps(core: Path) -> list[Step]:
     found = [
-        Step("elements: next to every boundary", lambda: looked_at(core, "types")),
-        Step("floats that are ties", lambda: looked_at(core, "again")),
-        Step("fill_normal: all lower bits", lambda: looked_at(core, "normal")),
-        Step("from every float to 16 bits", lambda: looked_at(core, "floats"), quick=False),
+        Step("elements: next to every boundary", lambda: checked(core, "types")),
+        Step("floats that are ties", lambda: checked(core, "again")),
+        Step("fill_normal: all lower bits", lambda: checked(core, "normal")),
+        Step("from every float to 16 bits", lambda: checked(core, "floats"), quick=False),
         Step("sum_to_odd", lambda: sums_to_odd(core)),
     ]
     for name, instruction_set in (("fused", "avx2"), ("not fused", "scalar")):
@@ -69,38 +68,39 @@ def steps_of(core: Path, name: str, instruction_set: str) -> list[Step]:
     ]
 
 
-def looked_at(core: Path, what: str) -> str:
-    """What a program has seen, which fails at the first error."""
-    told = output(program("rounding.cpp", core), what).splitlines()
-    demand(bool(told), "the program has told nothing")
+def checked(core: Path, part: str) -> str:
+    """Run a part of the program, which fails at the first error, and return its summary."""
+    told = output(program("rounding.cpp", core), part).splitlines()
+    demand(bool(told), "the program printed nothing")
     return told[0] if len(told) == 1 else f"{len(told)} types or functions"
 
 
 def narrower_interval(phase: fast.Phase) -> str:
-    """x^y is in [least, least (1 + 2 nearer)], least = v (1 + (fast_error - nearer)) and nearer = |t| fast_error_of_t +
-    fast_error_of_exp2, rounded: for v = x^y (1 - fast_error) (1 + d), |d| within what is proved of the phase."""
+    """Prove that x^y is in [least, least (1 + 2 nearer)], least = v (1 + (fast_error - nearer)) and nearer =
+    |t| fast_error_of_t + fast_error_of_exp2, rounded, for v = x^y (1 - fast_error) (1 + d), |d| within the proved
+    error."""
     fast_error, fixed, of_t = map(phase.claim, ("fast_error", "fast_error_of_exp2", "fast_error_of_t"))
     rounding = 8 * ULP
     exponent = together(phase.log2(), ULP) * LN2[1] * (1 + rounding)
     for t in (
         Fraction(0),
         Fraction(DECIDING_T),
-    ):  # both sides are linear in t but for parts far below the distance
+    ):  # both sides are linear in t, except for terms far below the distance
         d = together(phase.exp2(), t * exponent * (1 + t * exponent))
         nearer = fixed + t * of_t
         nearer_low, nearer_high = nearer * (1 - rounding), nearer * (1 + rounding)
         greatest_v, least_v = (1 - fast_error) * (1 + d), (1 - fast_error) * (1 - d)
         least = greatest_v * (1 + fast_error - nearer_low) * (1 + rounding)
         greatest = least_v * (1 + fast_error - nearer_high) * (1 + 2 * nearer_low) * (1 - rounding)
-        demand(least <= 1 <= greatest, f"x^y may lie outside for |t| = {t}")
+        demand(least <= 1 <= greatest, f"x^y may be outside for |t| = {t}")
     return f"|t| <= {DECIDING_T}"
 
 
 class Tests(Phase):
-    """The rounding tests as they are compiled for an instruction set."""
+    """The rounding tests, compiled for an instruction set."""
 
     def round_normal(self) -> str:
-        """What is rounded last is high + low - error, but for FOR_THE_TEST."""
+        """Prove that the number rounded last is high + low - error, within FOR_THE_TEST."""
         function = self.function("round_normal")
         given = {
             "value": Input(VALUES),
@@ -117,16 +117,16 @@ class Tests(Phase):
         return f"{log2_text(worst)} lost, {log2_text(FOR_THE_TEST)} left for it"
 
     def lost(self, errors: RoundingErrors, end: int, ideal: Polynomial) -> Fraction:
-        """How far the exact sum of an addition's operands is from `ideal`."""
+        """Return the distance of the exact sum of an addition's operands from `ideal`."""
         found = find(errors.function.nodes, end, "add")
-        demand(found is not None, "the ends are no sums")
+        demand(found is not None, "the ends are not sums")
         assert found is not None
         a, b = found
         names = [errors.given.get(o, f"n{o}") for o in (a, b) if isinstance(o, int)]
         return proved_bound(errors, errors.value(a) + errors.value(b), " + ".join(names), ideal)
 
     def round_to(self) -> str:
-        """Normal float64: as round_normal. On a grid: what is lost is less than what is added to the error."""
+        """Prove normal float64 as round_normal. On a grid the errors are less than the amount added to the error."""
         double = self.function("round_to.double")
         worst = Fraction(0)
         for name, sign in (("least", -1), ("greatest", 1)):
@@ -136,8 +136,8 @@ class Tests(Phase):
             worst = max(worst, self.lost(errors, end, ideal))
         demand(worst <= FOR_THE_TEST, f"{log2_text(worst)} is lost")
         ratio = max(each(self.round_to_grid, SPACINGS))
-        demand(ratio <= 1, f"{float(ratio):.3g} times what is added is lost")
-        return f"{log2_text(worst)} lost of doubles; on grids at most {float(ratio):.2f} of what is added"
+        demand(ratio <= 1, f"the errors are {float(ratio):.3g} of the amount added for them")
+        return f"{log2_text(worst)} lost of doubles; on grids at most {float(ratio):.2f} of the amount added"
 
     def inputs(self) -> dict[str, Input]:
         return {
@@ -147,7 +147,7 @@ class Tests(Phase):
         }
 
     def last_sum(self, result: Operand, nodes: list[Node]) -> int:
-        """The sum of C and a power, of which the result is what is left without C, scaled twice."""
+        """Return the sum of C and a power. The result is that sum minus C, scaled twice."""
         scaled = find(nodes, result, "mul")
         first = scaled and find(nodes, scaled[0], "mul")
         difference = first and find(nodes, first[0], "sub")
@@ -156,7 +156,7 @@ class Tests(Phase):
         return node(difference[0])
 
     def round_to_grid(self, spacing: int) -> Fraction:
-        """For C = 2^(52 + spacing): how much of what is added is lost."""
+        """Return the errors relative to the amount that is added for them, for C = 2^(52 + spacing)."""
         function = self.function("round_to.normal")
         big = Fraction(2) ** (52 + spacing)
         worst = Fraction(0)
@@ -177,7 +177,7 @@ class Tests(Phase):
         return worst
 
     def round_triples(self) -> str:
-        """What the lower parts lose before they are rounded to odd."""
+        """Return the error of the lower parts before they are rounded to odd."""
         function = self.function("round_triple_double")
         given = {
             "value_low": Input(Interval.within(ULP)),
@@ -208,13 +208,13 @@ def values_below(big: Fraction) -> Interval:
 
 
 def is_residual(nodes: list[Node], i: int, total: int) -> bool:
-    """Whether a node is what a sum of numbers in order loses."""
+    """Return whether a node is the residual of a sum of numbers in order."""
     terms = fast_sum_residual(nodes, nodes[i])
     return terms is not None and find(nodes, total, "add") == terms
 
 
 def sums_to_odd(core: Path) -> str:
-    """sum_to_odd: the sum, or the one of its neighbours that is odd."""
+    """Test sum_to_odd: the sum, or its odd neighbour."""
     chance = random.Random(3)
     pairs = []
     for _ in range(SUMS):
@@ -230,11 +230,12 @@ def sums_to_odd(core: Path) -> str:
         else:
             demand(int(bits) % 2 == 1, f"{a.hex()} + {b.hex()} is {text}, which is even")
             demand(
-                abs(found - exact) < unit_at(exact), f"{a.hex()} + {b.hex()} is {text}, which is no neighbour"
+                abs(found - exact) < unit_at(exact),
+                f"{a.hex()} + {b.hex()} is {text}, which is not a neighbour",
             )
     return f"{SUMS} sums"
 
 
 def unit_at(value: Fraction) -> Fraction:
-    """The spacing of doubles on either side of a number."""
+    """Return the spacing of doubles around a number."""
     return Fraction(2) ** (floor_log2(abs(value)) - 52)

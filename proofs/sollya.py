@@ -1,4 +1,4 @@
-"""How far polynomials are from functions: Sollya's supnorm, which certifies its bounds."""
+"""Distances between polynomials and functions, by Sollya's supnorm, which certifies its bounds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from proofs.step import Unproved, run_program
 
 
 def relative_error(polynomial: Polynomial, variable: str, function: str, range_: Interval) -> Fraction:
-    """The greatest |polynomial / function - 1| in a range, rounded up. `function` is a formula in x; where it is zero,
-    so must the polynomial be."""
+    """Return the maximum |polynomial / function - 1| in a range, rounded up. `function` is a formula in x. Where it is
+    zero, the polynomial must be zero too."""
     terms = [
         f"({coefficient.numerator})/({coefficient.denominator})"
         + "".join(f"*x^{power}" for _, power in monomial)
@@ -27,19 +27,19 @@ def relative_error(polynomial: Polynomial, variable: str, function: str, range_:
 
 
 def greatest_error(function: str, x: Fraction, value: Fraction) -> Fraction:
-    """How far a value may be from a function's at x, by interval arithmetic."""
+    """Return a bound of |value - function(x)|, by interval arithmetic."""
     point, number = (f"({n.numerator}/{n.denominator})" for n in (x, value))
     return _greatest(f"sup(abs(evaluate(({function}) - {number}, [{point}; {point}])));")
 
 
 def floor_of(expression: str) -> int:
-    """The greatest integer that is not above a constant expression."""
+    """Return the floor of a constant expression."""
     return int(_greatest(f"floor({expression});", precision=2000))
 
 
 @functools.cache
 def _greatest(commands: str, precision: int = 400) -> Fraction:
-    """The number that Sollya prints last."""
+    """Return the last number that Sollya prints."""
     commands = f"prec = {precision}!; display = dyadic!; {commands}"
     done = run_program(["sollya"], stdin=commands)
     found = re.search(r"^(\d+)(?:b(-?\d+))?$", done.stdout.strip().splitlines()[-1] if done.stdout else "")

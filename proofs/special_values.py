@@ -1,16 +1,15 @@
 """Special values and signs of powers (core/numerics/pow_special.h, pow.h), against the list of IEEE 754-2019, 9.2.1.
 
-Theorem. For every floating type, x^y has the sign and, where the list gives one, the value of the list; and with
-`domain_error` (DirectML's rule) a base below zero takes only finite integral exponents.
+Theorem. For every floating type, x^y has the sign of the list and, if the list has a value, that value. With
+`domain_error` (DirectML's rule) a negative base takes only finite integral exponents.
 
-    list        LIST below, in its order: the first row that applies tells
-    classes     The functions look at x only by comparisons with 0, 1 and infinity, at y by these and by parity_of, and
-                at no other bits: so each class of operands has its representatives, the outermost ones of it among
-                them. For types of 8 bits and less, all encodings of x; for others also the least and greatest of each
-                class
-    parity_of   every float against its definition, y/2 integral or not; doubles by the same template, at both ends of
-                each binade and with random bits
-    exponents   float64, as every floating type's exponents are doubles, and 64-bit integers
+    list        LIST below: the first row that applies
+    classes     The functions depend on x only by comparisons with 0, 1 and infinity, and on y by these and parity_of.
+                So each class of operands has representatives, among them its ends. For types of 8 bits or fewer, all
+                encodings of x are tested; for others also the least and greatest of each class
+    parity_of   every float against the definition, y/2 integral or not; doubles, which use the same template, at both
+                ends of each binade and with random bits
+    exponents   float64, since every floating type's exponents are doubles, and 64-bit integers
 The vector loops (put_specials) compute the same: core_check compares them.
 """
 
@@ -43,7 +42,7 @@ def steps(core: Path) -> list[Step]:
 
 
 class Operands:
-    """x and y as the list speaks of them."""
+    """The properties of x and y in the list."""
 
     def __init__(self, x: Value, x_negative: bool, y: Value, domain_error: bool):
         self.x, self.y, self.x_negative, self.domain_error = x, y, x_negative, domain_error
@@ -53,11 +52,11 @@ class Operands:
         self.integral = is_integer
 
     def signed(self, value: float) -> float:
-        """With x's sign where y is odd."""
+        """Return a value with x's sign if y is odd."""
         return -value if self.x_negative and self.odd else value
 
 
-# What applies to operands, and the power. IEEE 754-2019, 9.2.1, pow; the first row is DirectML's.
+# The condition of each row, and the power. IEEE 754-2019, 9.2.1, pow; the first row is DirectML's.
 Row = tuple[str, Callable[[Operands], bool], Callable[[Operands], float]]
 LIST: list[Row] = [
     ("pow(x, +-0) is 1 for any x, even a NaN", lambda o: o.y == 0, lambda o: 1.0),
@@ -106,7 +105,7 @@ LIST: list[Row] = [
 
 
 def bases(of: FloatType, chance: random.Random) -> list[int]:
-    """All encodings; or those at the ends of each class, NaNs of all kinds, and some more."""
+    """Return all encodings, or those at the ends of each class, NaNs of all kinds, and some others."""
     if of.bits <= 8:
         return list(range(1 << of.bits))
     one = of.bias << (of.precision - 1)
@@ -117,7 +116,7 @@ def bases(of: FloatType, chance: random.Random) -> list[int]:
 
 
 def exponents(chance: random.Random) -> list[tuple[str, int, Value]]:
-    """Types, encodings and values: both signs of the ends of each class, for doubles; and integers."""
+    """Return types, encodings and values: both signs of the ends of each class, for doubles, and integers."""
     whole = [1, 2, 3, 4, 5, 2**31 - 1, 2**52 - 1, 2**52, 2**53 - 1, 2**53, 2**53 + 2, 2**63, 2**1023]
     other = [0.0, 5e-324, 0.5, 1.5, 2.0**51 + 0.5, 1 + 2.0**-52, 2.0**52 - 0.5, INFINITY, NAN]
     other += [math.ldexp(chance.random(), chance.randrange(-40, 60)) for _ in range(20)]

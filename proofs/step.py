@@ -1,4 +1,4 @@
-"""What a proof consists of."""
+"""The steps of a proof."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Case = TypeVar("Case")
 
 
 class Unproved(Exception):
-    """A step failed: what could not be proved, in a line."""
+    """A step failed. The message says in a line which claim was not proved."""
 
 
 class MissingProgram(Exception):
-    """A program that proves is not installed: which, and how to get all of them, in a line."""
+    """A program is not installed. The message says in a line which, and how to install all of them."""
 
 
 def run_program(
     command: Sequence[str], *, stdin: str = "", folder: str | None = None, seconds: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of the programs that prove, in a folder, and return all that it printed.
+    """Run a program in a folder, and return its output.
 
     Args:
         command: the program and its arguments.
         stdin: its standard input.
-        folder: where it runs.
-        seconds: of processor time, however busy the machine is; more of them end it by SIGXCPU.
+        folder: its working directory.
+        seconds: the limit of processor time. SIGXCPU ends the program if it exceeds that.
 
     Raises:
-        MissingProgram: it is not installed.
+        MissingProgram: the program is not installed.
     """
     if shutil.which(command[0]) is None:
         packages = "coq libcoq-gappa libcoq-flocq" if command[0] == "coqc" else "gappa sollya g++"
@@ -54,15 +54,15 @@ def run_program(
 
 @dataclass(frozen=True)
 class Step:
-    """A statement and its proof. `prove` returns what it found, in a line, and raises Unproved where it fails."""
+    """A statement and its proof. `prove` returns its result in a line, or raises Unproved."""
 
     statement: str
     prove: Callable[[], str]
-    quick: bool = True  # takes seconds; else it is left to the full run
+    quick: bool = True  # takes seconds; otherwise only the full run includes it
 
 
 def once(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A function whose results are kept; where two threads ask for one at a time, the second waits for it."""
+    """Cache a function's results. If two threads request the same one, the second waits for the first."""
     results: dict[object, Result] = {}
     locks: defaultdict[object, threading.RLock] = defaultdict(threading.RLock)
 
@@ -78,6 +78,6 @@ def once(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 
 def each(function: Callable[[Case], Result], cases: Iterable[Case]) -> list[Result]:
-    """What a function yields for each case. (Several at a time: other programs do the work.)"""
+    """Return a function's results for all cases. (Several run at a time, since other programs do the work.)"""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, cases))

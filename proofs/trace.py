@@ -1,4 +1,4 @@
-"""The operations of the core's own functions, as programs/traced.h prints them."""
+"""The operations of the core's functions, read from the output of programs/traced.h."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proofs.step import once
 
 @dataclass(frozen=True)
 class Constant:
-    """A number that the compiler knows. (Not just a Fraction: one is equal to the number of a node.)"""
+    """A constant. (A class of its own, since a Fraction may equal the number of a node.)"""
 
     value: Fraction
 
@@ -22,7 +22,7 @@ Operand = int | Constant  # a node, by its number, or a constant
 
 @dataclass(frozen=True)
 class Node:
-    """One operation: add, sub, mul, div, fma, neg, abs, sqrt; an input; or a number made from bits or an integer.
+    """An operation (add, sub, mul, div, fma, neg, abs, sqrt), an input, or a number made from bits or an integer.
     `single`: rounded to float."""
 
     operation: str
@@ -33,16 +33,16 @@ class Node:
 
 @dataclass
 class Function:
-    """What one call of a function did."""
+    """The operations of one call of a function."""
 
     name: str
     nodes: list[Node] = field(default_factory=list)
     outputs: dict[str, Operand] = field(default_factory=dict)
-    looked_at: list[int] = field(default_factory=list)  # nodes whose bits integers saw, in order
+    looked_at: list[int] = field(default_factory=list)  # nodes whose bits integers read, in order
     first: list[int] = field(default_factory=list)  # of each node: the first that is the same operation
 
     def add(self, node: Node) -> None:
-        """A node whose operands are the first of their kinds."""
+        """Return a node whose operands are the first equal ones."""
         made = node.operation in ("input", "from_bits", "from_integer")
         known = None if made or node not in self.nodes else self.nodes.index(node)
         self.first.append(len(self.nodes) if known is None else known)
@@ -52,13 +52,13 @@ class Function:
         return self.first[int(word[1:])] if word.startswith("n") else Constant(Fraction(float.fromhex(word)))
 
     def made(self) -> list[int]:
-        """The nodes that integers have made, in order."""
+        """Return the nodes made by integers, in order."""
         return [i for i, node in enumerate(self.nodes) if node.operation in ("from_bits", "from_integer")]
 
 
 @dataclass
 class Trace:
-    """What a program tells of the core: functions and constants, by name."""
+    """The functions and constants of the core that a program printed, by name."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     constants: dict[str, Fraction] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Trace:
 
 @once
 def trace(source: str, core: Path, instruction_set: str, *folders: str) -> Trace:
-    """Run proofs/programs/<source>, compiled with a copy of core/. `folders`: of headers in place of the system's."""
+    """Run proofs/programs/<source>, compiled with a copy of core/. `folders`: headers that replace the system's."""
     found = Trace()
     for line in output(
         program(source, core, instruction_set, "-O0", *(f"-I{FOLDER / folder}" for folder in folders))

@@ -1,20 +1,20 @@
-"""The triple-double phase (core/numerics/pow_td.h): how far its values may be from the exact power.
+"""The error of the triple-double phase (core/numerics/pow_td.h).
 
 Theorem. Let x be a positive finite double, y = y_high + y_low an exponent of the kernels, t = y log2 x,
-2^-54 <= |t| <= greatest_td_t. The value of end_power times 2^k is within error_of(begin_power(t), t) 2^k of x^y, but
-for the roundings of the test that follows.
+2^-54 <= |t| <= greatest_td_t. The value of end_power times 2^k is within error_of(begin_power(t), t) 2^k of x^y, with
+room for the roundings of the rounding test.
 
-Lemma. Where |t| < 2^-54, s = t.a and |more.high| = |fl(s q)| < 2^-54: the value's first part is 1, and the sum of the
-others is more.high but for 2^-50 of it. With the claimed error, 2^-100 |s|, both ends of the interval lie on x^y's side
-of 1, within 2^-53 of it, which is all that a test asks.
+Lemma. If |t| < 2^-54, then s = t.a and |more.high| = |fl(s q)| < 2^-54: the value's first part is 1, and the sum of the
+others is more.high within 2^-50 of it. With the claimed error, 2^-100 |s|, both ends of the interval are on x^y's side
+of 1, within 2^-53 of it, which is sufficient for a rounding test.
 
-    f, whole    as in proofs/logarithm_tables.py, with a third part of log2 r
-    P(f)        its pairs, of the polynomial; and c0 + f times that
-    log2 x      of whole + f P(f): for the same cases
-    t           of y times that; numbers of one binade stand for all
+    f, whole    see proofs/logarithm_tables.py, with a third part of log2 r
+    P(f)        its pairs against the polynomial, and c0 + f times that
+    log2 x      whole + f P(f): for the same cases
+    t           y times that; numbers of one binade represent all
     s, s_low    t.a - k - i/16 is exact, and so is the pair of it and t.b, for each binade of t; s_low is rounded
-    2^t         of 2^(i/16) (1 + correction) (1 + s Q(s)) (1 + s_low ln 2): for each i, and where 2^(i/16) = 1,
-                relatively to s, for ranges of s
+    2^t         2^(i/16) (1 + correction) (1 + s Q(s)) (1 + s_low ln 2): for each i; and if 2^(i/16) = 1, relative to
+                s, for ranges of s
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from proofs.sollya import greatest_error, relative_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant
 
-# What is relative to s is proved from 2^-54 on where s = t, and else from 2^-30 on: less is of no account there.
+# Errors relative to s are proved from |s| = 2^-54 on if s = t, otherwise from 2^-30 on: a smaller s does not matter.
 LEAST_OF_T, LEAST_OF_S = -54, -30
 TINY = Fraction(1, 1 << 130)
-# What the rounding test of a subnormal result may lose, where |t| is at least 1021. Of others it loses less than TINY.
+# A bound of the rounding test's errors for a subnormal result, where |t| >= 1021. For others they are below TINY.
 TEST_OF_TRIPLES, LEAST_SUBNORMAL_T = Fraction(1, 1 << 104), 1021
-# How great t.c may be beside t.a.
+# The maximum ratio of t.c to t.a.
 LAST = Fraction(1, 1 << 100)
 NEXT_TO_ONE = Interval.within(Fraction(1, 128))
 
@@ -65,14 +65,14 @@ def steps_of(phase: Triples, name: str) -> list[Step]:
 
 
 class Triples(LogarithmTables):
-    """By triples."""
+    """The phase, compiled for an instruction set."""
 
     begin_name = "begin_logarithm"
     wholes = ("a", "b", "c")
     greatest_error_of_entries = Fraction(1, 1 << 150)
 
     def sum(self, errors: RoundingErrors) -> tuple[Polynomial, str, list[Interval]]:
-        """The sum of a function's three results, the same for Gappa, and their ranges."""
+        """Return the sum of a function's three results, its expression for Gappa, and the ranges of the results."""
         parts = [errors.function.outputs[name] for name in ("a", "b", "c")]
         value = errors.value(parts[0]) + errors.value(parts[1]) + errors.value(parts[2])
         return (
@@ -89,13 +89,13 @@ class Triples(LogarithmTables):
 
     @once
     def log2(self) -> tuple[Fraction, list[Fraction]]:
-        """log2 x, relatively; and how great its other parts are beside the first."""
+        """Return the relative error of log2 x, and the maximum ratios of its other parts to the first."""
         errors, ratios = zip(*each(self.log2_of, self.cases()), strict=True)
         return max(errors), [max(ratio) for ratio in zip(*ratios, strict=True)]
 
     @once
     def slope(self, f: Interval) -> tuple[Fraction, Polynomial, list[Interval]]:
-        """P(f), for a range of f: how far it is from a polynomial, that, and its parts."""
+        """Return the distance of P(f) from a polynomial, for a range of f, that polynomial, and the parts of P(f)."""
         series = RoundingErrors(self.function("log2_td_series"), {"f": Input(f)})
         inner, expression, low, high = self.pair(series)
         polynomial = inner.only("f")
@@ -140,17 +140,17 @@ class Triples(LogarithmTables):
 
     @once
     def t(self) -> tuple[Fraction, list[Fraction]]:
-        """t, relatively; and how great its other parts are beside the first."""
+        """Return the relative error of t, and the maximum ratios of its other parts to the first."""
         of_log2, ratios = self.log2()
         errors, of_parts = zip(
             *(self.product(name, ratios) for name in ("times_td", "times_td_by_double")), strict=True
         )
         ratios = [max(ratio) for ratio in zip(*of_parts, strict=True)]
-        demand(ratios[1] <= LAST, "t.c is too great")
+        demand(ratios[1] <= LAST, "t.c is too large")
         return together(of_log2, max(errors)), ratios
 
     def product(self, name: str, ratios: list[Fraction]) -> tuple[Fraction, list[Fraction]]:
-        """y times a logarithm; for both in [1, 2]: other binades are the same but for signs and powers of two."""
+        """Return the same for y times a logarithm in [1, 2]. Other binades differ only by signs and powers of two."""
         one_to_two = Interval.of(1, 2)
         errors = self.product_of(name, ratios, one_to_two, one_to_two)
         y = symbol("y") + symbol("y_low") if "y_low" in errors.symbols else symbol("y")
@@ -177,7 +177,7 @@ class Triples(LogarithmTables):
 
     @once
     def reduction(self) -> Fraction:
-        """s + s_low, of t - k - i/16: how far, where |t| >= 1/32. Below, s = t.a + t.b but for what s_low holds."""
+        """Return the error of s + s_low as t - k - i/16, for |t| >= 1/32. For smaller |t|, s + s_low is t.a + t.b."""
         greatest, high = Fraction(0), self.claim("greatest_td_t")
         while high > GREATEST_S:
             low = max(high / 2, GREATEST_S) if high != self.claim("greatest_td_t") else Fraction(1024)
@@ -187,7 +187,7 @@ class Triples(LogarithmTables):
         return greatest
 
     def reduction_of(self, t: Interval) -> Fraction:
-        """The same for a range of t within a binade."""
+        """Return the same for a range of t within a binade."""
         function = self.function("begin_power.0")
         given = {
             "t": Input(t),
@@ -203,11 +203,11 @@ class Triples(LogarithmTables):
         ideal = errors.value(difference) + symbol("t_low") + symbol("t_last")
         found = errors.bound(value - ideal)
         greatest_low = GREATEST_S * ULP * (1 + ULP) + t.magnitude * LAST
-        demand(found <= 2 * ULP * greatest_low, "more than s_low is rounded")
+        demand(found <= 2 * ULP * greatest_low, "s + s_low has more errors than the rounding of s_low")
         return found
 
     def low_of_t(self, t: Interval) -> Interval:
-        """At most half a place of t.a: a triple is normalized (a lemma: of its sum's residual, rounded)."""
+        """Return the range of t.b: at most half a place of t.a, since a triple is normalized (a lemma)."""
         greatest_power = Fraction(1)
         while greatest_power * 2 <= t.magnitude:
             greatest_power *= 2
@@ -217,7 +217,7 @@ class Triples(LogarithmTables):
 
     @once
     def powers(self) -> Fraction:
-        """The table, of 2^(i/16), relatively."""
+        """Return the relative error of the table of 2^(i/16)."""
         powers = [self.power(i) for i in range(SIXTEENTHS)]
         worst = max(
             greatest_error("2^x", Fraction(i, 16), p * (1 + a + b)) for i, (p, a, b) in enumerate(powers)
@@ -226,23 +226,23 @@ class Triples(LogarithmTables):
         return worst
 
     def power(self, i: int) -> tuple[Fraction, Fraction, Fraction]:
-        """2^(i/16) and its correction."""
+        """Return 2^(i/16) and its correction."""
         outputs = self.function(f"begin_power.{i}").outputs
         found = [outputs[name] for name in ("power", "high", "low")]
         values = [operand.value for operand in found if isinstance(operand, Constant)]
-        demand(len(values) == 3, f"power {i} is none of a table")
+        demand(len(values) == 3, f"power {i} is not from a table")
         return values[0], values[1], values[2]
 
     @once
     def exp2(self) -> Fraction:
-        """The value, of 2^(t - k), absolutely, for |s| from 1/64 on or 2^(i/16) > 1."""
+        """Return the absolute error of the value of 2^(t - k), for |s| >= 1/64 or 2^(i/16) > 1."""
         outer = both_signs(GREATEST_S / 2, GREATEST_S)
         whole, greatest_t = [Interval.within(GREATEST_S)], self.claim("greatest_td_t")
         cases = [(i, s, greatest_t) for i in range(SIXTEENTHS) for s in (whole if i else outer)]
         return max(each(self.exp2_of, cases))
 
     def near_one(self) -> str:
-        """Where 2^(i/16) = 1 and |s| < 1/64, relatively to s."""
+        """Prove the error relative to s, for 2^(i/16) = 1 and |s| < 1/64."""
         greatest_t = self.claim("greatest_td_t")
         where_s_is_t = [(0, s, s.magnitude) for s in ranges_of_s(LEAST_OF_T)]
         others = [(0, s, greatest_t) for s in ranges_of_s(LEAST_OF_S)]
@@ -267,14 +267,14 @@ class Triples(LogarithmTables):
 
     @once
     def q(self, s: Interval) -> tuple[Fraction, Polynomial, Interval, Fraction]:
-        """Q(s), for a range of s: how far it is from a polynomial, that, and its parts."""
+        """Return the distance of Q(s) from a polynomial, for a range of s, that polynomial, and the parts of Q(s)."""
         errors = RoundingErrors(self.function("exp2_td_series"), {"s": Input(s)})
         value, expression, low, high = self.pair(errors)
         polynomial = value.only("s")
         return proved_bound(errors, value, expression, polynomial), polynomial, high, low
 
     def exp2_of(self, case: tuple[int, Interval, Fraction]) -> Fraction:
-        """For 2^(i/16), a range of s, and the greatest |t|."""
+        """Return the error for 2^(i/16), a range of s, and the maximum |t|."""
         i, s, greatest_t = case
         function = self.function(f"end_power.{i}")
         of_q, polynomial, q_high, q_low = self.q(s)
@@ -305,7 +305,7 @@ class Triples(LogarithmTables):
         return bound + power * (1 + size) * (relative + of_series * size)
 
     def factor_of_s_low(self, i: int) -> Fraction:
-        """The constant that s_low is multiplied by."""
+        """Return the constant by which s_low is multiplied."""
         nodes = self.function(f"end_power.{i}").nodes
         (product,) = (
             found
@@ -335,7 +335,7 @@ class Triples(LogarithmTables):
 
 
 def ranges_of_s(least_exponent: int) -> list[Interval]:
-    """From 2^least_exponent to 1/64, and below zero, two binades together."""
+    """Return ranges of two binades each, from 2^least_exponent to 1/64, of both signs."""
     ends = range(-6, least_exponent - 2, -2)
     return [
         s

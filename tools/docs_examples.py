@@ -1,4 +1,4 @@
-"""What griffe asks for while MkDocs reads docstrings: their one example is a section of examples there."""
+"""A griffe extension for MkDocs: the docstrings' section ``Example`` becomes griffe's ``Examples``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import griffe
 
 
 class Examples(griffe.Extension):
-    """Call the section ``Example`` as griffe calls it."""
+    """Rename the section ``Example`` of each docstring."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of each object."""

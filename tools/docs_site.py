@@ -1,7 +1,7 @@
-"""What MkDocs asks for while it makes the site: the pages beside docs/, and the reference from docstrings.
+"""MkDocs hooks that add the pages outside docs/ and the reference from docstrings to the site.
 
-The pages are written for whoever reads the repository. On the site the README is the first page, the other pages at the
-root stand in a section of their own, and links between all of them lead to the site's pages.
+The pages are written for readers of the repository. On the site the README is the first page, the other pages of the
+root have a section of their own, and links between pages lead to the site's pages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT_PAGES = {
     "CODE_OF_CONDUCT.md": "code_of_conduct.md",
     "LICENSE": "license.md",
 }
-"""The site's page for each at the root; the table of contents of docs/ is the navigation there."""
+"""The site's page for each page of the root. docs/index.md is replaced by the site's navigation."""
 
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
 SECTION = re.compile(r"^(.+)/$")
@@ -100,7 +100,7 @@ runtime.
 
 
 def on_config(config: Any) -> Any:
-    """Put the pages of a folder in the place of its name in the navigation."""
+    """Replace a folder's name in the navigation by the folder's pages."""
     config.nav = [_expanded(entry, Path(config.docs_dir)) for entry in config.nav]
     return config
 
@@ -124,14 +124,14 @@ def _title(page: Path) -> str:
 
 
 def _natural(page: Path) -> list[Any]:
-    """Order pages with numbers in their names as numbers, an index first."""
+    """Return a sort key: an index first, numbers in names by value."""
     is_index = page.stem in ("index", "README")
     parts = re.split(r"(\d+)", page.stem)
     return [not is_index, *((part.isdigit(), int(part) if part.isdigit() else part) for part in parts)]
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that docs/ does not have."""
+    """Add the pages that are not in docs/."""
     index = files.get_file_from_path("index.md")
     if index is not None:
         files.remove(index)
@@ -149,7 +149,8 @@ def on_files(files: Files, config: Any) -> Files:
 def _side_by_side() -> str:
     """Return the page of the findings for float32, made by the command that docs/findings/README.md shows.
 
-    It takes minutes, so it is kept in build/docs. Where the runtimes are not installed, a page says what is missing.
+    It takes minutes, so the page is kept in build/docs. If the runtimes are not installed, a page with the error is
+    returned instead.
     """
     (command,) = re.findall(
         r"^```sh\n(halfulp check .*?)^```$", FINDINGS.read_text(), re.MULTILINE | re.DOTALL
@@ -159,14 +160,14 @@ def _side_by_side() -> str:
         words = shlex.split(command.replace("\\\n", " "))[1:-1]
         run = [sys.executable, "-m", "halfulp", *words, str(BUILT)]
         done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT)
-        if not BUILT.exists():  # status 1 is that of findings
+        if not BUILT.exists():  # exit status 1 only means that there were findings
             said = html.escape(f"{command}\n{done.stderr}")
             return f"<!doctype html>\n<title>Not made</title>\n<p>This page was not made:</p>\n<pre>{said}</pre>\n"
     return BUILT.read_text()
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Turn the links of a page of docs/ to the pages at the root."""
+    """Rewrite the links of a page of docs/ to pages of the root."""
     if page.file.generated_by is not None:
         return markdown
     folder = Path("docs", page.file.src_uri).parent
@@ -176,11 +177,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def _on_site(markdown: str, folder: str) -> str:
-    """Return a page with its links as the site has them.
+    """Return a page with its links rewritten for the site.
 
     Args:
         markdown: the page.
-        folder: where it lies in the repository.
+        folder: the page's folder in the repository.
     """
 
     def turned(link: re.Match[str]) -> str:
@@ -191,19 +192,19 @@ def _on_site(markdown: str, folder: str) -> str:
         here = os.path.relpath(folder, "docs") if folder != "." else "."
         return f"{link[1]}{os.path.relpath(page, here)}{link[3] or ''}{link[4]}"
 
-    # Python-Markdown knows no backslash before these.
+    # Python-Markdown does not support a backslash before these.
     return LINK.sub(turned, markdown).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
 SHIM = re.compile(r'<script src="?https://unpkg\.com/iframe-worker/shim"?></script>')
-"""The theme's way to search from the disk in other browsers than Chromium is a script from elsewhere."""
+"""The theme's search on local files, in browsers other than Chromium, loads a script from another server."""
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Drop the script of a page."""
+    """Remove the script from a page."""
     return SHIM.sub("", output)
 
 
 def on_post_template(output: str, template_name: str, config: Any) -> str:
-    """Drop the script of a page that comes from no file, such as the one for errors."""
+    """Remove the script from a page that has no file, such as the error page."""
     return SHIM.sub("", output)

@@ -1,12 +1,12 @@
-"""Finds inputs whose power lies very near a rounding boundary, and writes data/worst_cases/<type>.txt.
+"""Find inputs whose power is very near a rounding boundary, and write data/worst_cases/<type>.txt.
 
     python tools/find_hard_cases.py float32 --seconds 60 --seed 1
     python tools/find_hard_cases.py all
-    python tools/find_hard_cases.py all --phases    # adds to the files, after a change of what phases claim
+    python tools/find_hard_cases.py all --phases    # adds to the files, after a change of the phases' error bounds
 
-Seconds count for the searches of float32 and float64; the others end by themselves (float16 and
-bfloat16 look at all pairs: two minutes each). Needs gmpy2 and a C++20 compiler. The searches are
-described in tools/hard_cases/.
+--seconds limits the searches for float32 and float64. The others end by themselves (float16 and bfloat16 try
+all pairs, in two minutes each). Needs gmpy2 and a C++20 compiler. The modules of tools/hard_cases/ describe the
+searches.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def search(name: str, seconds: float, rng: np.random.Generator) -> list[Case]:
-    """Every search that suits the type, and the hardest cases of each."""
+    """Run every search for the type, and return the hardest cases of each."""
     row = TYPES[name]
     if row.kind != "float":
         return [
@@ -86,13 +86,13 @@ def search(name: str, seconds: float, rng: np.random.Generator) -> list[Case]:
 
 
 def by_kind(cases: list[Case], count: int) -> list[Case]:
-    """The hardest cases of each kind."""
+    """Return the hardest cases of each kind."""
     kinds = sorted({case.kind for case in cases})
     return [case for kind in kinds for case in hardest([c for c in cases if c.kind == kind], count)]
 
 
 def write(name: str, cases: list[Case], seconds: float, seed: int) -> None:
-    """Write the file of a type, and say what came out."""
+    """Write the file of a type, and print a summary."""
     boundary = (
         "midpoint of two neighbours in units of the last place" if TYPES[name].kind == "float" else "integer"
     )

@@ -1,9 +1,9 @@
 """Write docs/operators/, a page per operator version, and the list of all with their types, from the rows.
 
     python tools/generate_docs.py            write them
-    python tools/generate_docs.py --check    say which are out of date, and exit 1 if any is
+    python tools/generate_docs.py --check    list the pages that are out of date, and exit with 1 if there are any
 
-Pages follow from the rows alone, so that two runs give the same bytes.
+The pages depend only on the rows, so that two runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def index_page() -> str:
 
 
 def _matrix() -> str:
-    """Return the version x type matrix as Markdown, its ids linked to their pages."""
+    """Return the matrix of versions and types as Markdown, with links from the ids to their pages."""
     table = matrix()
     header = tuple(cell.replace(", ", "<br>") for cell in table.header)
     rows = tuple((f"[{id}]({id}.md)", *cells) for id, *cells in table.rows)
@@ -65,20 +65,20 @@ def _matrix() -> str:
 
 
 def _unescaped(table: Table) -> str:
-    """Return a table as Markdown whose cells are Markdown already."""
+    """Return a table as Markdown; its cells are Markdown already."""
     lines = ["| " + " | ".join(row) + " |" for row in (table.header, *table.rows)]
     return "\n".join([lines[0], "|" + "---|" * len(table.header), *lines[1:]])
 
 
 def generate() -> dict[Path, str]:
-    """Return every file that follows from the rows: its path below the root, and its text."""
+    """Return every generated file: its path below the root, and its text."""
     files = {OPERATORS / f"{id}.md": operator_page(find(id)) for id in ids()}
     files[OPERATORS / "index.md"] = index_page()
     return files
 
 
 def out_of_date(root: Path = ROOT) -> list[Path]:
-    """Return the files below the root that differ from what the rows say, stray pages included."""
+    """Return the paths of files that differ from the generated ones, and of pages without a row."""
     files = generate()
     stray = {path.relative_to(root) for path in (root / OPERATORS).glob("*")} - files.keys()
     return sorted(
@@ -92,7 +92,7 @@ def out_of_date(root: Path = ROOT) -> list[Path]:
 
 
 def main() -> int:
-    """Write the files, or with --check only say which are out of date."""
+    """Write the files, or with --check only list those out of date."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     if parser.parse_args().check:

@@ -3,10 +3,10 @@
     python tools/make_constants.py          # print the file
     python tools/make_constants.py --write  # replace core/numerics/constants.h
 
-Each polynomial interpolates its function at Chebyshev nodes, which for these smooth functions is within
-a factor of two of the best approximation; coefficients are then rounded to one double or to a pair of
-doubles, or a triple. What is printed beside them bounds the error of the *rounded* polynomial on the whole
-interval, and is rounded up (see error_bound).
+Each polynomial interpolates its function at Chebyshev nodes. For these smooth functions its error is within a
+factor of 2 of the best approximation. The coefficients are then rounded to a double, a pair or a triple of
+doubles. The printed bound is for the error of the *rounded* polynomial on the whole interval, and is rounded
+up (see error_bound).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FLOAT64_EXP_PARTS = 128
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
-    """Monomial coefficients of the polynomial that meets f at the Chebyshev nodes of [low, high]."""
+    """Return the coefficients of the polynomial that interpolates f at the Chebyshev nodes of [low, high]."""
     pi = gmpy2.const_pi()
     nodes = [
         (low + high) / 2 + (high - low) / 2 * gmpy2.cos(pi * (2 * i + 1) / (2 * terms)) for i in range(terms)
@@ -51,7 +51,7 @@ def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) ->
 
 
 def rounded(c: mpfr, doubles: int) -> list[float]:
-    """c as an unevaluated sum of so many doubles."""
+    """Return c as an unevaluated sum of `doubles` doubles."""
     parts = []
     for _ in range(doubles):
         part = float(c)
@@ -62,7 +62,7 @@ def rounded(c: mpfr, doubles: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Function:
-    """A positive monotone function, and its power series at 0, in which no term's factor exceeds the one before."""
+    """A positive monotone function and its power series at 0, whose factors do not increase."""
 
     value: Callable[[mpfr], mpfr]
     factor: Callable[[int], mpfr]
@@ -87,7 +87,7 @@ def exp2_less_one(r: mpfr) -> mpfr:
 
 
 def lowered_exp2(r: mpfr) -> mpfr:
-    """2^r made smaller by the fast phase's error, so that the value itself is the lower end of its interval."""
+    """2^r less the fast phase's error, so that the computed value is the lower end of the interval."""
     return gmpy2.exp2(r) * (1 - mpfr(FAST_ERROR))
 
 
@@ -115,11 +115,11 @@ EXP_LESS_TWO_TERMS = Function(exp_less_two_terms, lambda k: 1 / gmpy2.factorial(
 
 
 def error_bound(f: Function, low: mpfr, high: mpfr, coefficients: list[mpfr]) -> mpfr:
-    """A bound of |polynomial / f - 1| on [low, high].
+    """Return a bound of |polynomial / f - 1| on [low, high].
 
-    f is its power series, cut where the rest is below 2^-160: what is left to bound is a polynomial. On an
-    interval one of degree n is nowhere greater than 1 / cos(pi n / 2m) times its greatest value at m > n
-    Chebyshev nodes (Ehlich and Zeller, 1964). The interval is cut into pieces, on which f hardly varies.
+    f is replaced by its power series, truncated where the rest is below 2^-160, so that the difference is a
+    polynomial. On an interval, a polynomial of degree n is at most 1 / cos(pi n / 2m) times its maximum over m > n
+    Chebyshev nodes (Ehlich and Zeller, 1964). The interval is divided into pieces, on which f is nearly constant.
     """
     reach, pieces, nodes_a_term = max(abs(low), abs(high)), 64, 24
     terms = len(coefficients)
@@ -139,7 +139,7 @@ def error_bound(f: Function, low: mpfr, high: mpfr, coefficients: list[mpfr]) ->
 
 
 def horner(coefficients: Sequence[mpfr], x: mpfr) -> mpfr:
-    """The value of a polynomial."""
+    """Evaluate a polynomial."""
     value = mpfr(0)
     for c in reversed(coefficients):
         value = value * x + c
@@ -147,7 +147,7 @@ def horner(coefficients: Sequence[mpfr], x: mpfr) -> mpfr:
 
 
 def power_of_two(bound: mpfr) -> str:
-    """A positive bound as a power of two with two decimals, rounded up."""
+    """Return a positive bound as a power of two whose exponent has two decimals, rounded up."""
     return f"2^{rounded_up(gmpy2.log2(bound), 2)}"
 
 
@@ -165,7 +165,7 @@ def polynomial(
     pairs: int,
     triples: int = 0,
 ) -> str:
-    """C++ arrays of terms coefficients from the constant one up: some as triples, some as pairs, then doubles."""
+    """Return C++ arrays of the coefficients, the constant first: as triples, then pairs, then doubles."""
     exact = interpolate(f.value, low, high, terms)
     parts = [rounded(c, 3 if i < triples else 2 if i < triples + pairs else 1) for i, c in enumerate(exact)]
     bound = error_bound(f, low, high, [sum(map(mpfr, p), mpfr(0)) for p in parts])
@@ -198,7 +198,7 @@ def records(name: str, kind: str, rows: list[list[float]]) -> list[str]:
 
 
 def log2_table() -> str:
-    """About 1/m for each part of [1, 2), which is 1 for the first and 1/2 for the last, and minus its logarithm."""
+    """Return r, about 1/m, and -log2 r for each part of [1, 2). r is 1 in the first part and 1/2 in the last."""
     middles = [1 + (mpfr(i) + 0.5) / LOG2_PARTS for i in range(LOG2_PARTS)]
     reciprocals = [1.0, *(float(1 / middle) for middle in middles[1:-1]), 0.5]
     logarithms = [float(-gmpy2.log2(mpfr(r))) for r in reciprocals]
@@ -208,14 +208,14 @@ def log2_table() -> str:
 
 @dataclass(frozen=True)
 class PairPart:
-    """A part of the numbers m about [1, 2), with r so that f = m r - 1 is small and exact."""
+    """A part of the numbers m around [1, 2), and an r with which f = m r - 1 is small and exact."""
 
     r: mpfr
     least: mpfr
     greatest: mpfr
 
     def of_logarithm(self, size: Callable[[mpfr], mpfr]) -> mpfr:
-        """The greatest size(f) / |log2 x| of x = m and m/2; size must grow faster with |f| than |log2 x| does."""
+        """Return the maximum size(f) / |log2 x| for x = m and m/2. Size must grow faster with |f| than |log2 x|."""
         return max(
             size(f) / abs(gmpy2.log2((1 + f) / self.r) + e)
             for f in (self.least, self.greatest)
@@ -228,10 +228,10 @@ def fourth_power(f: mpfr) -> mpfr:
 
 
 def pair_part(i: int) -> PairPart:
-    """Part i: about 1 + i/32. r has 6 bits, or 7 where |f| is so small that f has no more than 53."""
+    """Return part i, around 1 + i/32. r has 6 bits, or 7 if |f| is so small that f still has at most 53."""
     begin, end = 1 + mpfr(2 * i - 1) / 64, 1 + mpfr(2 * i + 1) / 64
     if i == 0:
-        begin = 1 - mpfr(1) / 128  # below 1 lies the next power of two's last half part
+        begin = 1 - mpfr(1) / 128  # below 1 the spacing is that of the binade below
     best = None
     for numerator in range(64, 129) if i else [128]:
         r = mpfr(numerator) / 128
@@ -239,8 +239,8 @@ def pair_part(i: int) -> PairPart:
         if max(map(abs, ends)) > mpfr(1) / (64 if numerator % 2 else 32):
             continue
         logarithms = [(abs(f), abs(gmpy2.log2((1 + f) / r) + e)) for f in ends for e in (0, -1)]
-        # Then a sum of -log2 r and log2(1 + f) < 1.5 f can be taken from the first exactly: it is less than twice the
-        # power of two at or below the sum.
+        # The sum of -log2 r and log2(1 + f), which is below 1.5 f, can then be subtracted from -log2 r exactly: 1.5 f
+        # is less than twice the power of two at or below the sum.
         exact = r == 1 or all(1.5 * f < 2 ** (gmpy2.floor(gmpy2.log2(log2)) + 1) for f, log2 in logarithms)
         if not exact:
             continue
@@ -252,7 +252,7 @@ def pair_part(i: int) -> PairPart:
 
 
 def pair_tables() -> str:
-    """What pairs and triples look up: reciprocals, their logarithms, and the powers of two."""
+    """Return the tables of the double-double and triple-double phases: reciprocals, logarithms, powers of two."""
     parts = [pair_part(i) for i in range(PAIR_PARTS)]
     least, greatest = min(part.least for part in parts), max(part.greatest for part in parts)
     sizes = (lambda f: abs(gmpy2.log2(1 + f)), lambda f: f**2, fourth_power, lambda f: abs(f) ** 11)
@@ -262,10 +262,10 @@ def pair_tables() -> str:
     highs = [gmpy2.rint(gmpy2.mul_2exp(log2, 42)) / 2**42 for log2 in logarithms]
     lows = [rounded(log2 - high, 2) for log2, high in zip(logarithms, highs, strict=True)]
     lines = [
-        "// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, the rest, and",
-        "// what that lacks, for triples.",
-        f"// f = m r - 1, {reach}. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| {of_log2[0]}, f^2 {of_log2[1]},",
-        f"// f^4 {of_log2[2]}, |f|^11 {of_log2[3]}.",
+        "// r, about 1/m, for m in [1 + (2i-1)/64, 1 + (2i+1)/64), and -log2 r in three parts: a multiple of 2^-42,",
+        "// the remainder, and the remainder of that for triples.",
+        f"// f = m r - 1, {reach}. Upper bounds relative to |log2 x|, x = m 2^e: |log2(1+f)| {of_log2[0]},",
+        f"// f^2 {of_log2[1]}, f^4 {of_log2[2]}, |f|^11 {of_log2[3]}.",
         "struct alignas(32) PairLogEntry {",
         "    double r, high, low, last;",
         "};",
@@ -289,7 +289,7 @@ def pair_tables() -> str:
     powers = [gmpy2.exp2(mpfr(i) / EXP2_PARTS) for i in range(EXP2_PARTS)]
     corrections = [rounded(power / mpfr(float(power)) - 1, 2) for power in powers]
     lines += [
-        f"// 2^(i/{EXP2_PARTS}), rounded, and its correction: what is lost, as a part of it, in two parts.",
+        f"// 2^(i/{EXP2_PARTS}), rounded, and its correction, the relative rounding error, in two parts.",
         "struct alignas(32) PairExpEntry {",
         "    double power, correction, correction_low;",
         "};",
@@ -313,13 +313,13 @@ def pair_tables() -> str:
 
 
 def float64_part(i: int) -> tuple[mpfr, mpfr]:
-    """Part i of [1, 2), about 1 + i/256: r, a multiple of 1/512, and the greatest |f|, f = m r - 1.
+    """Return r, a multiple of 1/512, and the maximum |f|, f = m r - 1, of part i of [1, 2), around 1 + i/256.
 
-    So f is a multiple of 2^-61 and below 2^-8, which a double holds. -log r is zero or at least |f|, for x = m and m/2.
+    f is a multiple of 2^-61 and below 2^-8, so that it is a double. -log r is zero or at least |f|, for x = m and m/2.
     """
     begin, end = (1 + mpfr(2 * i + side) / (2 * FLOAT64_LOG_PARTS) for side in (-1, 1))
     if i == 0:
-        begin = 1 - mpfr(1) / (4 * FLOAT64_LOG_PARTS)  # below 1 lies the next power of two's last half part
+        begin = 1 - mpfr(1) / (4 * FLOAT64_LOG_PARTS)  # below 1 the spacing is that of the binade below
     r = gmpy2.rint(1024 / (begin + end)) / 512 if i else mpfr(1)
     greatest = max(abs(m * r - 1) for m in (begin, end))
     assert greatest < mpfr(1) / 256
@@ -328,10 +328,10 @@ def float64_part(i: int) -> tuple[mpfr, mpfr]:
 
 
 def float64_tables() -> str:
-    """What the fast phase of float64 looks up."""
+    """Return the tables of float64's fast phase."""
     parts = [float64_part(i) for i in range(FLOAT64_LOG_PARTS)]
     greatest_f = max(greatest for _, greatest in parts)
-    # In steps of 2^-42, so that e times the one and the other can be added exactly.
+    # Multiples of 2^-42, so that e times ln 2's high part plus a logarithm's high part is exact.
     logarithms = [-gmpy2.log(r) for r, _ in parts]
     highs = [gmpy2.rint(gmpy2.mul_2exp(log, 42)) / 2**42 for log in logarithms]
     lows = [log - high for log, high in zip(logarithms, highs, strict=True)]
@@ -340,7 +340,7 @@ def float64_tables() -> str:
     ]
     ln2 = gmpy2.const_log2()
     ln2_high = gmpy2.rint(gmpy2.mul_2exp(ln2, 42)) / 2**42
-    # Of 35 bits, so that up to 2^18 times it is exact.
+    # It has 35 bits, so that products with integers up to 2^18 are exact.
     step = ln2 / FLOAT64_EXP_PARTS
     step_high = gmpy2.rint(gmpy2.mul_2exp(step, 42)) / 2**42
     greatest_r = step / 2 + mpfr(2) ** -15
@@ -348,19 +348,19 @@ def float64_tables() -> str:
     f_reach, r_reach = rounded_up(greatest_f, 5), rounded_up(greatest_r, 5)
     return "\n".join(
         [
-            "// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and",
-            f"// the rest. f = m r - 1, |f| <= {f_reach}.",
+            "// r, about 1/m, for m in [1 + (2i-1)/512, 1 + (2i+1)/512), and -log r in two parts: a multiple of 2^-42",
+            f"// and the remainder. f = m r - 1, |f| <= {f_reach}.",
             "struct alignas(32) LogEntry {",
             "    double r, high, low;",
             "};",
             *records("float64_log_entries", "LogEntry", entries),
-            "// ln 2 in the same way, and ln 2 / 128: a multiple of 2^-42, and the rest.",
+            "// ln 2 and ln 2 / 128, in the same two parts.",
             f"inline constexpr DoubleDouble float64_ln2 = {{{float(ln2_high).hex()}, {float(ln2 - ln2_high).hex()}}};",
             (
                 "inline constexpr DoubleDouble float64_step ="
                 f" {{{float(step_high).hex()}, {float(step - step_high).hex()}}};"
             ),
-            f"inline constexpr double float64_steps = {float(1 / step).hex()};  // in a unit of the logarithm",
+            f"inline constexpr double float64_steps = {float(1 / step).hex()};  // per unit of the logarithm",
             polynomial(
                 "float64_log",
                 f"(log(1+f) - f + f^2/2) / f^3, |f| <= {f_reach}",
@@ -370,7 +370,7 @@ def float64_tables() -> str:
                 6,
                 0,
             ),
-            f"// 2^(i/{FLOAT64_EXP_PARTS}), rounded, and its correction: what is lost, as a part of it.",
+            f"// 2^(i/{FLOAT64_EXP_PARTS}), rounded, and its correction, the relative rounding error.",
             "struct alignas(16) ExpEntry {",
             "    double power, correction;",
             "};",
@@ -393,7 +393,7 @@ def float64_tables() -> str:
 
 
 def limbs(name: str, comment: str, value: mpfr) -> str:
-    """value as 64-bit limbs, least first: WIDE_LIMBS - 1 of fraction, the last of whole units."""
+    """Return value as 64-bit limbs, least significant first. The last one is the integer part."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
     lines = [f"// {comment}, rounded down.", f"inline constexpr uint64_t {name}[{WIDE_LIMBS}] = {{"]
     lines += [f"    0x{scaled >> (64 * i) & (2**64 - 1):016x}," for i in range(WIDE_LIMBS)]
@@ -436,10 +436,7 @@ def generate() -> str:
                 8,
                 0,
             ),
-            (
-                "// The next one's values are below 2^r by this part of them, which is more than all errors of the fast"
-                " phase."
-            ),
+            "// The values of exp2_fast are below 2^r by this relative amount, more than all errors of the fast phase.",
             f"inline constexpr double fast_error = {FAST_ERROR.hex()};",
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
             pair_tables(),

@@ -1,9 +1,8 @@
-"""Make the kernels for CUDA's devices: bindings/cuda/kernels.cu as PTX, by NVIDIA's NVRTC.
+"""Compile bindings/cuda/kernels.cu to PTX, the kernels for CUDA devices, by NVIDIA's NVRTC.
 
-The same compiler makes the same bytes everywhere, so a digest of them is kept beside the source; a test compares it,
-and ``--update`` writes it. The compiler is a package, ``nvidia-cuda-nvrtc==13.5.37`` (no GPU, and no driver,
-is needed). Other versions are refused: 12.9.86 and 13.0.88 compile products of fixed-point numbers wrongly where they
-make them part of their callers.
+The same compiler makes the same bytes everywhere. A digest of them is kept beside the source: a test compares it, and
+``--update`` writes it. The compiler is the package ``nvidia-cuda-nvrtc==13.5.37``; it needs neither GPU nor driver.
+Other versions are refused, since 12.9.86 and 13.0.88 miscompile products of fixed-point numbers when they inline them.
 
     python tools/make_ptx.py build/kernels.ptx
 """
@@ -23,7 +22,7 @@ SOURCE = ROOT / "bindings" / "cuda" / "kernels.cu"
 DIGEST = SOURCE.with_name("kernels.ptx.sha256")
 COMPILER, VERSION = "nvidia-cuda-nvrtc", "13.5.37"
 
-# Every operation rounds as it is written: no contraction, no flush to zero, IEEE division and roots.
+# Every operation rounds as written: no contraction, no flush to zero, IEEE division and roots.
 OPTIONS = [
     "--std=c++20",
     "--gpu-architecture=compute_75",
@@ -38,20 +37,20 @@ OPTIONS = [
     f"--include-path={ROOT / 'core'}",
     "--pre-include=prelude.h",
 ]
-# The language that NVRTC names is its own, the newest. None of the instructions is younger than this one, which drivers
-# of CUDA 12.0 know; a test assembles them with that version's assembler where it is at hand.
+# NVRTC declares its own, newest version of the PTX language. All instructions exist in this version, which drivers of
+# CUDA 12.0 support. A test assembles them with that version's assembler, if it is installed.
 PTX_VERSION = "8.0"
 
 
 class CompilationError(Exception):
-    """There is no compiler, or it refuses the source."""
+    """The compiler is missing, or it rejects the source."""
 
 
 def nvrtc() -> ctypes.CDLL:
     """Return the compiler's library.
 
     Raises:
-        CompilationError: the package is not installed, or in another version.
+        CompilationError: the package is not installed, or has another version.
     """
     needed = f"{COMPILER}=={VERSION}"
     try:
@@ -59,9 +58,9 @@ def nvrtc() -> ctypes.CDLL:
     except PackageNotFoundError:
         raise CompilationError(f"{needed} is not installed") from None
     if package.version != VERSION:
-        raise CompilationError(f"{needed} is needed, and {package.version} is installed")
+        raise CompilationError(f"expected {needed}, got version {package.version}")
     files = [Path(str(package.locate_file(file))) for file in package.files or []]
-    # It looks for its builtins by name, and finds them where they are loaded already.
+    # The compiler loads its builtins by name, and finds them if they are loaded already.
     for file in files:
         if re.match(r"(lib)?nvrtc-builtins", file.name):
             ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
@@ -73,13 +72,13 @@ def compiled() -> str:
     """Return the kernels' PTX.
 
     Raises:
-        CompilationError: there is no compiler of the right version, or it refuses the source.
+        CompilationError: the compiler is missing or has another version, or it rejects the source.
     """
     library = nvrtc()
     program = ctypes.c_void_p()
     source = SOURCE.read_bytes()
     if library.nvrtcCreateProgram(ctypes.byref(program), source, SOURCE.name.encode(), 0, None, None) != 0:
-        raise CompilationError("the compiler does not start")
+        raise CompilationError("the compiler failed to start")
     include = f"--include-path={SOURCE.parent}"
     options = [option.encode() for option in [*OPTIONS, include]]
     failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
@@ -92,15 +91,15 @@ def compiled() -> str:
     library.nvrtcDestroyProgram(ctypes.byref(program))
     ptx, count = re.subn(r"(?m)^\.version \d+\.\d+$", f".version {PTX_VERSION}", ptx)
     if count != 1:
-        raise CompilationError("the compiler's PTX names no version")
+        raise CompilationError("the compiler's PTX does not declare a version")
     return ptx
 
 
-def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+def _text(library: ctypes.CDLL, program: ctypes.c_void_p, kind: str) -> str:
     size = ctypes.c_size_t()
-    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    getattr(library, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvrtcGet{what}")(program, text)
+    getattr(library, f"nvrtcGet{kind}")(program, text)
     return text.value.decode().strip() + "\n" if text.value else ""
 
 
@@ -121,7 +120,9 @@ def main() -> int:
     if arguments.update:
         DIGEST.write_text(digest(ptx) + "\n")
     elif digest(ptx) != DIGEST.read_text().strip():
-        print(f"make_ptx: this PTX is not what {DIGEST.relative_to(ROOT)} says", file=sys.stderr)
+        print(
+            f"make_ptx: the PTX differs from {DIGEST.relative_to(ROOT)}: run with --update", file=sys.stderr
+        )
         return 1
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(ptx)

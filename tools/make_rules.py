@@ -4,8 +4,8 @@
     python tools/make_rules.py --write  # replace bindings/onnxruntime/rules.h
 
 The rules are functions in halfulp.specs.broadcast, which a session cannot call. bindings/onnxruntime/broadcast.cpp
-computes the same in C++ and takes names and messages from this file. A message is what the operator version of an
-example says of the example's shapes.
+computes the same in C++ and takes names and messages from this file. Each message is the error of an operator version
+for the shapes of an example.
 """
 
 from __future__ import annotations

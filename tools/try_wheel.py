@@ -1,10 +1,10 @@
-"""Try a wheel as a person would who has no compiler: install it, and run the README's examples and quick tests with it.
-The list of what it contains has to be in it, too.
+"""Try a wheel on a machine without a compiler: install it, and run the README's examples and quick tests with it.
+Checks that the wheel contains its bill of materials.
 
     python tools/try_wheel.py dist/halfulp-0.1.0-*.whl
 
-PATH is the new environment's own folder alone, so that nothing can be compiled. Exit status 1 says that something
-failed, or that the wheel is larger than 6 MB.
+PATH is only the new environment's folder, so that nothing can be compiled. The exit status is 1 if something failed or
+the wheel is larger than 6 MB.
 """
 
 from __future__ import annotations

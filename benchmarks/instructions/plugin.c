@@ -1,5 +1,5 @@
-// A plugin for qemu 6 to 8: how many instructions a program executes. What it needs of qemu-plugin.h, version 1, stands here,
-// since distributions do not ship that.
+// A plugin for qemu 6 to 8 that counts the instructions of a program. It declares the functions of qemu-plugin.h,
+// version 1, that it needs, since distributions do not ship that header.
 #include <inttypes.h>
 #include <stdio.h>
 

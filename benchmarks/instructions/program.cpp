@@ -1,4 +1,5 @@
-// program WHAT CALLS: powers of 2048 pairs, so many times, by the kernels (float32, float64) or by the C library (powf, pow).
+// program FUNCTION CALLS: computes the powers of 2048 pairs CALLS times, by the kernels (float32, float64) or by the C
+// library (powf, pow).
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -20,17 +21,17 @@ int main(int, char** arguments) {
         x[i] = static_cast<float>(x_wide[i]);
         y[i] = static_cast<float>(y_wide[i]);
     }
-    const std::string_view what = arguments[1];
+    const std::string_view function = arguments[1];
     const auto by_kernel = [&](Element type, const void* bases, const void* exponents, void* powers) {
         scalar::kernels.pow({}, type, type, bases, exponents, powers, n, false);
     };
     double sum = 0;
     for (int call = 0; call < std::atoi(arguments[2]); ++call) {
-        if (what == "float32") by_kernel(Element::float32, x, y, out);
-        if (what == "float64") by_kernel(Element::float64, x_wide, y_wide, out_wide);
-        if (what == "powf")
+        if (function == "float32") by_kernel(Element::float32, x, y, out);
+        if (function == "float64") by_kernel(Element::float64, x_wide, y_wide, out_wide);
+        if (function == "powf")
             for (int i = 0; i < n; ++i) out[i] = std::pow(x[i], y[i]);
-        if (what == "pow")
+        if (function == "pow")
             for (int i = 0; i < n; ++i) out_wide[i] = std::pow(x_wide[i], y_wide[i]);
         sum += out[0] + out_wide[0];
     }

@@ -30,12 +30,12 @@ void* symbol(void* library, const char* name) { return dlsym(library, name); }
 
 Driver load() {
     void* library = load_library();
-    if (library == nullptr) throw std::runtime_error(std::string("no NVIDIA driver: there is no ") + library_name);
+    if (library == nullptr) throw std::runtime_error(std::string("no NVIDIA driver: cannot load ") + library_name);
     Driver driver;
     const auto find = [&](auto& function, const char* name) {
         function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol(library, name));
         if (function == nullptr)
-            throw std::runtime_error(std::string("an NVIDIA driver that is too old: it has no ") + name);
+            throw std::runtime_error(std::string("the NVIDIA driver is too old: it lacks ") + name);
     };
     find(driver.init, "cuInit");
     find(driver.error_name, "cuGetErrorName");
@@ -58,12 +58,12 @@ Driver load() {
     if (const int error = driver.init(0); error != 0) {
         const char* name = nullptr;
         driver.error_name(error, &name);
-        throw std::runtime_error(std::string("the NVIDIA driver does not start: ") + (name ? name : "unknown error"));
+        throw std::runtime_error(std::string("the NVIDIA driver failed to start: ") + (name ? name : "unknown error"));
     }
     return driver;
 }
 
-// Primary contexts, which CUDA's runtime, and so every library, uses. They are kept.
+// Primary contexts, which CUDA's runtime and so every library uses. They are never released.
 Context context_of(Device device) {
     static std::mutex mutex;
     static std::map<Device, Context> contexts;
@@ -78,15 +78,15 @@ Context context_of(Device device) {
 }  // namespace
 
 const Driver& driver() {
-    static const Driver the_driver = load();  // tried again where it throws
+    static const Driver the_driver = load();  // if it throws, the next call tries again
     return the_driver;
 }
 
-void check(int error, const std::string& what) {
+void check(int error, const std::string& action) {
     if (error == 0) return;
     const char* name = nullptr;
     driver().error_name(error, &name);
-    throw std::runtime_error("CUDA, " + what + ": " + (name != nullptr ? name : "error " + std::to_string(error)));
+    throw std::runtime_error("CUDA, " + action + ": " + (name != nullptr ? name : "error " + std::to_string(error)));
 }
 
 Device device_of(DevicePointer address) {

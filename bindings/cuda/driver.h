@@ -1,5 +1,5 @@
-// NVIDIA's driver as far as kernels need it. It is looked for on first use, so that nothing of CUDA is needed to build or
-// to load this; the declarations are those of CUDA 12's driver API.
+// The functions of NVIDIA's driver that the kernels need. The driver is loaded on first use, so that building and
+// loading this needs nothing of CUDA. The declarations are those of CUDA 12's driver API.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using Module = OpaqueModule*;
 using Function = OpaqueFunction*;
 using Stream = OpaqueStream*;
 
-// Each returns 0, or else an error that check() throws.
+// Each returns 0 or an error, which check() throws.
 struct Driver {
     int (*init)(unsigned flags);
     int (*error_name)(int error, const char** name);
@@ -47,13 +47,12 @@ struct Driver {
 const Driver& driver();
 
 // Throws std::runtime_error with the failed action and the driver's name for the error.
-void check(int error, const std::string& what);
+void check(int error, const std::string& action);
 
 // Returns the device whose memory an address is in. Throws std::runtime_error.
 Device device_of(DevicePointer address);
 
-// While an object of this class lives, calls apply to one device's memory and streams, whatever the thread's context
-// was.
+// During the lifetime of an object of this class, calls apply to one device, independent of the thread's context.
 class DeviceScope {
 public:
     explicit DeviceScope(Device device);

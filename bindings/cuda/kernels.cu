@@ -1,11 +1,11 @@
-// The kernels of a CUDA device. A thread takes a vector of elements or, where these do not lie in a row, some that are 256
-// apart, and leaves what the first phase does not decide, untouched in the output, as a bit; pow_rest then takes these. So
-// the output may be an operand.
+// The kernels of a CUDA device. A thread takes a vector of elements or, if these are not adjacent, some that are 256
+// apart. It runs the first phase. For an undecided element it sets a bit and does not write the output; pow_rest then
+// computes these. So the output may alias an operand.
 //
-//   NAME_own    each element has its exponent or slope, of the base's type, in a row as the bases are
-//   NAME_one    a vector of bases has one exponent, of any type, or slope
+//   NAME_own    each element has its own exponent or slope, of the base's type; all are contiguous
+//   NAME_one    a vector of bases has one exponent, of any type, or one slope
 //   NAME_each   any strides, exponents of any type
-//   pow_rest    all phases for any two types: what bits tell, or all elements
+//   pow_rest    all phases for any two types, for the elements whose bits are set, or for all
 #include "arguments.h"
 #include "numerics/pow.h"
 #include "numerics/prelu.h"
@@ -57,7 +57,7 @@ HALFULP_INLINE void store(void* base, int64_t offset, T value) {
     *reinterpret_cast<T*>(static_cast<char*>(base) + offset) = value;
 }
 
-// Elements that a thread takes at once.
+// The elements that a thread takes at once.
 template <Element type, int elements>
 struct alignas(elements * sizeof(Storage<type>)) Vector {
     static constexpr int size = elements;
@@ -66,7 +66,7 @@ struct alignas(elements * sizeof(Storage<type>)) Vector {
 template <Element type>
 using WholeVector = Vector<type, halfulp::cuda::vector_of(row(type).size)>;
 
-// The element at a place, or the number that stands for all of them.
+// The element at an offset, or the number if the operand is one.
 template <typename T>
 HALFULP_INLINE T load_or(const void* base, int64_t offset, uint64_t number) {
     return base == nullptr ? static_cast<T>(number) : load<T>(base, offset);
@@ -149,7 +149,7 @@ HALFULP_CALLED Storage<type> special_of(Storage<type> x, const Operand& y) {
     return static_cast<Storage<type>>(encode_special(row(type), base, y, false));
 }
 
-// f(place) for a thread's vector; a thread beyond the last one leaves nothing undecided.
+// Calls f(place) for a thread's vector. A thread beyond the last vector leaves nothing undecided.
 template <typename F>
 HALFULP_INLINE void for_vector(const Arguments& arguments, uint8_t* undecided, F f) {
     const uint32_t index = thread_number();
@@ -157,7 +157,7 @@ HALFULP_INLINE void for_vector(const Arguments& arguments, uint8_t* undecided, F
     else undecided[index] = 0;
 }
 
-// first(x, i) for a vector of bases, whose exponents are y(i): powers, which are stored where they are decided.
+// Computes a vector of powers by first(x, i), and stores those that are decided. The exponents are y(i).
 template <Element type, typename First, typename Y>
 HALFULP_INLINE void pow_vector(const Arguments& arguments, const Place& place, uint8_t* undecided, First first, Y y) {
     constexpr int element_size = sizeof(Storage<type>);
@@ -219,7 +219,7 @@ HALFULP_INLINE void pow_one(const Arguments& arguments, uint8_t* undecided) {
     });
 }
 
-// f(index, bit) for a thread's elements that are apart.
+// Calls f(index, bit) for each of a thread's separate elements.
 template <typename F>
 HALFULP_INLINE void for_elements_apart(const Arguments& arguments, F f) {
     const uint32_t first = blockIdx.x * block_threads * elements_apart + threadIdx.x;
@@ -245,13 +245,13 @@ HALFULP_INLINE void pow_each(const Arguments& arguments, uint8_t* undecided) {
     undecided[thread_number()] = static_cast<uint8_t>(open);
 }
 
-// The element that a thread's bit stands for; `vector` as in Undecided.
+// The index of the element of a thread's bit; `vector` as in Undecided.
 HALFULP_INLINE uint32_t element_of(uint32_t thread, uint32_t bit, uint32_t vector) {
     if (vector > 1) return thread * vector + bit;
     return (thread / block_threads * elements_apart + bit) * block_threads + thread % block_threads;
 }
 
-// All phases.
+// Runs all phases for one element.
 HALFULP_CALLED static void pow_element(const Arguments& arguments, uint32_t index, unsigned long long* undecidable) {
     const Place place = place_of(arguments, index);
     const Element x_type = static_cast<Element>(arguments.type), y_type = static_cast<Element>(arguments.y_type);
@@ -270,7 +270,7 @@ HALFULP_CALLED static void pow_element(const Arguments& arguments, uint32_t inde
     if (!power.decided) atomicAdd(undecidable, 1ull);
 }
 
-// PReLU of an element (numerics/prelu.h); types of 16 bits by the device's conversions.
+// PReLU of an element (numerics/prelu.h). Types of 16 bits use the device's conversions.
 template <Element type>
 HALFULP_INLINE Storage<type> prelu_of(Storage<type> x, Storage<type> slope) {
     if constexpr (type != Element::float16 && type != Element::bfloat16) {

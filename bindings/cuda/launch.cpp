@@ -13,7 +13,7 @@ namespace halfulp::cuda {
 
 namespace {
 
-// Kernels of each of the types that have their own, and then those of all types: the names' order.
+// The order of the kernels' names: first those of each type that has its own, then those of all types.
 enum class Form { own, one, each };
 constexpr Element own_kernels[] = {Element::float64, Element::float32, Element::float16, Element::bfloat16};
 constexpr const char* forms_of_pow[] = {"pow_own_", "pow_one_", "pow_each_"};
@@ -33,7 +33,7 @@ std::string& ptx() {
 }
 
 Kernels load(Device device) {
-    if (ptx().empty()) throw std::runtime_error("CUDA: no kernels were given");
+    if (ptx().empty()) throw std::runtime_error("CUDA: the kernels are not loaded");
     constexpr int multiprocessor_count = 16, major_capability = 75, minor_capability = 76;
     const auto attribute = [&](int which) {
         int value = 0;
@@ -67,7 +67,7 @@ Kernels load(Device device) {
     return kernels;
 }
 
-// The device must be the current one.
+// The device must be current.
 const Kernels& kernels_of(Device device) {
     static std::mutex mutex;
     static std::map<Device, Kernels> loaded;
@@ -92,7 +92,7 @@ bool continues(const LongAxis& fast, const LongAxis& slow) {
            slow.out_stride == fast.out_stride * fast.extent;
 }
 
-// A part of an operation: where it begins, and its axes, the fastest one first.
+// A part of an operation: its offsets, and its axes, the fastest one first.
 struct Box {
     const char *x, *y;
     char* out;
@@ -133,7 +133,7 @@ Box box_of(const Operation& operation) {
     return box;
 }
 
-// f(a box) for parts of so few elements that 32 bits count them.
+// Calls f(box) for parts that are small enough for 32-bit counts.
 template <typename F>
 void for_small_boxes(Box box, F f) {
     constexpr int64_t most = int64_t{1} << 30;
@@ -161,7 +161,7 @@ Axis axis_of(const LongAxis& from, int64_t vector) {
             from.x_stride * vector,        from.y_stride * vector,        from.out_stride * vector};
 }
 
-// Makes the arguments for a box whose fastest axis is taken in vectors of `vector` elements.
+// The arguments for a box whose fastest axis is divided into vectors of `vector` elements.
 Arguments arguments_of(const Operation& operation, const Box& box, int vector) {
     Arguments arguments{};
     arguments.x = box.x;
@@ -201,7 +201,7 @@ public:
     Launcher(const Operation& operation, Device device, Stream stream, const Allocate& allocate)
         : operation_(operation), kernels_(kernels_of(device)), stream_(stream), allocate_(allocate) {}
 
-    // An only axis may end with fewer elements than a vector has.
+    // If there is only one axis, its last vector may be incomplete.
     void run(const Box& box) const {
         const int vector = vector_of(row(operation_.type).size);
         const int64_t extent = box.axis[0].extent, rest = extent % vector;

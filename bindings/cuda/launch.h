@@ -1,4 +1,4 @@
-// Powers and PReLU of operands in a device's memory: which kernels, for which elements.
+// Powers and PReLU of operands in a device's memory: chooses the kernels and their elements.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,27 @@
 
 namespace halfulp::cuda {
 
-// x^y, or PReLU with the slope y. The views' addresses are a device's.
+// x^y, or PReLU with the slope y. The views' addresses are on the device.
 struct Operation {
     bool prelu = false;
     Element type = Element::count, y_type = Element::count;
     Shape shape;
-    View x, y, out;  // `out` is an operand's view, or overlaps none. An operand's data is null where it is one number:
-    uint64_t x_number = 0, y_number = 0;  // its encoding
+    // `out` is an operand's view or overlaps no operand. If an operand is one number, its data is null.
+    View x, y, out;
+    uint64_t x_number = 0, y_number = 0;  // the encodings of such numbers
 };
 
-// Allocates memory on the device, which may be reused once the work that is now in the stream is done. Null: the
+// Allocates memory on the device, which may be reused when the work that is now in the stream is done. If null, the
 // driver allocates.
 using Allocate = std::function<DevicePointer(size_t bytes)>;
 
-// The kernels' PTX, to be given once, before the first launch.
+// Sets the kernels' PTX. Call it once, before the first launch.
 void set_kernels(std::string ptx);
 
-// Puts the work into the stream, and does not wait for it. Throws std::runtime_error.
+// Enqueues the work in the stream without waiting. Throws std::runtime_error.
 void launch(const Operation& operation, Device device, Stream stream, const Allocate& allocate = nullptr);
 
-// How many powers the last phase could not decide on the device (see numerics/pow_exact.h). Waits for the device.
+// The number of powers that the last phase could not decide on the device (numerics/pow_exact.h). Waits for the device.
 uint64_t undecided(Device device);
 
 }  // namespace halfulp::cuda

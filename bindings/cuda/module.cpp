@@ -1,4 +1,4 @@
-// The extension module halfulp._cuda: launches, for whoever has operands in a device's memory.
+// The extension module halfulp._cuda: launches kernels for operands in a device's memory.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
@@ -22,10 +22,10 @@ namespace {
 Element element_named(const std::string& name) {
     for (int i = 0; i < element_count; ++i)
         if (name == element_rows[i].name) return static_cast<Element>(i);
-    throw std::invalid_argument("no element type " + name);
+    throw std::invalid_argument("unknown element type " + name);
 }
 
-// An operand: its address on the device, and its shape and strides in bytes. Or a number, without any of these.
+// An operand: either its address on the device with its shape and strides in bytes, or a number.
 struct Operand {
     uintptr_t address;
     std::string type;
@@ -37,10 +37,11 @@ struct Operand {
     Operand(std::string type, uint64_t number) : address(0), type(std::move(type)), number(number) {}
 };
 
-// An operand as the view that broadcasts it to a shape.
+// The view that broadcasts an operand to a shape.
 View view_of(const Operand& operand, const std::vector<int64_t>& shape) {
     const size_t dims = operand.shape.size();
-    if (dims > shape.size() || operand.strides.size() != dims) throw std::invalid_argument("an operand does not fit");
+    if (dims > shape.size() || operand.strides.size() != dims)
+        throw std::invalid_argument("an operand has the wrong number of axes");
     View view;
     view.data = reinterpret_cast<char*>(operand.address);
     const size_t missing = shape.size() - dims;
@@ -70,9 +71,10 @@ void apply(bool prelu, const Operand& x, const Operand& y, const Operand& out, i
     launch(operation, device, reinterpret_cast<Stream>(stream), allocate);
 }
 
-// An array as DLPack describes it: its address, the type's code and bits, shape, strides in bytes, and device.
+// Returns DLPack's description of an array: address, the type's code and bits, shape, strides in bytes, device.
 nb::tuple read_dlpack(const nb::ndarray<nb::ro>& array) {
-    if (array.device_type() != nb::device::cuda::value) throw std::invalid_argument("the array is on no CUDA device");
+    if (array.device_type() != nb::device::cuda::value)
+        throw std::invalid_argument("the array is not on a CUDA device");
     nb::list shape, strides;
     for (size_t i = 0; i < array.ndim(); ++i) {
         shape.append(array.shape(i));
@@ -82,7 +84,7 @@ nb::tuple read_dlpack(const nb::ndarray<nb::ro>& array) {
                           strides, array.device_id());
 }
 
-// A capsule for an array without gaps, which keeps its owner.
+// Makes a DLPack capsule for a contiguous array. It keeps the array's owner alive.
 nb::object write_dlpack(uintptr_t address, uint8_t code, uint8_t bits, const std::vector<size_t>& shape, int device,
                         nb::handle owner) {
     nb::dlpack::dtype type;
@@ -132,7 +134,7 @@ NB_MODULE(_cuda, m) {
         [](int device, uintptr_t stream) {
             const halfulp::InterpreterReleased released;
             const DeviceScope scope(device);
-            check(driver().synchronize(reinterpret_cast<Stream>(stream)), "what was in the stream");
+            check(driver().synchronize(reinterpret_cast<Stream>(stream)), "the stream's work");
         },
         nb::arg("device"), nb::arg("stream"));
     m.def("device_of", &device_of, nb::arg("address"));

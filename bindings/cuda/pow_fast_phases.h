@@ -1,6 +1,6 @@
-// A power's first phase for one element, on processors whose elements go their own ways: most of the special values,
-// signs, overflow and underflow included. What it leaves goes to numerics/pow.h. Integers take the place of conversions
-// where they can, since these take as long as four operations of doubles there.
+// The first phase of a power for one element, on a GPU, where threads may diverge. It handles most special values,
+// signs, overflow and underflow too; numerics/pow.h computes the elements that it leaves undecided. It prefers integer
+// operations to conversions, which take as long as four operations of doubles there.
 #pragma once
 
 #include "numerics/pow.h"
@@ -14,7 +14,7 @@ HALFULP_INLINE float float_of(Storage<type> x) {
     else return decode_float<type>(x);
 }
 
-// A float of any sign rounded to a type of 16 bits; of a NaN, a NaN.
+// Rounds a float of any sign to a type of 16 bits. NaN gives a NaN.
 template <Element type>
 HALFULP_INLINE Storage<type> short_of(float value) {
     if constexpr (type == Element::float16) {
@@ -25,23 +25,22 @@ HALFULP_INLINE Storage<type> short_of(float value) {
     }
 }
 
-// A power of a type as its encoding; whether it is decided; or whether the operands have a special value, as
-// encode_special takes them.
+// The encoding of a power, and whether it is decided. `special`: the operands need encode_special.
 template <Element type>
 struct FastPower {
     Storage<type> encoding;
     bool decided, special = false;
 };
 
-// For types of at most 24 bits: a positive double as its encoding, if all up to `up` times as much have the same.
+// Rounds a positive double to a type of at most 24 bits. It is decided if [power, power * up] rounds to one encoding.
 template <Element type>
 HALFULP_INLINE FastPower<type> round_interval(double power, double up) {
     const uint32_t encoding = round_once<type>(power);
     return {static_cast<Storage<type>>(encoding), encoding == round_once<type>(power * up)};
 }
 
-// The same for the fast phase's power that is a normal float or overflows to the infinity: float32 from the double's lower
-// bits (kernels/pow_lanes.h has it for a tile).
+// The same for a power of the fast phase that is a normal float or overflows to infinity. For float32 it tests the
+// double's lower bits (as kernels/float/lanes.h does for a tile).
 template <Element type>
 HALFULP_INLINE FastPower<type> round_normal_power(double power) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(power));
@@ -50,7 +49,7 @@ HALFULP_INLINE FastPower<type> round_normal_power(double power) {
         constexpr uint32_t width = static_cast<uint32_t>(2 * fast_error * 0x1p53);
         return {bits, ((boundary - static_cast<uint32_t>(bits_of(power))) & lower_bits) > width};
     } else {
-        // The exact power lies between the float's neighbours; a boundary of bfloat16 next to it is the float itself.
+        // The exact power is between the float's neighbours. The only boundary of bfloat16 there is the float itself.
         const float value = __builtin_bit_cast(float, bits);
         Storage<type> encoding;
         bool decided;
@@ -73,8 +72,8 @@ HALFULP_INLINE FastPower<type> pow_of_float(Storage<type> x, const Operand& y) {
     const uint32_t bits = word_of(float_of<type>(x)), magnitude = bits & 0x7fffffff;
     const double t = y.high * log2_fast_by_table(magnitude);
     FastPower<type> power = round_normal_power<type>(exp2_fast(t));
-    const bool beyond = beyond_normal(t) >> 8 != 0;  // of an infinite exponent and NaN, too
-    // One jump for all that most elements are not: bits of a positive normal float.
+    const bool beyond = beyond_normal(t) >> 8 != 0;  // also for an infinite exponent and NaN
+    // One branch for all rare cases: the base is not a positive normal float.
     if (beyond || bits - 0x00800000 >= 0x7f800000 - 0x00800000) {
         if (beyond) power = round_interval<type>(exp2_fast(clamp(t, 1000)), 1 + 2 * fast_error);
         power.special = is_special(__builtin_bit_cast(float, bits), classify(y.high));
@@ -113,21 +112,22 @@ HALFULP_INLINE FastPower<type> pow_fast(Storage<type> x, const Operand& y) {
     else return pow_of_float<type>(x, y);
 }
 
-// A base as the type that formulas compute in.
+// The base in the type in which formulas compute.
 template <Element type>
 HALFULP_INLINE auto formula_base(Storage<type> x) {
     if constexpr (type == Element::float64) return double_of(x);
     else return float_of<type>(x);
 }
 
-// A number of that type as an encoding; the two roundings of a shorter one are right (kernels/pow_shortcut.h).
+// The encoding of a number of that type. For shorter types both roundings together are right
+// (kernels/closed_form/operations.h).
 template <Element type, typename Real>
 HALFULP_INLINE Storage<type> encode_formula(Real number) {
     if constexpr (sizeof(Real) == sizeof(Storage<type>)) return word_of(number);
     else return short_of<type>(number);
 }
 
-// x^2, 1/x and x^(1/2), which single operations round right, those of special values too.
+// x^2, 1/x and x^(1/2) by one correctly rounded operation, for special values too.
 template <Element type, Shortcut shortcut>
 HALFULP_INLINE FastPower<type> pow_by_operation(Storage<type> x) {
     constexpr Storage<type> sign = row(type).sign(), nan = row(type).nan, infinity = row(type).overflow;
@@ -138,7 +138,7 @@ HALFULP_INLINE FastPower<type> pow_by_operation(Storage<type> x) {
     return {is_nan ? nan : power, true};
 }
 
-// The same by a constant exponent's formula.
+// The power by the formula of a constant exponent.
 template <Element type, Shortcut shortcut>
 HALFULP_INLINE FastPower<type> pow_by_shortcut(Storage<type> x, const Operand& y) {
     if constexpr (is_exact(shortcut)) {

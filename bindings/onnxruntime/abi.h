@@ -24,14 +24,14 @@ using ElementNumber = int;
 inline constexpr ElementNumber any_element = 0;
 
 struct ApiBase {
-    const Api* (*get_api)(uint32_t version);  // null where the runtime is older
+    const Api* (*get_api)(uint32_t version);  // null if the runtime is older
     const char* (*version)();                 // such as "1.20.1"
 };
 
-// The version of the ABI that CustomOperator is of.
+// The version of the ABI that defines CustomOperator.
 inline constexpr uint32_t abi_version = 18;
 
-// Api is a table of functions that only ever grows: a function is known by its index.
+// Api is a table of functions that only grows: an index identifies a function.
 template <int index, typename Signature>
 struct Function;
 
@@ -92,7 +92,7 @@ struct CustomOperator {
     int (*variadic_input_homogeneous)(const CustomOperator*);
     int (*variadic_output_least)(const CustomOperator*);
     int (*variadic_output_homogeneous)(const CustomOperator*);
-    // Take the place of create_kernel and compute where they are given.
+    // If these are not null, they replace create_kernel and compute.
     Status* (*create_kernel_v2)(const CustomOperator*, const Api*, const KernelInfo*, void** kernel);
     Status* (*compute_v2)(void* kernel, KernelContext*);
     Status* (*infer_output_shape)(const CustomOperator*, void* context);

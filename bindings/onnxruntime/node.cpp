@@ -72,7 +72,7 @@ void Node::fail(ErrorCode code, const std::string& message) const {
 
 // Returns an empty text if the node has no such attribute.
 std::string Node::text_attribute(const KernelInfo* info, const char* name) const {
-    size_t size = 0;  // its terminating zero included
+    size_t size = 0;  // with the terminating zero
     std::string text;
     Status* status = string_attribute(api_, info, name, nullptr, &size);
     if (!status) {
@@ -116,7 +116,7 @@ void Node::read(const KernelContext* context, size_t index, Operand& operand) co
     if (count > max_dims) fail(invalid_argument, "halfulp: a tensor of more than 64 dims");
     operand.type = element_of(number);
     if (operand.type == Element::count)
-        fail(invalid_argument, "halfulp: no element type of the number " + std::to_string(number));
+        fail(invalid_argument, "halfulp: unknown element type, number " + std::to_string(number));
     check(tensor_data(api_, value, &operand.data));
 }
 

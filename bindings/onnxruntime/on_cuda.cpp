@@ -13,7 +13,7 @@ namespace halfulp::ort {
 
 namespace {
 
-// The kernels that the package has beside this library: cuda/kernels.ptx.
+// Loads the kernels, cuda/kernels.ptx beside this library.
 void load_kernels() {
     const std::filesystem::path folder = std::filesystem::path(path_of_this_library()).parent_path();
     std::ifstream file(folder / "cuda" / "kernels.ptx", std::ios::binary);
@@ -27,7 +27,7 @@ void load_kernels() {
 
 void launch_on_cuda(const cuda::Operation& operation, void* stream) {
     for (int i = 0; i < operation.shape.dims; ++i)
-        if (operation.shape.extent[i] == 0) return;  // and no memory, which would tell the device
+        if (operation.shape.extent[i] == 0) return;  // there is no memory, by which the device is known
     static std::once_flag loaded;
     std::call_once(loaded, load_kernels);
     const auto address = reinterpret_cast<uintptr_t>(operation.out.data);

@@ -1,4 +1,4 @@
-// Launches on the device that the CUDA provider has put the operands on.
+// Launches kernels on the device that has the operands, chosen by the CUDA provider.
 #pragma once
 
 #include "../cuda/launch.h"

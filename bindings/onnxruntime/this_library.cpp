@@ -25,7 +25,7 @@ HMODULE this_library(DWORD flags) {
 }  // namespace
 
 std::string path_of_this_library() {
-    // As long as a path may be; a longer one is cut.
+    // The maximum length of a path; a longer one is truncated.
     std::string path(32768, '\0');
     const HMODULE library = this_library(GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT);
     path.resize(GetModuleFileNameA(library, path.data(), static_cast<DWORD>(path.size())));
@@ -44,9 +44,9 @@ std::string path_of_this_library() {
 }
 
 void keep_this_library_loaded() {
-    // A handle that nobody closes; NODELETE, because musl and some others count no handles.
+    // The handle is never closed. NODELETE, because musl and some others do not count handles.
     if (dlopen(path_of_this_library().c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) == nullptr)
-        throw std::runtime_error("the library does not stay loaded");
+        throw std::runtime_error("cannot keep the library loaded");
 }
 
 #endif

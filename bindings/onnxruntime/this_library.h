@@ -1,14 +1,14 @@
-// The library that this code is in, as the system's loader knows it.
+// The path and lifetime of the shared library that contains this code.
 #pragma once
 
 #include <string>
 
 namespace halfulp::ort {
 
-// Throws std::runtime_error where the loader does not know it.
+// Throws std::runtime_error if the loader does not know it.
 std::string path_of_this_library();
 
-// From now on it stays loaded until the process ends, whoever unloads it.
+// Keeps the library loaded until the process ends, even if it is unloaded.
 void keep_this_library_loaded();
 
 }  // namespace halfulp::ort

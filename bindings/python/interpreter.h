@@ -1,4 +1,4 @@
-// The interpreter's lock, released for a scope.
+// Releases the interpreter's lock within a scope.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,9 +8,9 @@
 
 namespace halfulp {
 
-// Takes the lock again. Where the interpreter is shutting down, the calling (daemon) thread never returns from here,
-// as from Python 3.14 on. Before, Python ends the thread, which on Linux unwinds its stack: through functions that
-// must not throw, so that the process would abort. The unwinding is stopped here, at its first frame.
+// Acquires the lock again. If the interpreter is shutting down, the calling (daemon) thread never returns from here.
+// Python does this itself from 3.14 on. Earlier versions end the thread, which on Linux unwinds its stack, through
+// functions that must not throw: the process would abort. Therefore the unwinding is stopped here, at its first frame.
 inline void take_interpreter(PyThreadState* state) {
     struct EndOfThread {
         bool is_unwinding = true;
@@ -22,7 +22,7 @@ inline void take_interpreter(PyThreadState* state) {
     end.is_unwinding = false;
 }
 
-// nanobind's own helper takes the main interpreter, whichever it was, and must not be unwound.
+// nanobind's own helper always acquires the main interpreter's lock, and must not be unwound.
 class InterpreterReleased {
 public:
     InterpreterReleased() : state_(PyEval_SaveThread()) {}
@@ -30,7 +30,7 @@ public:
     InterpreterReleased(const InterpreterReleased&) = delete;
     InterpreterReleased& operator=(const InterpreterReleased&) = delete;
 
-    // Runs Python's signal handlers; false if one raised.
+    // Runs Python's signal handlers. Returns false if one raised.
     bool no_signal() {
         take_interpreter(state_);
         bool none = PyErr_CheckSignals() == 0;

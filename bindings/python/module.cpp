@@ -37,7 +37,7 @@ void register_type(int number, const std::string& name) {
         element_of_number[number] = static_cast<signed char>(i);
         return;
     }
-    throw std::invalid_argument("no element type " + name);
+    throw std::invalid_argument("unknown element type " + name);
 }
 
 // Returns the element type of an array, or Element::count if it is not registered.
@@ -181,7 +181,7 @@ nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, 
     return out;
 }
 
-// The floating-point environment of a `with` statement, for conversions by NumPy.
+// A context manager that sets the default floating-point environment, for conversions by NumPy.
 class DefaultEnvironment {
 public:
     void enter() { environment_.emplace(); }

@@ -1,4 +1,4 @@
-// The operation of a call, as the loop over tiles applies it: one kernel with its options, or a table of all powers.
+// The operation that a call applies to each tile: one kernel with its options, or a table of all powers.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int most_threads = 256;
 
-// The runtime whose threads are shared; null if the pool has its own. What it points to is never freed or changed.
+// The runtime whose threads are shared; null if the pool has its own. The object that it points to is never freed or
+// changed.
 std::atomic<const OpenMp*> shared_runtime{nullptr};
 
 class Pool;

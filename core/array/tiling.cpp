@@ -74,7 +74,7 @@ ptrdiff_t bytes(const Tiling& tiling) {
     return sum;
 }
 
-// Most calls are, once simplified.
+// True for most calls, once simplified.
 bool is_flat(const Tiling& tiling) {
     if (tiling.shape.dims != 1) return false;
     for (int k = 0; k < role_count; ++k) {

@@ -209,7 +209,7 @@ private:
     char* buffer(int operand) {
         if (buffers_[operand] == nullptr) {
             const auto bytes = static_cast<size_t>(tiling_.tile_elements * tiling_.views[operand].item_size);
-            // (Aligned allocation takes longer, and `new` throws even where it returns null.)
+            // (Aligned allocation is slower, and `new` can throw even if it is declared to return null.)
             memory_[operand].reset(static_cast<char*>(std::malloc(bytes + cache_line - 1)));
             has_memory_ &= memory_[operand] != nullptr;
             if (!has_memory_) return nullptr;

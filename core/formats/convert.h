@@ -16,20 +16,20 @@ HALFULP_INLINE double double_of(uint64_t bits) { return __builtin_bit_cast(doubl
 // 2^exponent for a normal double.
 HALFULP_INLINE double power_of_two(int64_t exponent) { return double_of(static_cast<uint64_t>(exponent + 1023) << 52); }
 
-// An integer element as a number of its storage type: the 4-bit types' upper half does not count.
+// An integer element as a number of its storage type. The upper half of a 4-bit element is ignored.
 template <Element element>
 HALFULP_INLINE Storage<element> widen(Storage<element> stored) {
     constexpr int spare = 8 * sizeof(stored) - row(element).bits;
     return static_cast<Storage<element>>(static_cast<Storage<element>>(stored << spare) >> spare);
 }
 
-// The low bits of a word as an integer element; the upper half of a 4-bit one is zero, as ml_dtypes stores it.
+// The low bits of a word as an integer element. The upper half of a 4-bit element is zero, as ml_dtypes stores it.
 template <Element element>
 HALFULP_INLINE Storage<element> narrow(uint64_t word) {
     return static_cast<Storage<element>>(row(element).bits == 4 ? word & 0xf : word);
 }
 
-// The value of an element of any type but the 64-bit integers, exactly.
+// The exact value of an element of any type except the 64-bit integers.
 template <Element element>
 HALFULP_INLINE double decode(Storage<element> stored) {
     constexpr ElementRow type = row(element);
@@ -74,8 +74,8 @@ HALFULP_INLINE float decode_float(Storage<element> stored) {
 
 // The result of rounding a magnitude to the grid of a type, before it is packed.
 struct Rounded {
-    uint64_t encoding;  // not yet compared with the greatest finite one
-    double residual;    // how far from the grid the magnitude was, in units of its spacing: 1/2 is a tie
+    uint64_t encoding;  // may exceed the greatest finite encoding
+    double residual;    // the distance of the magnitude from the grid, in units of its spacing: 1/2 is a tie
 };
 
 // Rounds a magnitude >= 0 to nearest, ties to even, for any type but float64. The magnitude is scaled so that
@@ -110,7 +110,7 @@ HALFULP_INLINE uint32_t round_once(double magnitude) {
     }
 }
 
-// Two types' roundings from a float, in 32-bit lanes: the same as round_magnitude, and the encoding final.
+// Rounds a float to float16 or bfloat16 in 32-bit lanes: the same as round_magnitude, with the final encoding.
 struct RoundedFloat {
     uint32_t encoding;
     uint32_t from_tie;  // 0 for a tie
@@ -133,7 +133,7 @@ HALFULP_INLINE RoundedFloat round_to_float16(float magnitude) {
     return {encoding < 0x7c00 ? encoding : 0x7c00, residual ^ __builtin_bit_cast(uint32_t, 0.5f)};
 }
 
-// The same for a magnitude that is not below float16's normal range.
+// The same, for a magnitude not below float16's normal range.
 HALFULP_INLINE RoundedFloat round_to_normal_float16(float magnitude) {
     uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
     uint32_t encoding = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
@@ -166,8 +166,8 @@ HALFULP_INLINE Storage<element> encode(double value) {
     }
 }
 
-// A value significand * 2^(exponent - 63), the significand's top bit set, plus less than one unit of its last bit
-// where `sticky`: rounded once to a floating type.
+// Rounds significand * 2^(exponent - 63) once to a floating type. The significand's top bit is set. If `sticky`, the
+// value is greater than that by less than one unit of the significand's last bit.
 HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint64_t significand, int exponent,
                                      bool sticky) {
     int position = exponent > type.least_exponent() ? exponent : type.least_exponent();
@@ -191,8 +191,8 @@ HALFULP_INLINE uint64_t encode_exact(const ElementRow& type, bool negative, uint
     return encoding;
 }
 
-// A magnitude, or an infinity, rounded once: as round_once does, and the type need not be known when this is compiled. A
-// zero stands for a magnitude that is too small for a double.
+// Rounds a magnitude or an infinity once, as round_once does, but for a type that is known only at run time. Zero means
+// a magnitude that is too small for a double.
 static inline uint64_t encode_magnitude(const ElementRow& type, double magnitude) {
     const uint64_t bits = bits_of(magnitude), fraction = bits << 12 >> 1;
     const int exponent = static_cast<int>(bits >> 52) - 1023;

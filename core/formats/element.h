@@ -6,23 +6,23 @@
 #include <cstdint>
 #include <type_traits>
 
-// The error bounds count each operation as one rounding to the type that is written, in the order that is written.
+// The error bounds assume that each operation rounds once, to the type and in the order that are written.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "halfulp is not to be compiled with -ffast-math or a part of it"
 #endif
 static_assert(FLT_EVAL_METHOD == 0, "halfulp needs float and double arithmetic without excess precision");
 #ifdef __clang__
-#pragma STDC FP_CONTRACT OFF  // GCC takes the option -ffp-contract=off alone, and says nowhere that it was given
+#pragma STDC FP_CONTRACT OFF  // GCC accepts only the option -ffp-contract=off, and has no macro that shows it
 #endif
 
-// For the functions that hot loops call: a loop with a call in it is no vector loop.
+// For the functions that hot loops call: compilers do not vectorise a loop with a call.
 #ifndef HALFULP_INLINE
 #define HALFULP_INLINE [[gnu::always_inline]] static inline
 #endif
-// For the functions of rare cases: where nothing else says so, the compiler chooses whether they are called.
+// For the functions of rare cases. By default the compiler decides whether to inline them.
 #ifndef HALFULP_CALLED
 #define HALFULP_CALLED
-#define HALFULP_ROLLED  // for their loops, which then stay loops
+#define HALFULP_ROLLED  // for loops that must not be unrolled
 #endif
 
 namespace halfulp {
@@ -48,10 +48,10 @@ struct ElementRow {
     int bias;
     uint64_t largest, overflow, nan;
 
-    // float8_e8m0fnu: powers of two and a NaN; neither zero nor sign nor subnormals.
+    // float8_e8m0fnu has powers of two and a NaN, but neither zero, sign nor subnormals.
     constexpr bool has_zero() const { return precision > 1; }
     constexpr uint64_t sign() const { return has_zero() ? uint64_t{1} << (bits - 1) : 0; }
-    // The fnuz types keep their only NaN where a minus zero would stand.
+    // The fnuz types encode their only NaN as others do -0.
     constexpr bool has_minus_zero() const { return has_zero() && (bits == 4 || nan != sign()); }
     constexpr bool has_infinity() const { return overflow != nan && overflow != largest; }
     constexpr int fraction_bits() const { return precision - 1; }

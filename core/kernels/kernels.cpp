@@ -1,4 +1,4 @@
-// What an instruction set offers to the loop: cuts blocks into tiles and makes the table that dispatch.cpp chooses from.
+// The kernels of one instruction set: divides blocks into tiles and fills the table that dispatch.cpp chooses from.
 #include "kernels.h"
 
 #include <cstring>
@@ -6,9 +6,9 @@
 #include "../simd/look_up.h"
 #include "../simd/prefetch.h"
 #include "../simd/streaming_store.h"
-#include "decode_tile.h"
-#include "pow_halves.h"
-#include "pow_shortcut.h"
+#include "closed_form/float32.h"
+#include "closed_form/halves.h"
+#include "decode.h"
 #include "prelu.h"
 #include "tiles.h"
 
@@ -16,18 +16,18 @@ namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// Fills a block, by streaming stores or ordinary ones. Returns whether all is right.
+// Fills a block by streaming or ordinary stores. Returns whether all results are right.
 bool fill_block(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size, bool streaming) {
     return streaming ? fill_streaming(fill, x, y, one_y, out, n, size) : fill(x, y, out, n);
 }
 
-// A function of typed operands as one of a block, which takes the options in the exponent's place.
+// Adapts a function of typed operands to Fill; the options are passed in the exponent's place.
 template <typename Word, auto f>
 bool fill_by(const void* x, const void* options, void* out, int n) {
     return f(static_cast<const Word*>(x), static_cast<Word*>(out), n, *static_cast<const PowOptions*>(options));
 }
 
-// What computes powers with one exponent by a formula, or null. If it returns false, what it stored is not to be used.
+// The formula for powers with this exponent, or null. If the formula returns false, its results must not be used.
 Fill formula_of(Element type, double exponent) {
     Fill formula = nullptr;
     if (type == Element::float32) {
@@ -47,8 +47,8 @@ Fill formula_of(Element type, double exponent) {
     return formula;
 }
 
-// Whether streaming stores are better for the results. Measured: where they are at least as many bytes as the
-// exponents; of those with one exponent only what the formulas compute.
+// Measured: streaming stores are faster if the results are at least as many bytes as the exponents. With a constant
+// exponent they are faster only for powers by a formula and for integers.
 bool bound_by_memory(Element type, Element y_type, const void* y) {
     if (y == nullptr) return row(type).size >= row(y_type).size;
     if (!row(type).is_float) return true;
@@ -79,7 +79,7 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     auto* out_bytes = static_cast<unsigned char*>(out);
     for (int left = n; left > 0; left -= tile_size) {
         const int count = left < tile_size ? left : tile_size;
-        unsigned char* to = streaming ? results : out_bytes;  // (memory behind `results` is near)
+        unsigned char* to = streaming ? results : out_bytes;  // `results` is in the cache
         const Prefetch prefetch(x_bytes, y_bytes, to, tile_size * size, tile_size * y_size);
         if (streaming) prefetch_end(out_bytes + count * size);
         tile(options, y_type, x_bytes, y_bytes, to, count, prefetch);
@@ -90,7 +90,7 @@ bool bound_by_memory(Element type, Element y_type, const void* y) {
     }
 }
 
-// By a formula, in place: of copies of parts.
+// Applies the formula if out aliases x, working on a copy of each part.
 [[gnu::noinline]] void pow_in_place(Fill formula, const PowOptions& options, Element type, Element y_type,
                                     const void* y, void* out, int n) {
     alignas(64) unsigned char copy[8 * tile_size];
@@ -117,7 +117,7 @@ void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict
               int n) {
     if constexpr (type == Element::float16) return prelu_half<one_slope>(x, slope, out, n);
     if constexpr (type == Element::bfloat16) return prelu_bfloat16<one_slope>(x, slope, out, n);
-    if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers don't move its decoding out
+    if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers do not hoist its decoding
         alignas(64) Storage<type> slopes[block_size];
         for (int i = 0; i < n; ++i) slopes[i] = *slope;
         return prelu_of<type, false>(x, slopes, out, n);
@@ -140,7 +140,7 @@ void prelu_block(Element type, const void* x, const void* slope, bool one_slope,
         fill_block(fill, x, slope, one_slope, out, n, size, streaming);
         return;
     }
-    // Where `out` is an operand, the loop takes copies of parts: it knows its pointers apart.
+    // If `out` aliases an operand, the loop reads a copy of each part, since its pointers are __restrict.
     alignas(64) unsigned char copy[8 * tile_size];
     const auto part_of = [&](const void* operand, int done) -> const void* {
         if (operand == out) return copy;

@@ -8,7 +8,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Of products, those of bases below zero: a NaN as the canonical one. The other bases as they are.
+// Keeps the products of negative bases in `out`, with a canonical NaN, and replaces the others by their bases.
 template <Element type>
 static void take_products(const uint16_t* __restrict x, uint16_t* __restrict out, int n) {
     constexpr uint16_t infinity = row(type).overflow, nan = row(type).nan, least = 0x8001;
@@ -19,15 +19,15 @@ static void take_products(const uint16_t* __restrict x, uint16_t* __restrict out
     }
 }
 
-// Two bfloat16 as floats' upper halves, and so their product. That has 16 bits: it is a float, exactly, unless it is
-// below 2^-134, where bfloat16 rounds to zero, and with it the float next to it. A NaN's lower half is zero and carries
-// nothing.
+// The product of two bfloat16 that are the upper halves of floats, rounded, in the upper half of the result. The exact
+// product has 16 bits and is a float, unless it is below 2^-134: then the float next to it rounds to zero too, as it
+// should. The lower half of a NaN is zero, so that nothing is carried.
 HALFULP_INLINE uint32_t product_in_upper_half(uint32_t x, uint32_t slope) {
     uint32_t bits = word_of(__builtin_bit_cast(float, x) * __builtin_bit_cast(float, slope));
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-// Two at a time, each in half of a 32-bit lane.
+// Two elements at a time, in the halves of a 32-bit lane.
 template <bool one_slope>
 static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
                            int n) {
@@ -44,7 +44,7 @@ static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restr
     if (n % 2 != 0) out[n - 1] = prelu<Element::bfloat16>(x[n - 1], slope[one_slope ? 0 : n - 1]);
 }
 
-// The product of two float16 is a float, exactly. (simd/float16.h says why these are intrinsics.)
+// The product of two float16 is exactly a float. (simd/float16.h says why this uses intrinsics.)
 template <bool one_slope>
 static void prelu_half(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
                        int n) {

@@ -64,7 +64,7 @@ inline constexpr double log2_by_table[] = {
     0x1.a56d0b66fad3ap-3,
     -0x1.4be6feb8138f1p-3,
 };
-// The next one's values are below 2^r by this part of them, which is more than all errors of the fast phase.
+// The values of exp2_fast are below 2^r by this relative amount, more than all errors of the fast phase.
 inline constexpr double fast_error = 0x1.4000000000000p-38;
 // 2^r (1 - fast_error), |r| <= 1/2, of degree 8: relative error at most 2^-39.77.
 inline constexpr double exp2_fast[] = {
@@ -78,10 +78,10 @@ inline constexpr double exp2_fast[] = {
     0x1.00dc4a532ab4ap-16,
     0x1.63d1363666bf3p-20,
 };
-// r, about 1/m, m in [1 + (2i-1)/64, 1 + (2i+1)/64), and minus its log2: a multiple of 2^-42, the rest, and
-// what that lacks, for triples.
-// f = m r - 1, -0.0198 <= f <= 0.0169. Of |log2 x|, x = m 2^e, are at most: |log2(1+f)| 2^0.07, f^2 2^-6.42,
-// f^4 2^-18.33, |f|^11 2^-59.35.
+// r, about 1/m, for m in [1 + (2i-1)/64, 1 + (2i+1)/64), and -log2 r in three parts: a multiple of 2^-42,
+// the remainder, and the remainder of that for triples.
+// f = m r - 1, -0.0198 <= f <= 0.0169. Upper bounds relative to |log2 x|, x = m 2^e: |log2(1+f)| 2^0.07,
+// f^2 2^-6.42, f^4 2^-18.33, |f|^11 2^-59.35.
 struct alignas(32) PairLogEntry {
     double r, high, low, last;
 };
@@ -158,7 +158,7 @@ inline constexpr double log2_td[] = {
     0x1.8a54255dd2360p-4,
     -0x1.7a0677d5a385bp-4,
 };
-// 2^(i/16), rounded, and its correction: what is lost, as a part of it, in two parts.
+// 2^(i/16), rounded, and its correction, the relative rounding error, in two parts.
 struct alignas(32) PairExpEntry {
     double power, correction, correction_low;
 };
@@ -210,8 +210,8 @@ inline constexpr double exp2_td[] = {
     0x1.e8cbe83e995dap-32,
     0x1.c3be4a0705397p-36,
 };
-// r, about 1/m, m in [1 + (2i-1)/512, 1 + (2i+1)/512), and minus its logarithm: a multiple of 2^-42, and
-// the rest. f = m r - 1, |f| <= 0.00293.
+// r, about 1/m, for m in [1 + (2i-1)/512, 1 + (2i+1)/512), and -log r in two parts: a multiple of 2^-42
+// and the remainder. f = m r - 1, |f| <= 0.00293.
 struct alignas(32) LogEntry {
     double r, high, low;
 };
@@ -473,10 +473,10 @@ inline constexpr LogEntry float64_log_entries[256] = {
     {0x1.0100000000000p-1, 0x1.60e52f4578800p-1, 0x1.c6ea5e681638dp-46},
     {0x1.0100000000000p-1, 0x1.60e52f4578800p-1, 0x1.c6ea5e681638dp-46},
 };
-// ln 2 in the same way, and ln 2 / 128: a multiple of 2^-42, and the rest.
+// ln 2 and ln 2 / 128, in the same two parts.
 inline constexpr DoubleDouble float64_ln2 = {0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45};
 inline constexpr DoubleDouble float64_step = {0x1.62e42fefc0000p-8, -0x1.c610ca86c3899p-44};
-inline constexpr double float64_steps = 0x1.71547652b82fep+7;  // in a unit of the logarithm
+inline constexpr double float64_steps = 0x1.71547652b82fep+7;  // per unit of the logarithm
 // (log(1+f) - f + f^2/2) / f^3, |f| <= 0.00293, of degree 5: relative error at most 2^-53.68.
 inline constexpr double float64_log[] = {
     0x1.5555555555555p-2,
@@ -486,7 +486,7 @@ inline constexpr double float64_log[] = {
     0x1.249308a50a832p-3,
     -0x1.0000ac5a0773bp-3,
 };
-// 2^(i/128), rounded, and its correction: what is lost, as a part of it.
+// 2^(i/128), rounded, and its correction, the relative rounding error.
 struct alignas(16) ExpEntry {
     double power, correction;
 };

@@ -5,8 +5,8 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// An unevaluated sum high + low with |low| <= ulp(high) / 2, where a comment does not say otherwise. Real is double, or
-// a vector of them.
+// An unevaluated sum high + low with |low| <= ulp(high) / 2, unless a comment says otherwise. Real is double or a
+// vector of doubles.
 template <typename Real>
 struct Pair {
     Real high, low;
@@ -22,8 +22,8 @@ struct TripleDouble {
 #define HALFULP_FUSED
 #endif
 
-// a * b + c. Fused where the instruction set has it, rounded twice where it has not: the fast phases'
-// error bounds hold for both, and their rounding test makes the results the same.
+// a * b + c: fused if the instruction set supports it, otherwise rounded twice. The error bounds hold for both, and the
+// rounding test makes the results the same.
 HALFULP_INLINE double multiply_add(double a, double b, double c) {
 #ifdef HALFULP_FUSED
     return __builtin_fma(a, b, c);
@@ -38,8 +38,8 @@ HALFULP_INLINE DoubleDouble fast_two_sum(double a, double b) {
     return {sum, b - (sum - a)};
 }
 
-// a + b, exactly. Where a fused multiply-add is there, it makes two of the five subtractions: processors add in other
-// units than they multiply, and triples are sums above all. Each rounds the same difference either way.
+// a + b, exactly. If multiply-add is fused, two of the five subtractions use it: processors have separate units for
+// additions and multiplications, and triples are mostly additions. The rounded difference is the same either way.
 HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
     double sum = a + b;
 #ifdef HALFULP_FUSED
@@ -51,7 +51,7 @@ HALFULP_INLINE DoubleDouble two_sum(double a, double b) {
 #endif
 }
 
-// a + b rounded to odd: a further rounding, to fewer bits, then gives what rounding once gives.
+// a + b rounded to odd. Rounding that again, to at most 51 bits, gives the same result as rounding a + b once.
 HALFULP_INLINE double sum_to_odd(double a, double b) {
     DoubleDouble sum = two_sum(a, b);
     uint64_t bits = __builtin_bit_cast(uint64_t, sum.high);
@@ -60,8 +60,8 @@ HALFULP_INLINE double sum_to_odd(double a, double b) {
     return __builtin_bit_cast(double, inexact && (bits & 1) == 0 ? bits + toward : bits);
 }
 
-// a * b, exactly, unless the product's low half underflows. Without a fused multiply-add: Dekker's
-// splitting, which needs |a|, |b| < 2^995.
+// a * b, exactly, unless the product's low half underflows. Without fused multiply-add it uses Dekker's splitting,
+// which needs |a|, |b| < 2^995.
 HALFULP_INLINE DoubleDouble two_product(double a, double b) {
     double product = a * b;
 #ifdef HALFULP_FUSED
@@ -75,8 +75,8 @@ HALFULP_INLINE DoubleDouble two_product(double a, double b) {
 #endif
 }
 
-// a * b + c as a pair, to within 2^-105 of it. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c less the
-// rounded sum is exact.
+// a * b + c as a pair, within 2^-105 of the exact value. Needs c = 0, or |c| >= 2 |a * b|, or another reason why c
+// minus the rounded sum is exact.
 template <typename Real>
 HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #ifdef HALFULP_FUSED
@@ -88,7 +88,7 @@ HALFULP_INLINE Pair<Real> multiply_add_pair(Real a, Real b, Real c) {
 #endif
 }
 
-// a - q * b, exactly where q is a / b to within some ulps.
+// a - q * b, exactly if q is a / b within some ulps.
 HALFULP_INLINE double remainder_of(double a, double q, double b) {
 #ifdef HALFULP_FUSED
     return __builtin_fma(-q, b, a);

@@ -8,8 +8,9 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// A non-negative fixed-point number: limb[L-1] counts whole units, the others are the fraction, least first.
-// Operations round down: each is below the exact value by less than one unit in the last place, 2^-fraction_bits.
+// A non-negative fixed-point number: limb[L-1] is the integer part, the others are the fraction, least significant
+// first. Operations round down: each result is below the exact value by less than one unit in the last place,
+// 2^-fraction_bits.
 template <int L>
 struct Fixed {
     static constexpr int fraction_bits = 64 * (L - 1);
@@ -62,7 +63,7 @@ struct Fixed {
         uint64_t product[2 * L] = {};
         HALFULP_ROLLED
         for (int i = 0; i < L; ++i) {
-            if (limb[i] == 0) continue;  // as the leading ones of a series' terms become
+            if (limb[i] == 0) continue;  // common: the leading limbs of a series' terms become zero
             uint64_t carry = 0;
             for (int j = 0; j < L; ++j) {
                 unsigned __int128 p = static_cast<unsigned __int128>(limb[i]) * other.limb[j] + product[i + j] + carry;

@@ -20,7 +20,7 @@ struct Integer {
     }
 };
 
-// The nearest double, and the rest, which only a 64-bit integer beyond 2^53 has.
+// The nearest double, and the remainder, which is not zero only for 64-bit integers beyond 2^53.
 struct Operand {
     double high, low;
 

@@ -1,17 +1,17 @@
-// x^y of one element: the page to read first. A type's kernels (core/kernels/) take many elements through the same
-// functions at a time; core_check compares the two bit for bit.
+// x^y of one element: the page to read first. The kernels (core/kernels/) compute many elements with the same
+// functions; core_check compares the two bit for bit.
 //
 //   special values   zero, infinity and NaN; y = 0                            pow_special.h
 //   closed forms     y = 2, 1/2 and -1, small products, powers of two         pow_closed_form.h
 //   fast             doubles; types of at most 24 bits                        pow_fast.h
-//   double-double                                                             pow_dd.h
-//   triple-double                                                             pow_td.h
+//   double-double    pairs of doubles                                         pow_dd.h
+//   triple-double    triples of doubles                                       pow_td.h
 //   exact            192, 320, 512 and 1024 bits                              pow_exact.h
 //   integers         modulo 2^bits; or the real power's integer part          pow_int.h
 //
-// Each phase yields an interval that holds the exact power. Where both its ends round to one element, that is the
-// result, and else the next phase decides (Ziv's strategy, whose last step always does: what can lie on a boundary is
-// found before).
+// Each phase yields an interval that contains the exact power. If both ends round to the same element, that is the
+// result; otherwise the next phase runs (Ziv's strategy). The last phase always decides, because powers that can lie on
+// a rounding boundary are found before. ARCHITECTURE.md lists the phases with their errors and proofs.
 #pragma once
 
 #include "pow_closed_form.h"
@@ -24,10 +24,10 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// A power's magnitude as an encoding, and whether it is decided.
+// The encoding of a power's magnitude, and whether it is decided.
 using Attempt = Decision<uint64_t>;
 
-// The special values' encodings, signs included.
+// The encoding of a special value, with its sign.
 static inline uint64_t encode_special(const ElementRow& type, double x, const Operand& y, bool domain_error) {
     const uint64_t power = special_power<double>(x, classify(y.high), y.parity(), domain_error);
     if (power == nan_power || (power == zero_power && !type.has_zero())) return type.nan;
@@ -48,7 +48,7 @@ static inline Attempt try_closed_form(const ElementRow& type, double x, const Op
     return {encode_magnitude(type, power.value), power.inexact == 0};
 }
 
-// Of the exact value's bounds.
+// Rounds both ends of the interval.
 static inline Attempt attempt(const ElementRow& type, double least, double greatest) {
     const uint64_t encoding = encode_magnitude(type, least);
     return {encoding, encoding == encode_magnitude(type, greatest)};
@@ -100,7 +100,7 @@ static inline uint64_t pow_integers(const IntegerRange& range, const Integer& x,
     return power;
 }
 
-// floor(x^y), at most 2^64 - 1, by double-doubles. (What a base beyond 2^53 adds is right: kernels/pow_int_tile.h.)
+// floor(x^y), at most 2^64 - 1, by double-doubles. (kernels/int/pow.h derives the error for bases beyond 2^53.)
 static inline Decision<uint64_t> try_floor(const Operand& x, double y) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
     DoubleDouble t = log2_dd<false>(begin_dd_logarithm<false>(fabs(x.high)), y, 0);

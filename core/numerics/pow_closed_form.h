@@ -1,5 +1,5 @@
-// Powers that few operations give: by one that the processor rounds right, by a formula with an error, by products that
-// are exact, of powers of two; and which powers can be ties.
+// Powers that need few operations: by one correctly rounded operation, by a formula with an error bound, by exact
+// products, and powers of two. Also tells which powers can be ties.
 #pragma once
 
 #include <type_traits>
@@ -55,10 +55,9 @@ HALFULP_INLINE Real exact_power_of(Real x) {
     else return square_root(x);
 }
 
-// x^3 and x^4 of a float, the nearest float for every one. The square is exact, so that two roundings are left, and the
-// first is none where the power is on a boundary between floats, as it then has 25 bits at most. No other power is so
-// near to a boundary that 2^-53 of it take it there, as a look at every base has shown
-// (tests/exhaustive/test_constant_exponents.py).
+// x^3 and x^4 of a float: the nearest float. The square is exact, so that there are two roundings. If the power is on a
+// boundary between floats, it has at most 25 bits and the first rounding is exact. No other power is within 2^-53 of
+// itself from a boundary: tests/exhaustive/test_constant_exponents.py verified every base.
 static constexpr bool is_product(Shortcut shortcut) {
     return shortcut == Shortcut::cube || shortcut == Shortcut::fourth;
 }
@@ -69,14 +68,9 @@ HALFULP_INLINE float product_power_of(float base) {
     return static_cast<float>(square * (shortcut == Shortcut::cube ? x : square));
 }
 
-// x^y (1 - shortcut_error) in a double for a float x: the exact value lies in [v, v (1 + 2 shortcut_error)].
-//
-// A double's square root takes three times as long as a float's, and what that lacks its remainder tells, which is
-// exact:
-//   x^(-1/2) = r (1 + d/2 + 3 d^2/8 ..), x r^2 = 1 - d: r is right to 2^-23, so what is left out is below d^3 = 2^-66;
-//   d may be rounded by 2^-53 where multiplications are not fused
-//   x^(1/2) = r + d/(2 r), d = x - r^2: left out are 2^-49 of it, and the factor 0.5/r, once rounded, adds 2^-48
-// The others are three roundings of doubles, with the last factor's.
+// v = x^y (1 - shortcut_error) in a double, for a float x: the exact value is in [v, v (1 + 2 shortcut_error)]. Each
+// operation's bound is beside it. A root is computed as a float and corrected by its exact remainder, since a double's
+// square root takes 3x the time of a float's.
 static constexpr double shortcut_error = 0x1p-46;
 
 template <Shortcut shortcut>
@@ -84,22 +78,25 @@ HALFULP_INLINE double power_of(float base) {
     constexpr double one = 1 - shortcut_error;
     const double x = base;
     if constexpr (shortcut == Shortcut::cube) {
-        return x * x * (x * one);
+        return x * x * (x * one);  // x x is exact, here and in the next two: at most two roundings by 2^-53
     } else if constexpr (shortcut == Shortcut::fourth) {
         return (x * x) * (x * x) * one;
     } else if constexpr (shortcut == Shortcut::reciprocal_square) {
         return one / (x * x);
     } else if constexpr (shortcut == Shortcut::reciprocal_root) {
+        // r within 2^-23. d = 1 - x r^2, rounded by 2^-53 if not fused: 2^-54 of the power.
         double power = 1 / __builtin_sqrtf(base), d = multiply_add(-x, power * power, 1);
+        // x^(-1/2) = r (1 + d/2 + 3 d^2/8 + ...); the terms left out are below d^3 = 2^-66.
         return multiply_add(power * d, multiply_add(d, 0.375, 0.5), power) * one;
     } else {
         float root = __builtin_sqrtf(base), half_reciprocal = 0.5f / root;
-        double high = root, residual = multiply_add(-high, high, x);
+        double high = root, residual = multiply_add(-high, high, x);  // d = x - r^2, exact
+        // x^(1/2) = r + d/(2 r): 2^-49 of it is left out. The factor 0.5/r, a float, is rounded by 2^-24: 2^-48 of it.
         return multiply_add(residual, half_reciprocal, high) * (x * one);
     }
 }
 
-// The same, and quick for subnormal bases too, whose roots many processors take slowly.
+// The same, but fast for subnormal bases too, whose roots are slow on many processors.
 template <Shortcut shortcut>
 HALFULP_INLINE double power_of_any(float base) {
     if constexpr (shortcut == Shortcut::reciprocal_root || shortcut == Shortcut::root_cube) {
@@ -112,10 +109,10 @@ HALFULP_INLINE double power_of_any(float base) {
     }
 }
 
-// An exponent that power_by_products takes: an integer from 2 to 15. 0 for any other.
+// y if power_by_products takes it, that is an integer from 2 to 15, and otherwise 0.
 HALFULP_INLINE double product_exponent(double y) { return y >= 2 && y <= 15 && (y + 0x1p52) - 0x1p52 == y ? y : 0; }
 
-// A power, and not zero in `inexact` where it is not known to be exact.
+// `inexact` is not zero unless the power is known to be exact.
 struct ExactPower {
     double value;
     uint64_t inexact;
@@ -123,7 +120,7 @@ struct ExactPower {
 
 HALFULP_INLINE uint64_t mantissa_of(double x) { return bits_of(x) << 12; }
 
-// x^y where x is a normal power of two and y log2(x) an integer between -1000 and 1000.
+// x^y if x is a normal power of two and y log2(x) is an integer between -1000 and 1000; inexact otherwise.
 HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
     const double e = double_of(bits_of(x) >> 52 | bits_of(0x1p52)) - (0x1p52 + 1023);
     const DoubleDouble t = two_product(e, y);
@@ -133,10 +130,7 @@ HALFULP_INLINE ExactPower power_of_power_of_two(double x, double y) {
             out_of_range | mantissa_of(x) | bits_of(t.low) << 1 | bits_of(residual) << 1};
 }
 
-// x^y by squaring; `inexact` where a product was rounded or y is 0. One that is on the grid of 25 bits, as ties are,
-// has no rounded ones: its factors have no more bits than it has.
-
-// With the bits of y from the least on; the unused factors are 1.
+// One step of squaring, for y's lowest bit. Unused factors are 1.
 template <int bits_left>
 HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_t bits) {
     double factor = (bits & 1) != 0 ? square : 1, root = bits > 1 ? square : 1;
@@ -146,15 +140,18 @@ HALFULP_INLINE void multiply_by_powers(ExactPower& power, double square, uint64_
     if constexpr (bits_left > 1) multiply_by_powers<bits_left - 1>(power, next.high, bits >> 1);
 }
 
+// x^y by squaring; `inexact` if a product was rounded or y is 0. No product is rounded if the power has at most 25
+// bits, as ties have: its factors have no more bits than the power.
 HALFULP_INLINE ExactPower power_by_products(double x, double y) {
     ExactPower power{1, y > 0 ? uint64_t{0} : 1};
     multiply_by_powers<4>(power, x, bits_of(y + 0x1p52) & 15);
     return power;
 }
 
-// Whether a power that the double-double phase leaves undecided may be exact, and so a tie: of at most 54 bits, or a
-// power of two. The exponent's odd part is then at most 1100; and a normal base with an exponent of 5/4 or more has at
-// most 44 bits. The last phase looks for ties too: to miss one, as of subnormal powers of two, costs time only.
+// Whether a power that the double-double phase leaves undecided may be exact, and so a tie. An exact power has at most
+// 54 bits or is a power of two. Then the exponent's odd part is at most 1100, and a normal base with an exponent of 5/4
+// or more has at most 44 bits. The last phase looks for ties too, so that missing one (a subnormal power of two) costs
+// only time.
 HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     constexpr uint64_t of_y = (uint64_t{1} << 40) - 1, of_x = (uint64_t{1} << 9) - 1;
     uint64_t of_few_bits = ((bits_of(y_high) & of_y) | (bits_of(y_low) << 1)) == 0 ? 1 : 0;
@@ -162,7 +159,7 @@ HALFULP_INLINE uint64_t may_be_tie(double x, double y_high, double y_low) {
     return of_few_bits & (root | ((bits_of(x) & of_x) == 0 ? 1 : 0));
 }
 
-// A power by an operation of the processor, which rounds it right, whatever its size.
+// Whether one operation of the processor computes the power, correctly rounded in the whole range.
 HALFULP_INLINE uint64_t is_one_operation(double y_high, double y_low) {
     uint64_t is_one = (y_high == 2 ? 1 : 0) | (y_high == 0.5 ? 1 : 0) | (y_high == -1 ? 1 : 0);
     return y_low == 0 ? is_one : 0;
@@ -173,9 +170,9 @@ static inline double by_one_operation(double x, double y) {
     return y == 2 ? exact_power_of<square>(x) : y == 0.5 ? exact_power_of<root>(x) : exact_power_of<reciprocal>(x);
 }
 
-// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: integers from 2 to 15, and
-// n / 2^k with k <= 4 and n odd, at most 15. For these, tests/exhaustive/ties.py has shown for every float32 base that
-// a power which the double-double phase leaves undecided is a tie.
+// Whether some float32 powers with this exponent are ties of a type of at most 24 bits: y is an integer from 2 to 15,
+// or n / 2^k with k <= 4 and n odd, at most 15. For these exponents, every power of a float32 base that the
+// double-double phase leaves undecided is a tie: tests/exhaustive/ties.py verified every base.
 static inline bool has_ties(double y) {
     for (int k = 0; k <= 4; ++k, y *= 2)
         if (parity_of(y) != not_integral) return y >= 1 && y <= 15;

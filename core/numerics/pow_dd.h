@@ -1,26 +1,25 @@
-// x^y in pairs of doubles (double-double), for float64 and for lanes that the fast phase leaves undecided: plain
-// functions without branches, as in pow_fast.h.
+// x^y in pairs of doubles (double-double), for the powers that the fast phase leaves undecided: plain functions without
+// branches, as in pow_fast.h.
 //
 //   formula     x = m * 2^e, m in [1 - 1/128, 2 - 1/64); r about 1/m, by m's leading bits; f = m r - 1;
 //               log2 x = e - log2 r + f P(f);
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
 //   domain      x a positive finite double, y finite. Other lanes yield a value without meaning
-//   guarantee   the exact value lies within double_double_error of the scaled value. A result is taken only where the
-//               whole interval rounds to one element; otherwise the next phase decides, pow_td.h, and at last
-//               pow_exact.h
-//   error       of log2 x 2^-71.85, relatively; of 2^(t - k), which is below 2^(31/32), 2^-70.84 absolutely. Together
-//               2^-70.84 + |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound stands beside
-//               it. proofs/double_double.py proves the sum, with fused operations and without; docs/testing.md has the
+//   guarantee   the exact value is within double_double_error of the scaled value. The result is used only if the whole
+//               interval rounds to one element; otherwise the next phase, pow_td.h, runs
+//   error       log2 x: 2^-71.85, relative. 2^(t - k), which is below 2^(31/32): 2^-70.84, absolute. Together 2^-70.84
+//               + |t| 2^(31/32) ln 2 2^-71.85, below double_double_error. Each operation's bound is beside it.
+//               proofs/double_double.py proves the sum, with and without fused operations; docs/testing.md has the
 //               greatest error found
 //
-// The tables fit in registers where vectors have 512 bits; elsewhere they are in memory (kernels/pow_dd_tile.h).
+// With AVX-512 the tables are in registers, otherwise in memory (kernels/phases/double_double.h).
 #pragma once
 
 #include "pow_fast.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// How far 2^(t - k) may be from the exact value.
+// The maximum distance of the computed 2^(t - k) from the exact value.
 struct PhaseError {
     double fixed, of_t;
 
@@ -28,16 +27,16 @@ struct PhaseError {
 };
 static constexpr PhaseError double_double_error{0x1.3p-71, 0x1.ap-72};
 
-// Where |t| is at most 1080, the low part of t is less. The kernels clamp those of lanes without meaning.
+// If |t| <= 1080, t's low part is below this. The kernels clamp it, for lanes without meaning.
 static constexpr double greatest_t_low = 0x1p-37;
 static_assert(greatest_t_low * greatest_t_low <
               double_double_error.fixed / 8);  // 2^low = 1 + low ln 2 lacks half of that
 
-// Added and subtracted again, it rounds to sixteenths, as which powers are looked up.
+// Adding and subtracting it rounds to a multiple of 1/16, by which powers are looked up.
 static constexpr double sixteenths_magic = round_magic / 16;
 
 // c[from] + x (c[from + 1] + ... x (c[to - 1] + x inner)), by Horner's rule, for coefficients that are pairs. The parts
-// are not normalised between steps: the chain of additions through `high` is what the loop waits for.
+// are not normalised between steps, since the dependency chain through `high` limits the loop's speed.
 template <int from, int to, int pairs, typename Real>
 HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> inner, Real x) {
     if constexpr (from + 1 < to) inner = horner<from + 1, to>(c, inner, x);
@@ -45,19 +44,19 @@ HALFULP_INLINE Pair<Real> horner(const DoubleDouble (&c)[pairs], Pair<Real> inne
     return {sum.high, sum.low + multiply_add(inner.low, x, Real(c[from].low))};
 }
 
-// 2^(t - k) for an integer k, and how far it may be from the exact value.
+// 2^(t - k) for an integer k, and its maximum error.
 struct DoubleDoublePower {
     DoubleDouble value;  // about [sqrt(1/2), 2); not normalised: low is up to 2^-37
     double error;
-    uint64_t k;  // modulo 2^64: unsigned arithmetic is what every instruction set has for 64-bit lanes
+    uint64_t k;  // modulo 2^64, since every instruction set has unsigned arithmetic for 64-bit lanes
 };
 
-// A power in a range [least, greatest] that holds the exact value, rounded both times: decided where they are equal.
+// The ends, rounded, of an interval that contains the exact power. The power is decided if they are equal.
 struct Rounding {
     double least, greatest;
 };
 
-// A power in the range, as an encoding of float64, and not zero in `undecided` where it is undecided. For |t| <= 1020.
+// The encoding of a normal float64 power, for |t| <= 1020. `undecided` is not zero if the power is undecided.
 struct NormalRounding {
     uint64_t encoding, undecided;
 };
@@ -68,9 +67,10 @@ HALFULP_INLINE NormalRounding round_normal(const DoubleDoublePower& power) {
     return {least + (power.k << 52), least ^ greatest};
 }
 
-// What a power is rounded to in the double-double phase, where a result may be subnormal, overflow, or have fewer bits.
+// The type to which the double-double phase rounds: a result may be subnormal, overflow, or have fewer bits than a
+// double.
 struct Target {
-    double most_t;  // beyond which every t gives the same element
+    double most_t;  // every t beyond it gives the same element
     int64_t least_exponent, fraction_bits;
 
     static constexpr Target of(const ElementRow& type) {
@@ -79,7 +79,7 @@ struct Target {
     }
 };
 
-// value * 2^k, in two steps, since 2^k may be no double.
+// value * 2^k, in two steps, since 2^k may be outside the range of doubles.
 HALFULP_INLINE double scaled(double value, uint64_t k) {
     uint64_t half = (k + 2048) >> 1;
     double first = double_of((half - 1024 + 1023) << 52);
@@ -87,11 +87,11 @@ HALFULP_INLINE double scaled(double value, uint64_t k) {
     return value * first * second;
 }
 
-// To a target's grid; beyond its greatest number where the power overflows. |t| <= target.most_t. With C = 2^52 times
-// the grid's spacing, adding C rounds at that place; what the addition loses is exact, so the low part joins it before
-// the second, deciding addition.
+// Rounds both ends to the target's grid, for |t| <= target.most_t. An end that overflows is beyond the greatest number.
+// Adding C, 2^52 times the grid's spacing, rounds at that place. The remainder of this addition is exact, and so the
+// low part is added to it before the second addition, which decides.
 HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& power) {
-    DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // whose binade is then the value's
+    DoubleDouble value = fast_two_sum(power.value.high, power.value.low);  // then high is in the binade of the sum
     uint64_t k = power.k;
     uint64_t binade = (bits_of(value.high) >> 52) - 1023 + k + 2048;
     uint64_t least = static_cast<uint64_t>(target.least_exponent + 2048);
@@ -108,7 +108,7 @@ HALFULP_INLINE Rounding round_to(const Target& target, const DoubleDoublePower& 
     return {scaled(least_value - big, k), scaled(greatest_value - big, k)};
 }
 
-// What begins a logarithm: f, e - log2 r in two parts, and the plain tail of P(f).
+// The start of a logarithm: f, e - log2 r in two parts, and P's tail, which needs no pairs.
 struct TableLogarithm {
     double f, whole, whole_low, tail;
 };
@@ -119,7 +119,7 @@ struct TablePoint {
     const constants::PairLogEntry& entry;
 };
 
-// A positive x, which is normal unless may_be_subnormal.
+// For a positive x, which must be normal unless may_be_subnormal.
 template <bool may_be_subnormal>
 HALFULP_INLINE TablePoint table_point(double x) {
     constexpr int parts = 32;
@@ -141,14 +141,15 @@ HALFULP_INLINE TableLogarithm begin_dd_logarithm(double x) {
     return {point.f, point.e + point.entry.high, point.entry.low, polynomial(constants::log2_dd, point.f)};
 }
 
-// log2(x), to within 2^-71.85 of it.
+// log2(x), within 2^-71.85 of it.
 HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
     // The pair steps round low parts by 2^-105: 2^-104 of log2 x.
     DoubleDouble sum = horner<0, 3>(constants::log2_dd_pairs, DoubleDouble{x.tail, 0}, x.f);
-    // Exact, but for the low part's rounding by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the sum.
+    // Exact, except that the low part rounds by 2^-96: whole is a multiple of 2^-42, and f P is less than twice the
+    // sum.
     DoubleDouble log2 = multiply_add_pair(x.f, sum.high, x.whole);
-    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, where |log2 x| >= 2^-5.5: 2^-89.1 of
-    // it. Where whole is 0, so is whole_low, and they are 2^-104 of log2 x.
+    // Two roundings by up to 2^-96. With those of the pair and of whole_low 2^-94.6, for |log2 x| >= 2^-5.5: 2^-89.1 of
+    // it. If whole is 0, whole_low is 0 too, and the roundings are 2^-104 of log2 x.
     log2.low += multiply_add(x.f, sum.low, x.whole_low);
     return fast_two_sum(log2.high, log2.low);  // exact
 }
@@ -156,10 +157,10 @@ HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
 template <bool has_y_low>
 HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low) {
 #ifndef HALFULP_FUSED
-    y_high = clamp(y_high, 0x1p64);  // as good as any greater one, and two_product can split it
+    y_high = clamp(y_high, 0x1p64);  // a greater y has the same power, and two_product could not split it
 #endif
     DoubleDouble t = two_product(y_high, log2.high);  // exact
-    // Below 2^-40 where |t| <= 1080, and rounded by 2^-92 twice.
+    // Below 2^-40 for |t| <= 1080, and rounded by 2^-92 twice.
     t.low = multiply_add(y_high, log2.low, t.low);
     if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);
     return t;
@@ -171,7 +172,7 @@ HALFULP_INLINE DoubleDouble log2_dd(const TableLogarithm& x, double y_high, doub
     return times<has_y_low>(log2_sum(x), y_high, y_low);
 }
 
-// What begins a power: Q(s), 2^(i/16), and its correction: what that lost, as a part of it.
+// The start of a power: Q(s), 2^(i/16) rounded, and its correction, the relative rounding error.
 struct TablePower {
     DoubleDouble sum;
     double power, correction;
@@ -181,8 +182,8 @@ HALFULP_INLINE TablePower begin_dd_power(double t) {
     const double shifted = t + sixteenths_magic, s = t - (shifted - sixteenths_magic);
     const constants::PairExpEntry& entry = constants::dd_exp_entries[bits_of(shifted) & 15];
     // s is exact. Q has degree 7 on [-1/32, 1/32] and an error of 2^-69.26 (constants.h) of |s Q| <= 2^-5.5: 2^-74.76.
-    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them by
-    // 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
+    // The tail, its terms from s^2 on, is about 0.056. Its last two operations round by 2^-58 each, those before them
+    // by 2^-9 of that: 2^-57 |s|^3 <= 2^-72 in all.
     const DoubleDouble tail = {polynomial(constants::exp2_dd, s), 0};
     // The pair steps round low parts by 2^-106.
     return {horner<0, 2>(constants::exp2_dd_pairs, tail, s), entry.power, entry.correction};

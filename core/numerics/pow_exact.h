@@ -1,24 +1,22 @@
-// x^y with any number of bits: the last phase of every power kernel, and the one that decides what the
-// faster phases leave undecided.
+// x^y with any number of bits: the last phase of every kernel of powers, for the powers that the faster phases leave
+// undecided.
 //
 //   formula     x = m * 2^e;  log2 x = e + (2/ln 2) atanh((m - 1)/(m + 1));  x^y = 2^k * exp(f ln 2), k + f = y log2 x
 //   domain      x > 0, x != 1, y != 0, both finite, each an integer of up to 64 bits times a power of two
 //   guarantee   the exact value rounded once: to nearest even for a floating type, toward zero and saturated for
 //               an integer type
-//   exact cases found first, by integer arithmetic (exact_power): every x^y that fits 66 bits. What is left is never on
-//               a rounding boundary (a number of the type, or the middle between two, has at most 65 bits), so that
-//               some precision separates it from the nearest one
-//   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction; each ends with an interval
-//               that holds x^y, and decides where both its ends round to the same element. How near to a boundary a
-//               power can be that is not on it, is known for 16-bit types, by trying all, and not for longer ones (what
-//               Lauter and Lefevre proved of binary64, 2^-113, holds for a part of the exponents). If even 1024 bits
-//               cannot decide, the result says so, and is the interval's upper end
-//   error       log2 m: each of at most n = bits/5 + 3 series terms rounds down by less than 4 units in the last
-//               place (ulp), the division and the products by less than 8 in all; so its relative error is below
-//               2^(log2 n + 4) ulp, times |t| < 2^13 in t. exp: n terms, 4 ulp each, doubled by each of `halvings`
-//               squarings. Together less than 2^27 ulp for n <= 2^8 and 9 halvings: error_bits has 5 to spare. Programs
-//               prove it (docs/proofs.md)
-//   subnormals  the interval's ends are rounded by encode_exact at the place that their exponent demands
+//   exact cases found first, by integer arithmetic (exact_power): every x^y that has at most 66 bits. Any other power
+//   is
+//               never on a rounding boundary (an element, or the middle between two, has at most 65 bits), so that some
+//               precision separates it from the nearest boundary
+//   phases      fixed-point numbers of 128 or 192, then 320, 512 and 1024 bits of fraction. Each ends with an interval
+//               that contains x^y, and decides if both ends round to the same element. The smallest distance between an
+//               inexact power and a rounding boundary is known for 16-bit types (by exhaustive search), but not for
+//               longer types (the bound of Lauter and Lefevre for binary64, 2^-113, is for part of the exponents). If
+//               even 1024 bits cannot decide, the result says so, and is the interval's upper end
+//   error       below 2^27 units in the last place (ulp), where error_bits allows 2^32. Each operation's bound is
+//               beside it; proofs/exact_phase.py proves the sum
+//   subnormals  encode_exact rounds the interval's ends at the place that their exponent requires
 #pragma once
 
 #include <bit>
@@ -51,8 +49,8 @@ static inline Dyadic dyadic_of(double value) {
     return d;
 }
 
-// A positive value between significand * 2^(exponent - 63) and one unit of its last bit more; exactly the
-// former where not inexact. The significand's top bit is set.
+// A positive value: significand * 2^(exponent - 63), plus less than one unit of its last bit if inexact. The
+// significand's top bit is set.
 struct Magnitude {
     uint64_t significand;
     int exponent;
@@ -111,14 +109,14 @@ HALFULP_CALLED static inline bool exact_power(Dyadic x, bool y_negative, Dyadic 
     return true;
 }
 
-// An interval that holds x^y.
+// An interval that contains x^y.
 struct Interval {
     Magnitude low, high;
 };
 
-static constexpr int exponent_out_of_range = 1 << 13;  // |log2| of a power beyond this: outside every type
+static constexpr int exponent_out_of_range = 1 << 13;  // if |log2| of a power is greater, it is outside every type
 
-// 1/d for the divisors d of the series, where they are short: a product takes a third of the time of a division.
+// 1/d for the divisors d of the series, unless they are long: a multiplication takes a third of the time of a division.
 template <int L>
 struct Reciprocals {
     static constexpr bool are_tabled = L <= 6;
@@ -156,7 +154,7 @@ HALFULP_CALLED static Fixed<L> quotient(unsigned __int128 numerator, unsigned __
     return q;
 }
 
-// y log2 x = k + f, f in [0, 1); or so great, or so small, that its sign is all that counts.
+// y log2 x = k + f, f in [0, 1). If y log2 x is out_of_range or near zero, only its sign matters.
 template <int L>
 struct WideExponent {
     enum Size { ordinary, out_of_range, near };
@@ -195,6 +193,8 @@ static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
         while (numerator << a < denominator) ++a;
         const Number q = quotient<L>(numerator << a, denominator);
         Number z = (q * q) >> (2 * a);
+        // atanh s = s (1 + z/3 + z^2/5 + ...), z = s^2 <= 0.0295: n <= bits/5 + 3 terms, each rounded by less than 4
+        // ulp. The quotient and the products round by less than 8 ulp in all: w is within 2^(log2 n + 4) ulp, relative.
         Number series = one, power = z;
         for (int divisor = 3; !power.is_zero(); divisor += 2) {
             series = series + divided(power, divisor);
@@ -212,7 +212,7 @@ static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
         a = 0;
     }
 
-    // |t| = |y log2 x| = product * 2^shift.
+    // |t| = |y log2 x| = product * 2^shift. The product is exact; below 2^13, t is within 2^(log2 n + 17) ulp.
     Fixed<L + 1> product{};
     uint64_t carry = 0;
     for (int i = 0; i < L; ++i) {
@@ -222,7 +222,7 @@ static WideExponent<L> wide_exponent(Dyadic x, bool y_negative, Dyadic y) {
     }
     product.limb[L] = carry;
     int shift = y.exponent - a;
-    int t_exponent = product.exponent() + 64 + shift;  // product's units stand in limb[L - 1]
+    int t_exponent = product.exponent() + 64 + shift;  // the product's integer part is limb[L - 1]
     bool t_negative = log_negative != y_negative;
     if (t_exponent >= 13) return {Result::out_of_range, t_negative, 0, {}};
     if (t_exponent < -100) return {Result::near, t_negative, 0, {}};
@@ -244,6 +244,8 @@ template <int L>
 static Fixed<L> wide_exp2(const Fixed<L>& f) {
     constexpr int halvings = L <= 4 ? 7 : 9;
     Fixed<L> u = (f * Fixed<L>::leading(constants::ln2, 17)) >> halvings;
+    // exp u = 1 + u + u^2/2 + ..., at most n terms, each rounded by less than 4 ulp. Each squaring doubles the error:
+    // with t's below 2^27 ulp, for n <= 2^8 and 9 squarings.
     Fixed<L> exponential = Fixed<L>::of(1), term = u;
     for (int divisor = 2; !term.is_zero(); ++divisor) {
         exponential = exponential + term;
@@ -253,10 +255,10 @@ static Fixed<L> wide_exp2(const Fixed<L>& f) {
     return exponential;
 }
 
-// How far wide_exp2 may be from 2^f: by 2^error_bits units of its last place.
+// The maximum error of wide_exp2(t.f), in ulp, is 2^error_bits.
 static constexpr int error_bits = 32;
 
-// x^y to about 64 * (L - 1) - error_bits bits. Not for the cases that exact_power takes.
+// x^y to about 64 * (L - 1) - error_bits bits. Not for powers that exact_power finds.
 template <int L>
 HALFULP_CALLED static Interval power_interval(Dyadic x, bool y_negative, Dyadic y) {
     static_assert(Fixed<L>::fraction_bits > 2 * error_bits);
@@ -265,7 +267,7 @@ HALFULP_CALLED static Interval power_interval(Dyadic x, bool y_negative, Dyadic 
         Magnitude beyond = {uint64_t{1} << 63, t.negative ? -exponent_out_of_range : exponent_out_of_range, true};
         return {beyond, beyond};
     }
-    if (t.size == t.near) {  // 1 and a little more, or a little less
+    if (t.size == t.near) {  // slightly more or less than 1
         Magnitude near = t.negative ? Magnitude{~uint64_t{0}, -1, true} : Magnitude{uint64_t{1} << 63, 0, true};
         return {near, near};
     }
@@ -280,14 +282,14 @@ HALFULP_CALLED static Interval power_interval(Dyadic x, bool y_negative, Dyadic 
     return {end(power - error), end(power + error)};
 }
 
-// A result, and whether it is the right one for certain.
+// A result, and whether it is certain to be right.
 template <typename Result>
 struct Decision {
     Result result;
     bool decided;
 };
 
-// x^y rounded by `round`, a monotone function of a Magnitude. The first phase has numbers of so many limbs.
+// x^y rounded by `round`, a monotone function of a Magnitude. The first phase computes with first_limbs limbs.
 template <int first_limbs, typename Round>
 static auto decided_power(Dyadic x, bool y_negative, Dyadic y, Round round) {
     using Result = decltype(round(Magnitude{}));
@@ -309,7 +311,7 @@ static inline Decision<uint64_t> pow_exact(const ElementRow& type, Dyadic x, boo
     const auto round = [&](const Magnitude& m) {
         return encode_exact(type, false, m.significand, m.exponent, m.inexact);
     };
-    return decided_power<4>(x, y_negative, y, round);  // from triples, which have about as many bits as 3 limbs
+    return decided_power<4>(x, y_negative, y, round);  // 3 limbs have no more bits than triples
 }
 
 // At most 2^64 - 1.

@@ -1,15 +1,15 @@
-// x^y for a positive finite x, the fast phase: plain functions without branches, which the compiler turns into vectors
-// when pow_lanes.h runs them in short loops.
+// x^y for a positive finite x, the fast phase: plain functions without branches, which compilers vectorise in the short
+// loops of kernels/float/lanes.h.
 //
 //   formula     x = m * 2^e, m in [sqrt(1/2), sqrt 2);  s = (m - 1)/(m + 1);  t = y (e + s P(s^2));
 //               x^y = 2^t = 2^k Q(t - k)
-//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which pow_tile.h
-//               replaces
+//   domain      x a positive finite float, y finite. Other lanes yield a value without meaning, which
+//               kernels/phases/signs.h replaces
 //   constants   tools/make_constants.py, which prints each polynomial's error
-//   guarantee   for types of at most 24 bits; the exact value lies in [v, v (1 + 2 fast_error)]. A result is taken only
-//               where the whole interval rounds to one element; otherwise the next phase decides, pow_dd.h
-//   error       relative to x^y: 2^-39.77 of 2^t, and 2^-45.5 |t| by the logarithm. Each operation's bound stands beside
-//               it, with u = 2^-53, which is what an operation rounds by (a fused one saves a rounding, never adds one).
+//   guarantee   for types of at most 24 bits: the exact value is in [v, v (1 + 2 fast_error)]. The result is used only
+//               if the whole interval rounds to one element; otherwise the next phase, pow_dd.h, runs
+//   error       relative to x^y: 2^-39.77 of 2^t, and 2^-45.5 |t| from the logarithm. Each operation's bound is beside
+//               it, with u = 2^-53, the rounding error of an operation (fusing saves a rounding, it never adds one).
 //               proofs/fast.py and fast_by_table.py prove the sum
 #pragma once
 
@@ -20,13 +20,13 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// |t| <= 150 wherever a type of exponent range [-149, 128] is finite and not zero: below 1.22 * 2^-38 in all.
+// |t| <= 150 if the result is finite and not zero, for types with exponents in [-149, 128]: below 1.22 * 2^-38 in all.
 static constexpr double fast_error = constants::fast_error, fast_error_of_exp2 = 0x1.5p-40, fast_error_of_t = 0x1.8p-46;
 static_assert(fast_error_of_exp2 + 150 * fast_error_of_t < fast_error);
 
-// value, but at most limit in magnitude; a NaN becomes +-limit. By integers, whose order is that of the doubles of one
-// sign, where vectors have a minimum of them or a comparison: compilers make four instructions of a floating minimum
-// that NaN could reach. The baseline of x86-64 compares doubles only.
+// Limits a value to [-limit, limit]; NaN becomes +-limit. It compares integers, which are ordered as doubles of the
+// same sign are, because compilers need four instructions for a floating minimum that must handle NaN. The baseline of
+// x86-64 has vector comparisons of doubles only.
 HALFULP_INLINE double clamp(double value, double limit) {
 #if defined(__SSE2__) && !defined(__SSE4_2__)
     value = value < limit ? value : limit;
@@ -38,8 +38,8 @@ HALFULP_INLINE double clamp(double value, double limit) {
 #endif
 }
 
-// By Horner's rule in x^2, whose coefficients are c[begin] + c[begin + 1] x and so on: few multiplications, and not all
-// wait for each other.
+// Horner's rule in x^2, with the coefficients c[begin] + c[begin + 1] x and so on: few multiplications, and a short
+// dependency chain.
 template <int begin, int count, typename Real>
 HALFULP_INLINE Real horner_of_two(const double (&c)[count], Real x, Real x2) {
     if constexpr (begin + 1 == count) return c[begin];
@@ -62,8 +62,8 @@ struct Split {
     double e;
 };
 
-// Takes a positive normal x apart, m in [least, 2 least). A float is taken apart in a 32-bit lane, of which a vector
-// holds twice as many.
+// Splits a positive normal x, with m in [least, 2 least). A float is split in a 32-bit lane, of which a vector has
+// twice as many.
 template <typename Real>
 HALFULP_INLINE Split<Real> split(Real x, Real least) {
     constexpr bool is_float = std::is_same_v<Real, float>;
@@ -76,7 +76,8 @@ HALFULP_INLINE Split<Real> split(Real x, Real least) {
     return {__builtin_bit_cast(Real, bits - (from_least & (~Bits{0} << fraction_bits))), e};
 }
 
-// Tables divide a binade into equal parts, the first one with 1 in its middle: its least number, and the part of x.
+// Tables divide a binade into equal parts; 1 is in the middle of the first part. These are the least number of the
+// first part, and the index of x's part.
 template <int parts>
 static constexpr double least_of_parts = 1 - 0.25 / parts;
 
@@ -103,15 +104,15 @@ HALFULP_INLINE Quotient quotient_fast(Real x) {
 }
 
 HALFULP_INLINE double log2_fast(const Quotient& x) {
-    // s^2 is within 5 u. P has degree 5 in it, for |s| <= 0.172, an error of 2^-45.07 (constants.h), and rounds by less than
-    // 5 u: s P within 2^-45.07 and 8 u. |e + s P| >= |s P|, so that e adds no more: log2 x within 2^-45.02.
+    // s^2 is within 5 u. P has degree 5 in it, for |s| <= 0.172, an error of 2^-45.07 (constants.h), and rounds by less
+    // than 5 u: s P within 2^-45.07 and 8 u. |e + s P| >= |s P|, so that e adds no more: log2 x within 2^-45.02.
     return multiply_add(x.s, polynomial(constants::log2_fast, x.s * x.s), static_cast<double>(x.e));
 }
 
-// By tables, where look-ups cost little: kernels/log2_table.h is the same for vectors, and says how good it is. For the
-// bits of a float above zero, of which normal ones have a logarithm.
+// log2 x by tables, for processors with fast look-ups; kernels/float/log2_table.h does the same in vectors and derives
+// the error. Takes the bits of a positive float. If it is subnormal, the result has no meaning.
 HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
-    const uint64_t bits = uint64_t{float_bits} << 29;  // a double's, but for the exponent's bias
+    const uint64_t bits = uint64_t{float_bits} << 29;  // those of a double, except for the exponent's bias
     const uint32_t part = float_bits >> 19 & 15;
     const double m = double_of((bits & ((uint64_t{1} << 52) - 1)) | bits_of(1.0));
     const double e = double_of(float_bits >> 23 | bits_of(0x1p52)) - (0x1p52 + 127);
@@ -120,8 +121,8 @@ HALFULP_INLINE double log2_fast_by_table(uint32_t float_bits) {
     return multiply_add(f, polynomial(constants::log2_by_table, f), e + constants::log2_parts[part]);
 }
 
-// Below 2^8 where 2^t is a normal float or rounds to the infinity: the integer nearest to t is -125 to 130. Else, NaN
-// included, it has higher bits.
+// Below 2^8 if 2^t is a normal float or rounds to infinity: the integer nearest to t is -125 to 130. Otherwise, also
+// for NaN, some higher bit is set.
 HALFULP_INLINE uint64_t beyond_normal(double t) { return bits_of(t + round_magic) - bits_of(round_magic - 125); }
 
 // 2^t (1 - fast_error) for |t| <= 1020.

@@ -1,23 +1,23 @@
-// x^y for float64, the fast phase: in doubles and a few pairs of them, by tables. Plain functions without branches, which
-// the compiler turns into vectors when kernels/pow_float64_tile.h runs them in short loops; its look-ups are loops apart.
+// x^y for float64, the fast phase: doubles and a few pairs of doubles, by tables. Plain functions without branches,
+// which compilers vectorise in the short loops of kernels/float64/pow.h; look-ups have loops of their own there.
 //
 //   formula     x = m 2^e, m in [1 - 1/1024, 2 - 1/512); r about 1/m, by m's leading bits; f = m r - 1;
 //               log x = e ln 2 - log r + f - f^2/2 + f^3 P(f);
 //               e^t = 2^k 2^(i/128) (1 + s + s^2 Q(s)), t = (k + i/128) ln 2 + s
 //   domain      x a positive normal double, y finite, |t| <= 690. Other lanes yield a value without meaning
 //   constants   tools/make_constants.py, which prints each polynomial's error
-//   guarantee   x^y lies between the ends of its interval before they are rounded. A result is taken only where both
-//               round to one double; otherwise the next phase decides, pow_dd.h
-//   error       relative to x^y: 2^-60.07 + 2^-67.62 |t| where operations are fused, else 2^-59.61 + 2^-67.36 |t|. Each
-//               operation's bound stands beside it; proofs/fast_float64.py proves the sum
+//   guarantee   x^y is between the unrounded ends of its interval. The result is used only if both ends round to the
+//               same double; otherwise the next phase, pow_dd.h, runs
+//   error       relative to x^y: 2^-60.07 + 2^-67.62 |t| if operations are fused, otherwise 2^-59.61 + 2^-67.36 |t|.
+//               Each operation's bound is beside it; proofs/fast_float64.py proves the sum
 #pragma once
 
 #include "pow_dd.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// How far the ends of the interval are from what is computed, as a part of it, and the greatest |t|: 2^k is then so great
-// that no part of a sum is lost as a subnormal number.
+// The relative distance from the computed value to the ends of the interval, and the maximum |t|: with it, 2^k is large
+// enough that no part of a sum is subnormal.
 #ifdef HALFULP_FUSED
 static constexpr double float64_error = 0x1p-60, float64_error_of_t = 0x1.5p-68;
 #else
@@ -29,7 +29,7 @@ static constexpr int float64_parts = 256;
 
 HALFULP_INLINE uint64_t float64_log_index(double x) { return part_of<float64_parts>(x); }
 
-// What begins a logarithm: f, and e ln 2 - log r.
+// The start of a logarithm: f, and e ln 2 - log r.
 struct Float64Logarithm {
     double f, whole, whole_low;
 };
@@ -46,9 +46,9 @@ HALFULP_INLINE DoubleDouble float64_log(const Float64Logarithm& x) {
     const DoubleDouble sum = multiply_add_pair<double>(-0.5, square.high, first.high);
     const double low = (x.whole_low + first.low) + multiply_add(-0.5, square.low, sum.low);
     const double cube = square.high * x.f;
-    // P has degree 5 for |f| <= 0.00293 and an error of 2^-53.68 (constants.h). f^3 P, about f^3/3, loses 2^-53 of itself in
-    // each of four roundings, and that: where log x is about f, 2^-69.3 of it, farther away less. But in the last part
-    // below 1, r is 257/512, and f up to three times log x: 2^-67.6, or 2^-67.3 where nothing is fused.
+    // P has degree 5 on |f| <= 0.00293 and an error of 2^-53.68 (constants.h). f^3 P, about f^3/3, loses that and 2^-53
+    // of itself in each of four roundings: 2^-69.3 of log x if log x is about f, and less farther from 1. But in the
+    // last part below 1, r is 257/512, and f is up to three times log x: 2^-67.6, or 2^-67.3 if nothing is fused.
     return fast_two_sum(sum.high, multiply_add(cube, polynomial(constants::float64_log, x.f), low));
 }
 
@@ -71,15 +71,15 @@ struct Float64Power {
 };
 
 HALFULP_INLINE Float64Power float64_power(double s, double t, double power, double correction) {
-    // Q has degree 3 for |s| <= 0.00274 and an error of 2^-45.53 (constants.h) of s^2/2: below 2^-63. 2^(i/128) has lost up
-    // to 2^-53 of itself; the correction for that lacks its product with s, 2^-61.5.
+    // Q has degree 3 on |s| <= 0.00274 and an error of 2^-45.53 (constants.h) of s^2/2: below 2^-63. 2^(i/128) was
+    // rounded by up to 2^-53 of itself; its correction is not multiplied by s, which leaves out 2^-61.5.
     return {power, s, multiply_add(s * s, polynomial(constants::float64_exp, s), correction),
             multiply_add(double_of(bits_of(t) & ~double_sign), float64_error_of_t, float64_error)};
 }
 
 // The ends of that interval.
 HALFULP_INLINE Rounding float64_ends(const Float64Power& x) {
-    // s + rest rounds by 2^-62; its product with 2^(i/128), below 2^-8.5 of that, by 2^-62 where it is not fused.
+    // s + rest rounds by 2^-62; its product with 2^(i/128), below 2^-8.5 of that, by 2^-62 if it is not fused.
     return {multiply_add(x.power, x.s + (x.rest - x.error), x.power),
             multiply_add(x.power, x.s + (x.rest + x.error), x.power)};
 }

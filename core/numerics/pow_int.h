@@ -2,22 +2,21 @@
 //
 //   pow_wrap    y an integer >= 0: the exact integer modulo 2^bits, by squaring; 0^0 = 1
 //   pow_trunc   y a float or a negative integer, or a base that is not an integer (a scaled one): the exact real
-//               value truncated toward zero and saturated; NaN gives 0, and so 0 to a negative power the maximum
-//   guarantee   exact; where x^y is no power with an integral exponent, a first value with relative error below
-//               fast_error (pow_fast.h) decides unless an integer lies within that error; else the double-double phase
-//               (pow_dd.h) or the triple-double phase does, with the same test; else pow_exact.h
+//               value truncated toward zero and saturated. NaN gives 0; 0 to a negative power gives the maximum
+//   guarantee   exact. If x^y is not a power with an integral exponent, the phases take turns: fast (pow_fast.h),
+//               double-double (pow_dd.h), triple-double (pow_td.h), exact (pow_exact.h). Each decides unless an integer
+//               is within its error
 //
-// Great exponents. Of n bits, n >= 4:
-//   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) counts
+// Large exponents, for types of n bits, n >= 4:
+//   - x odd: the units modulo 2^n have a period that divides 2^(n-2), so that only y modulo 2^(n-2) matters
 //   - x even, y >= n: the power is zero
-//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), which squarings yield. For an even x and
-//     2^j >= n, X is zero, and so is the power unless b = 0. For an odd x, X = 1 + w with w divisible by 2^(j+2): x^2 -
-//     1 = (x - 1)(x + 1) is divisible by 8, and a squaring adds a factor of two, as (1 + w)^2 - 1 = 2 w (1 + w/2)
+//   - so y = a + 2^j b with a < 2^j, and x^y = x^a X^b with X = x^(2^j), computed by squaring. If x is even and 2^j >=
+//     n, then X is zero, and so is the power unless b = 0. If x is odd, then X = 1 + w with w divisible by 2^(j+2): x^2
+//     - 1 = (x - 1)(x + 1) is divisible by 8, and each squaring adds a factor of 2, since (1 + w)^2 - 1 = 2 w (1 + w/2)
 //   - X^b = 1 + b w (1 + (b - 1) w/2 (1 + (b - 2) w/3 (...))), the binomial series. In the 2-adic integers each factor
-//     w/i exists: i's odd part has an inverse, and its z factors of two are fewer than w's. So all is exact modulo 2^n
-//     if every bracket is right modulo 2^n divided by the twos in front of it: w = 2^(j+2) u, where u is known modulo
-//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) enters with a factor 2^(j+2-z). The brackets end where no bits
-//     are left
+//     w/i exists: i's odd part has an inverse, and i has fewer factors of 2 (z) than w. So the series is exact modulo
+//     2^n if every bracket is right modulo 2^n divided by the factors of 2 before it: w = 2^(j+2) u, u is known modulo
+//     2^(n-j-2), and the factor (b - i + 1) u/(i/2^z) is multiplied by 2^(j+2-z). The series ends when no bits are left
 #pragma once
 
 #include <bit>
@@ -29,20 +28,23 @@ namespace halfulp::HALFULP_ISA {
 // x^y modulo 2^(bits of Word) for y below 2^bits.
 template <int bits, typename Word, typename Exponent>
 HALFULP_INLINE Word power(Word x, Exponent y) {
-    const Word mask = -static_cast<Word>(y & 1);  // a selection, in what every vector has
+    const Word mask = -static_cast<Word>(y & 1);  // selects by operations that every instruction set has in vectors
     const Word odd = (x & mask) | (~mask & 1);
     if constexpr (bits == 1) return odd;
     else return odd * power<bits - 1>(x * x, y >> 1);
 }
 
-// An integer as a double by an addition: exactly where it is at least -2^51 and below 2^51. Any other gives one of size
-// 2^51 or more, infinity or NaN, as 2^52 + 2^51 + x is the pattern of a double from 2^52 to 2^53 for these x only.
+// Converts an integer to a double by an addition. It is exact for -2^51 <= x < 2^51, since 2^52 + 2^51 + x is then the
+// pattern of a double from 2^52 to 2^53. For any other x the result has a magnitude of 2^51 or more, or is NaN.
 HALFULP_INLINE double double_of_small(uint64_t x) { return double_of(x + bits_of(round_magic)) - round_magic; }
 
-// x^y modulo 2^64 by products of doubles, for y below 2^bits, with no bits from the 52nd on in `excess` if it is right.
-// A power of size below 2^51 is: its factors are integers no greater than it, unless x is zero. Where it is greater, or x
-// was, some product has at least that size, rounded or not, and all that it enters: factors that count have at least 1.
-// To add 2^52 + 2^51 then leaves the doubles from 2^52 to 2^53, and so gives other patterns than sums of small integers.
+// x^y modulo 2^64 by products of doubles, for y below 2^bits. The result is right if `excess` has no bits from bit 52
+// up.
+//
+// If |x^y| < 2^51, all factors are exact integers not greater than the power (unless x is zero), and the power is
+// right. If the power or x is greater, some product is at least 2^51, rounded or not, and so are all products that
+// contain it, since the other factors are at least 1. Adding 2^52 + 2^51 to such a product leaves the range 2^52 to
+// 2^53, which the pattern shows.
 template <int bits, typename Exponent>
 HALFULP_INLINE double power_of_double(double x, Exponent y) {
     const double odd = (y & 1) != 0 ? x : 1;
@@ -78,7 +80,7 @@ HALFULP_INLINE Word binomial_series(Word u, Word b) {
     }
 }
 
-// An exponent >= 0 as one of few bits that gives the same powers of a type of so many bits.
+// Reduces an exponent >= 0 to one of few bits that gives the same powers modulo 2^bits.
 template <int bits, typename Word, typename Exponent>
 HALFULP_INLINE Word reduced_exponent(Exponent y) {
     if constexpr (8 * sizeof(Exponent) <= bits) {
@@ -104,7 +106,7 @@ struct IntegerRange {
     }
 };
 
-// What is known of x^y without a logarithm: special values, powers below one, exact ones. Returns whether that is all.
+// The powers that need no logarithm: special values, powers below 1, exact powers. Returns whether x^y is one of these.
 static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, const Operand& y, bool domain_error,
                                    uint64_t& power) {
     const uint64_t y_kinds = classify(y.high), parity = y.parity();
@@ -128,8 +130,8 @@ static inline bool pow_trunc_early(const IntegerRange& range, const Operand& x, 
     return true;
 }
 
-// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most half a unit in its last place, or little more:
-// where high has a fraction, that is a unit or more away from the integers.
+// floor(high + low) modulo 2^64, for 0 < high < 2^65 and |low| at most slightly more than half a unit in high's last
+// place. If high is not an integer, it is at least one such unit away from the integers.
 HALFULP_INLINE uint64_t floor_of_sum(double high, double low) {
     const bool carries = high >= 0x1p64;
     const double below = carries ? high - 0x1p64 : high;  // exact
@@ -146,7 +148,7 @@ HALFULP_INLINE uint64_t floor_of_power(double high, double low, int64_t k) {
     return floor_of_sum(value, residual);
 }
 
-// Powers with a negative integral exponent: only bases of -1, 0 and 1 leave anything.
+// A power with a negative integral exponent. It is zero unless the base is -1, 0 or 1.
 HALFULP_INLINE uint64_t reciprocal_power(const IntegerRange& range, int64_t x, bool odd_exponent) {
     uint64_t sign = static_cast<uint64_t>(odd_exponent ? x : 1);
     return x == 0 ? range.greatest() : x == 1 || (x == -1 && range.is_signed) ? sign : 0;

@@ -1,13 +1,14 @@
-// x^y by triples of doubles, for the lanes that the double-double phase leaves undecided: by the tables of pow_dd.h.
+// x^y in triples of doubles (triple-double), for the powers that the double-double phase leaves undecided, by the
+// tables of pow_dd.h.
 //
 //   formula     x = m * 2^e; r about 1/m, by m's leading bits; f = m r - 1; log2 x = e - log2 r + f P(f);
 //               2^t = 2^k 2^(i/16) (1 + s Q(s)), t = k + i/16 + s, |s| <= 1/32
 //   domain      x a positive finite double, y finite, |t| <= greatest_td_t. Other lanes yield a value without meaning
-//   guarantee   the exact value lies within their error of the scaled value. A result is taken only where the whole
+//   guarantee   the exact value is within triple_double_error of the scaled value. The result is used only if the whole
 //               interval rounds to one element; otherwise pow_exact.h decides
-//   error       of log2 x 2^-110.4, relatively; of 2^(t - k) 30 * 2^-112 absolutely. Together 2^-107.1 + 2^-109.9 |t|, below
-//               triple_double_error. Where i = 0, 2^(i/16) is 1 and nothing is lost: each error of the first kind has s as
-//               a factor. Each operation's bound stands beside it; proofs/triple_double.py proves the sum
+//   error       log2 x: 2^-110.4, relative. 2^(t - k): 30 * 2^-112, absolute. Together 2^-107.1 + 2^-109.9 |t|, below
+//               triple_double_error. If i = 0, then 2^(i/16) is exactly 1, and each error of 2^(t - k) has s as a
+//               factor. Each operation's bound is beside it; proofs/triple_double.py proves the sum
 #pragma once
 
 #include "pow_dd.h"
@@ -18,8 +19,8 @@ namespace halfulp::HALFULP_ISA {
 static constexpr PhaseError triple_double_error{0x1.4p-107, 0x1.4p-110};
 static constexpr double greatest_td_t = 1080;
 
-// a + b + c as a triple, for |a| >= |b + c| or a = 0. What the sum of a and low.high loses is nothing, or at least the
-// last place of low.high, and so more than low.low.
+// a + b + c as a triple, for |a| >= |b + c| or a = 0. The rounding error of a + low.high is zero or at least the last
+// place of low.high, and so more than low.low.
 HALFULP_INLINE TripleDouble normalized(double a, double b, double c) {
     DoubleDouble low = two_sum(b, c), high = fast_two_sum(a, low.high), last = fast_two_sum(high.low, low.low);
     return {high.high, last.high, last.low};
@@ -46,24 +47,24 @@ HALFULP_INLINE TripleDouble product(const TripleDouble& x, double y) {
     return normalized(first.high, carry.high, carry.low + multiply_add(x.c, y, second.low));
 }
 
-// What begins a logarithm: f, and e - log2 r.
+// The start of a logarithm: f, and e - log2 r.
 struct TripleDoubleLogarithm {
     double f;
     TripleDouble whole;
 };
 
 HALFULP_INLINE TripleDoubleLogarithm begin_logarithm(double x) {
-    const TablePoint point = table_point<true>(x);  // f is exact; e - log2 r lacks 2^-148
+    const TablePoint point = table_point<true>(x);  // f is exact; e - log2 r is within 2^-148
     return {point.f, {point.e + point.entry.high, point.entry.low, point.entry.last}};
 }
 
-// What begins a power: s, s_low = what s lacks of t, and 2^(i/16) with its correction.
+// The start of a power: s, s_low = t - s (without k and i), and 2^(i/16) with its correction.
 struct TripleDoubleStart {
     double s, s_low, power;
     DoubleDouble correction;
 };
 
-// 2^(t - k), and how far it may be from the exact value.
+// 2^(t - k), and its maximum error.
 struct TripleDoublePower {
     TripleDouble value;
     double error;
@@ -79,16 +80,16 @@ HALFULP_INLINE TripleDoubleStart begin_power(const TripleDouble& t) {
 
 // power (1 + correction) (1 + s q) 2^s_low.
 HALFULP_INLINE TripleDouble end_power(const TripleDoubleStart& begun, DoubleDouble q) {
-    // s Q and 2^s_low less 1. The low part, below 2^-57, comes of a product and a sum that round by 2^-111 each, and of a
-    // factor rounded by 2^-112 in all.
+    // s Q + 2^s_low - 1. The low part, below 2^-57, is from a product and a sum that round by 2^-111 each, and a factor
+    // that is rounded by 2^-112 in all.
     DoubleDouble more = two_product(begun.s, q.high);
-    const double factor = begun.s_low * constants::exp2_dd_pairs[0].high;  // less 1
+    const double factor = begun.s_low * constants::exp2_dd_pairs[0].high;  // 2^s_low - 1
     more.low += multiply_add(begun.s, q.low, multiply_add(factor, more.high, factor));
-    // Rounded by 2^-112 twice. Left out are the correction times the low part, 2^-110.1 of the value, and the correction's
-    // low part times s Q, 2^-112.5.
+    // Rounds by 2^-112 twice. It leaves out the correction times the low part, 2^-110.1 of the value, and the
+    // correction's low part times s Q, 2^-112.5.
     const DoubleDouble corrected = two_sum(begun.correction.high, more.low);
     const double last = corrected.low + multiply_add(begun.correction.high, more.high, begun.correction.low);
-    // The third part, below 2^-56, is rounded by 2^-111 twice. With 2^(15/16) times the bounds before: 30 * 2^-112.
+    // The third part, below 2^-56, rounds by 2^-111 twice. With 2^(15/16) times the bounds above: 30 * 2^-112.
     return multiply_add(begun.power, {more.high, corrected.high, last}, {begun.power, 0, 0});
 }
 
@@ -97,8 +98,7 @@ HALFULP_INLINE uint64_t whole_exponent(double t) {
     return (bits_of(t + sixteenths_magic) >> 4) - (bits_of(sixteenths_magic) >> 4);
 }
 
-// How far a power may be from the exact value. (Twice as much for small s, to leave room for the error's own
-// roundings.)
+// The maximum error of a power. (For small s it is doubled, to allow for the error's own roundings.)
 HALFULP_INLINE double error_of(const TripleDoubleStart& begun, double t) {
     const double of_s = begun.power == 1 ? 64 * fabs(begun.s) : 1, fixed = of_s < 1 ? of_s : 1;
     return multiply_add(fabs(t), triple_double_error.of_t, fixed * triple_double_error.fixed);
@@ -112,8 +112,8 @@ HALFULP_INLINE double round_triple_double(const TripleDouble& value, double big,
 }
 
 HALFULP_INLINE Rounding round_to_double(const TripleDoublePower& power) {
-    // On the grid of subnormal results one more sum is rounded by 2^-107, where |t| makes that 2^-7 of the error.
-    // For a subnormal result C = 2^52 times the spacing of the subnormal numbers, which is 2^-1022 before the scaling.
+    // For a subnormal result, C (see round_to) is 2^52 times the spacing of the subnormal numbers: 2^-1022 before
+    // scaling. One more sum is then rounded by 2^-107, which is 2^-7 of the error, since |t| is large.
     uint64_t binade = (bits_of(power.value.a) >> 52) - 1023 + power.k + 2048;
     bool is_subnormal = static_cast<int64_t>(binade) < 2048 - 1022;
     double big = is_subnormal ? double_of((1023 - 1022 - power.k) << 52) : 0;
@@ -122,7 +122,8 @@ HALFULP_INLINE Rounding round_to_double(const TripleDoublePower& power) {
     return {scaled(least, power.k), scaled(greatest, power.k)};
 }
 
-// To odd: a rounding to at most 51 bits then gives what rounding once gives. For powers that are normal numbers.
+// Rounds both ends to odd, for powers that are normal numbers. Rounding those to at most 51 bits gives the same result
+// as rounding once.
 HALFULP_INLINE Rounding round_to_odd(const TripleDoublePower& power) {
     const auto end = [&](double error) {
         const double low = sum_to_odd(power.value.b, power.value.c + error);
@@ -139,18 +140,19 @@ struct PowerAndExponent {
 
 static inline PowerAndExponent triple_double_power(double x, double y, double y_low) {
     const TripleDoubleLogarithm log2 = begin_logarithm(x);
-    // P has degree 15 on [-0.0198, 0.0169] and an error of 2^-111.19 (constants.h); |f P| <= 2^0.07 |log2 x|. The tail, its
-    // terms from f^10 on, is about 0.13 and ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11, where |f|^11
-    // <= 2^-59.35 |log2 x|. The last pair step, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107, those before
-    // it by 2^-5 of that: 2^-105.9 f^2, where f^2 <= 2^-6.42 |log2 x|. Triples lose 2^-150. log2 x in all: 2^-110.4.
+    // P has degree 15 on [-0.0198, 0.0169] and an error of 2^-111.19 (constants.h); |f P| <= 2^0.07 |log2 x|. The tail,
+    // its terms from f^10 on, is about 0.13 and ends in two operations that round by 2^-56 each: 2^-54.9 |f|^11, where
+    // |f|^11 <= 2^-59.35 |log2 x|. The last pair step, c1 + f (..), rounds low parts by 2^-108 twice and by 2^-107,
+    // those before it by 2^-5 of that: 2^-105.9 f^2, where f^2 <= 2^-6.42 |log2 x|. Triples lose 2^-150. log2 x in all:
+    // 2^-110.4.
     const DoubleDouble inner =
         horner<0, 9>(constants::log2_td_pairs, DoubleDouble{polynomial(constants::log2_td, log2.f), 0}, log2.f);
     TripleDouble t = multiply_add(log2.f, {inner.high, inner.low, 0}, constants::log2_td_triples[0]);
     t = product(multiply_add(log2.f, t, log2.whole), {y, y_low});
     const TripleDoubleStart begun = begin_power(t);
-    // Q has degree 11 on [-1/32, 1/32] and an error of 2^-107.23 (constants.h) of |s Q| <= 2^-5.5: 2^-112.73. The tail, its
-    // terms from s^7 on, is below 2^-19 and ends in two operations that round by 2^-73 each: 2^-71.9 s^8 <= 2^-111.9. The
-    // last pair step rounds as P's does: 2^-105.9 |s| <= 2^-110.9.
+    // Q has degree 11 on [-1/32, 1/32] and an error of 2^-107.23 (constants.h) of |s Q| <= 2^-5.5: 2^-112.73. The tail,
+    // its terms from s^7 on, is below 2^-19 and ends in two operations that round by 2^-73 each: 2^-71.9 s^8 <=
+    // 2^-111.9. The last pair step rounds as P's does: 2^-105.9 |s| <= 2^-110.9.
     const DoubleDouble q =
         horner<0, 7>(constants::exp2_td_pairs, DoubleDouble{polynomial(constants::exp2_td, begun.s), 0}, begun.s);
     return {t.a, {end_power(begun, q), error_of(begun, t.a), whole_exponent(t.a)}};

@@ -1,16 +1,16 @@
 // PReLU: x < 0 ? slope * x : x.
 //
-//   guarantee   floating types: the product rounded once (types of at most 24 bits: the exact product, then one
-//               rounding); a NaN product is the canonical NaN; every x that is not below zero, NaN and the zeros
-//               included, is copied bit for bit. Integers: the product modulo 2^bits
+//   guarantee   floating types: the product, rounded once (types of at most 24 bits: the exact product, then one
+//               rounding). A NaN product is the canonical NaN. Every x that is not negative, including NaN and both
+//               zeros, is copied bit for bit. Integers: the product modulo 2^bits
 #pragma once
 
 #include "../formats/convert.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// One of two encodings, by masks: of a selection compilers make a load that waits for the comparison, and memory is not
-// read ahead.
+// Selects one of two encodings by masks. For a conditional, compilers generate a load that depends on the comparison,
+// so that memory is not prefetched.
 template <typename Bits>
 HALFULP_INLINE Bits select(bool is_first, Bits first, Bits second) {
     Bits mask = static_cast<Bits>(is_first ? -1 : 0);
@@ -27,8 +27,8 @@ HALFULP_INLINE Storage<type> prelu(Storage<type> x, Storage<type> slope) {
             product != product ? static_cast<Storage<type>>(to.nan) : __builtin_bit_cast(Storage<type>, product);
         return select(base < 0, bits, x);
     } else if constexpr (type == Element::float16 || type == Element::bfloat16) {
-        // The product of two float16 is a float. That of two bfloat16 is one, too, or below 2^-134, where bfloat16 rounds
-        // to zero, and with it the float next to it.
+        // The exact product of two float16 is a float. So is the product of two bfloat16, unless it is below 2^-134:
+        // then it rounds to zero, and so does the float next to it.
         const float base = decode_float<type>(x), product = base * decode_float<type>(slope);
         const uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
         const float size = __builtin_bit_cast(float, magnitude);

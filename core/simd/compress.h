@@ -1,4 +1,4 @@
-// The indices of the lanes of a tile whose flag is set.
+// Lists the lanes of a tile whose flag is not zero.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ inline constexpr int listed_size = tile_size + 16;
         const __m512i some = _mm512_loadu_si512(flags + i);
         const auto in_use = static_cast<__mmask16>(n - i < lanes ? (1 << (n - i)) - 1 : 0xffff);
         const __mmask16 set = _mm512_mask_test_epi32_mask(in_use, some, some);
-        _mm512_storeu_si512(listed + count, _mm512_maskz_compress_epi32(set, number));  // into memory it would be slow
+        _mm512_storeu_si512(listed + count, _mm512_maskz_compress_epi32(set, number));  // compressing to memory is slow
         count += std::popcount(static_cast<unsigned>(set));
         number = _mm512_add_epi32(number, _mm512_set1_epi32(lanes));
     }
@@ -46,8 +46,8 @@ inline constexpr int listed_size = tile_size + 16;
     return count;
 }
 #else
-// The lanes whose flag is set, in order if all are. Few are, as a rule: groups of 16 lanes that are side by side in
-// vectors tell where.
+// The lanes whose flag is not zero; in order if these are all lanes. Usually they are few, and so the search first
+// combines every 16th lane, in vectors.
 template <typename Flag>
 [[maybe_unused]] static int compress_indices(const Flag* flags, int n, int* listed) {
     constexpr int groups = 16;

@@ -1,4 +1,4 @@
-// Results of a type of 8 or 16 bits from a table of all.
+// Looks up the results of a type of 8 or 16 bits in a table that has an entry for each encoding.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,7 @@ template <typename Code>
 static void look_up(const Code* table, const Code* x, Code* out, int n) {
     int i = 0;
 #ifdef __SSE2__
-    // Put together in a vector, a store of eight takes a third less time than eight (0.19 and 0.28 ns a result on a Zen
-    // 4).
+    // One store of eight results takes 0.19 ns per result, eight stores 0.28 ns (Zen 4).
     for (; sizeof(Code) == 2 && i + 8 <= n; i += 8) {
         uint64_t low, high;  // four codes each
         std::memcpy(&low, x + i, sizeof(low));

@@ -1,5 +1,5 @@
-// Asks for the memory of tiles to come, in parts while a tile is computed: loads that all come at once wait for each
-// other, and a tile's own do.
+// Prefetches the operands of later tiles, in parts while a tile is computed: if all prefetches were issued at once,
+// they would delay each other and the tile's own loads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace halfulp::HALFULP_ISA {
 
 class Prefetch {
 public:
-    // The tile at hand, its bytes, and those of y: none where one element serves all.
+    // The current tile, its bytes, and y's bytes (0 if y is one element).
     Prefetch(const void* x, const void* y, const void* out, int size, int y_size)
         : x_(reinterpret_cast<uintptr_t>(x) + distance),
           y_(reinterpret_cast<uintptr_t>(y) + distance),
@@ -18,7 +18,7 @@ public:
           bytes_(size / parts),
           y_bytes_(y_size / parts) {}
 
-    // To be called for each part, 0 to 3. (It never faults.)
+    // Call this for each part, 0 to 3. (A prefetch never faults.)
     void issue(int part) const {
         const int from = part * bytes_, y_from = part * y_bytes_;
         for (int i = from; i < from + bytes_; i += cache_line) {
@@ -34,7 +34,7 @@ private:
 
     static const void* at(uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
-    uintptr_t x_, y_, out_;  // no pointers: they may be beyond what is allocated
+    uintptr_t x_, y_, out_;  // integers, since a pointer must not point beyond its allocation
     int bytes_, y_bytes_;
 };
 

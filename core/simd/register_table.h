@@ -1,4 +1,4 @@
-// Tables in registers, for processors with AVX-512: compilers make no vectors of look-ups.
+// Tables in registers, for processors with AVX-512: compilers do not vectorise look-ups.
 #pragma once
 
 #ifdef __AVX512F__
@@ -11,7 +11,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Eight numbers as one.
+// A vector of eight doubles.
 struct Doubles {
     __m512d values;
 
@@ -27,7 +27,7 @@ struct Doubles {
     }
 };
 
-// A member of each of a table's entries, in a row.
+// The column of a table: one member of each entry.
 template <auto& entries, auto member>
 inline constexpr auto column_of = [] {
     std::array<double, std::size(entries)> column{};
@@ -43,7 +43,7 @@ public:
         for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values.data() + i * lanes);
     }
 
-    // By the low bits of the indices.
+    // Looks up entries by the low bits of the indices.
     Doubles operator[](__m512i index) const {
         __m512d found = _mm512_permutex2var_pd(parts_[0], index, parts_[1]);
         if constexpr (count == 32) {

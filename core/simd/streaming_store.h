@@ -1,5 +1,5 @@
-// Non-temporal (streaming) stores, which go past the caches: an ordinary store reads a line's old content first, which
-// takes time where the output is too large to stay in a cache.
+// Non-temporal (streaming) stores, which bypass the caches. An ordinary store first reads the line's old content, which
+// costs time if the output is too large for a cache.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// A cache line, to where one begins. (Compilers don't make such stores themselves.)
+// Stores one cache line, at an address where one begins. (Compilers do not generate such stores.)
 HALFULP_INLINE void stream_line(unsigned char* to, const unsigned char* from) {
 #if defined(__AVX512F__)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
@@ -31,13 +31,13 @@ HALFULP_INLINE int bytes_past_line(const void* p) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(p) % cache_line);
 }
 
-// Asks early for a line that will be stored to in part: stores that follow such a one wait until it has come.
+// Prefetches a line of which only a part will be stored: later stores wait until the line is there.
 HALFULP_INLINE void prefetch_end(const void* end) {
     if (bytes_past_line(end) != 0) __builtin_prefetch(end, 1);
 }
 
-// Copies whole lines by streaming stores, and what is before and behind them by ordinary ones. Asks meanwhile for as
-// many bytes of each of `next`. (That never faults.)
+// Copies whole lines by streaming stores, and the rest before and behind them by ordinary stores. Meanwhile prefetches
+// as many bytes of each of `next`. (A prefetch never faults.)
 template <typename... Next>
 HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from, int bytes, const Next*... next) {
     int i = (cache_line - bytes_past_line(to)) % cache_line;
@@ -50,13 +50,13 @@ HALFULP_INLINE void copy_streaming(unsigned char* to, const unsigned char* from,
     if (i < bytes) std::memcpy(to + i, from + i, static_cast<size_t>(bytes - i));
 }
 
-// Makes n results of x and y, one of them for each or for all, apart from `out`. Returns whether they are right.
+// Computes n results. y is one element for each x or one for all. `out` must not alias an operand. Returns whether all
+// results are right.
 using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 
-// Fills the output with results of `size` bytes; x's elements have that size, and y's too unless one serves all. Stops
-// where `fill` returns false, and returns that. It takes a few results at a time, so that the processor reads the next
-// operands while these are stored. `fill` gets whole vectors: at the end, the last one overlaps results that are
-// already stored.
+// Fills the output with results of `size` bytes. Elements of x have that size, and so do those of y unless one_y. If
+// `fill` returns false, stops and returns false. It computes a few results at a time, so that the processor reads the
+// next operands while these are stored. `fill` gets whole vectors: the last one may overlap results already stored.
 static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
     constexpr int most = 8 * cache_line;
     alignas(cache_line) unsigned char results[most];

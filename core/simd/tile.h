@@ -1,11 +1,11 @@
-// How many elements are taken at a time.
+// The numbers of elements that are computed at a time.
 #pragma once
 
 #include "../formats/element.h"
 
 namespace halfulp {
 
-// The most elements that a kernel takes at a time, and how many of them it has in hand.
+// A call of a kernel takes at most block_size elements, and computes them tile by tile.
 inline constexpr int block_size = 2048, tile_size = 256;
 inline constexpr int cache_line = 64;
 

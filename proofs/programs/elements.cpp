@@ -14,7 +14,7 @@
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;
 
-// f(an element type as a constant) for the type of this name.
+// Calls f with the element type of this name as a constant.
 template <typename F>
 static void with_type(const char* name, F f) {
 #define HALFULP_FLOAT(type, ...) \

@@ -11,7 +11,7 @@
 using namespace halfulp::HALFULP_ISA;
 using Wide = unsigned __int128;
 
-// w^n, or 0 where it has more than so many bits.
+// w^n, or 0 if it has more than `bits` bits.
 static Wide product(uint64_t w, int n, int bits) {
     Wide power = 1;
     for (int i = 0; i < n; ++i) {
@@ -21,7 +21,7 @@ static Wide product(uint64_t w, int n, int bits) {
     return power;
 }
 
-// That (w^(2^r) 2^(e 2^r))^(n/2^r) is found, and is w^n 2^(e n).
+// Checks that (w^(2^r) 2^(e 2^r))^(n/2^r) is found, and is w^n 2^(e n).
 static void check(uint64_t w, int n, int r) {
     for (const int e : {-3, 0, 5}) {
         Magnitude found{};
@@ -76,7 +76,8 @@ static void check_roots(bool all) {
     std::printf("%lu squares\n", 3 * (some - 1));
 }
 
-// Powers of two with every kind of exponent; and numbers with a bit changed, where a true answer has to be right.
+// Checks powers of two with every kind of exponent, and numbers with one bit changed, for which a positive answer must
+// be right.
 static void check_others() {
     long count = 0;
     for (int e = -64; e <= 64; ++e) {
@@ -110,7 +111,7 @@ static void check_others() {
         const Magnitude expected = magnitude_of(product(root, n, 66), 0);
         if (product(root, 1 << r, 64) != x || product(root, n, 66) == 0 || found.significand != expected.significand ||
             found.exponent != expected.exponent) {
-            std::fprintf(stderr, "%lu^(%d/2^%d) is no such power\n", x, n, r);
+            std::fprintf(stderr, "%lu^(%d/2^%d) is not such a power\n", x, n, r);
             std::exit(1);
         }
     }

@@ -1,9 +1,9 @@
-// What the last phase's functions (numerics/pow_exact.h) compute, for a comparison with integers and with MPFR: a line for
-// each line of standard input. Numbers of L limbs are hexadecimal, the most significant limb first, in and out.
+// Results of the last phase's functions (numerics/pow_exact.h), for comparison with integers and MPFR: a line for each
+// line of standard input. Numbers of L limbs are hexadecimal, the most significant limb first, in input and output.
 //
 //   + - * L a b, / L a divisor, < > L a shift     the operations of fixed-point numbers
 //   q L numerator denominator                     quotient, of numbers below 2^64
-//   p L x x_exponent negative y y_exponent        k and the power, or only how great it is
+//   p L x x_exponent negative y y_exponent        k and the power, or "near" or "out of range"
 //   c ln2, c two_over_ln2                         the constants' limbs
 #include <cstdio>
 #include <cstdlib>
@@ -64,7 +64,7 @@ static void compute(char operation) {
     }
 }
 
-// f(L) for each number of limbs that a phase has.
+// Calls f(L) for each number of limbs of the phases.
 template <typename F>
 static void for_each_size(F f) {
     f(std::integral_constant<int, 3>{});

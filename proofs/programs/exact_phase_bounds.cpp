@@ -1,9 +1,10 @@
-// What errors the last phase's own functions (numerics/pow_exact.h) may make: they are compiled with fixed-point numbers
-// that carry, beside their limbs, a bound of their value and a bound of their error. The loops run on the bounds, so that
-// one run stands for all operands with the same shift.
+// Error bounds of the last phase's functions (numerics/pow_exact.h). The functions are compiled with fixed-point
+// numbers that carry, beside their limbs, bounds of their value and error. Loops run on the bounds, so that one run
+// represents all operands with the same shift.
 //
-//   use        no argument: `bits N`, and `logarithm L ERROR` for each number of limbs, each shift a, e = 0 and not;
-//              ERROR: `power L ERROR`, of 2^f where f has this error. In units of the last place
+//   use        without argument: prints `bits N`, and `logarithm L ERROR` for each number of limbs, each shift a, and e
+//              zero or not. With the argument ERROR: prints `power L ERROR`, the error of 2^f if f has this error. In
+//              units in the last place
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Bounds are doubles: after each step a little more than what was rounded.
+// Bounds are doubles. After each step they are increased by more than the rounding error.
 static constexpr double up = 1 + 0x1p-40;
 
 template <int L>
@@ -28,14 +29,14 @@ struct Fixed {
         return value;
     }
 
-    // What is made of limbs is a quotient: below this, and rounded down.
+    // A number made from limbs is a quotient: below this, and rounded down.
     static inline double greatest_quotient = 2;
     static constexpr double bound_of_limbs() { return std::is_constant_evaluated() ? 2 : greatest_quotient; }
-    // The error of what was made last.
+    // The error of the last number made.
     static inline double last_error = 0;
 
     uint64_t limb[L];
-    double greatest = bound_of_limbs(), error = 1;  // the latter in units of the last place
+    double greatest = bound_of_limbs(), error = 1;  // error is in units in the last place
 
     static constexpr Fixed bounded(double greatest, double error) {
         Fixed f{};
@@ -77,11 +78,11 @@ struct Fixed {
 
 using namespace halfulp::HALFULP_ISA;
 
-// s = q 2^-a: by bases next to 1 on either side, and the same times 2^8. (An error is less where a is greater: 63 and 64
-// are left out.)
+// s = q 2^-a: for bases next to 1 on both sides, and the same times 2^8. (Errors decrease with a: 63 and 64 are left
+// out.)
 template <int L>
 static void logarithms() {
-    constexpr int nearest = 63;  // stands for 65
+    constexpr int nearest = 63;  // represents 65
     for (int a = 3; a <= nearest; ++a) {
         // (m - 1)/(m + 1) is at most 0.171573, for m from 0.70710678 to twice that.
         Fixed<L>::greatest_quotient = a == 3 ? 8 * 0.171573 : 2;
@@ -104,7 +105,7 @@ static void powers(double error_of_f) {
     std::printf("power %d %a\n", L, Fixed<L>::last_error);
 }
 
-// f(L) for each number of limbs that a phase has.
+// Calls f(L) for each number of limbs of the phases.
 template <typename F>
 static void for_each_size(F f) {
     f(std::integral_constant<int, 3>{});

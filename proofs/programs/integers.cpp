@@ -1,9 +1,9 @@
-// Powers of integers (numerics/pow_int.h, kernels/pow_int_tile.h). Exits with 1 at the first error, which it prints.
+// Powers of integers (numerics/pow_int.h, kernels/int/pow.h). Exits with 1 at the first error, which it prints.
 //
 //   wrap8, wrap16   pow_wrap of every pair, against repeated products
 //   series          binomial_series of 16 bits, for every u and b, against squarings
 //   lemmas          squares of odd numbers, and the inverses that the series use
-//   ask             what functions compute of the operands on standard input
+//   ask             prints results of functions for the operands on standard input
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/pow_int_tile.h"
+#include "kernels/int/pow.h"
 
 using namespace halfulp;
 using namespace halfulp::HALFULP_ISA;
 
-[[noreturn]] static void fail(const char* what, uint64_t x, uint64_t y, uint64_t got, uint64_t expected) {
-    std::fprintf(stderr, "%s of %lu and %lu is %lu, not %lu\n", what, x, y, got, expected);
+[[noreturn]] static void fail(const char* function, uint64_t x, uint64_t y, uint64_t got, uint64_t expected) {
+    std::fprintf(stderr, "%s of %lu and %lu is %lu, not %lu\n", function, x, y, got, expected);
     std::exit(1);
 }
 
@@ -61,7 +61,7 @@ static void check_lemmas() {
         for (int j = 0; j < 8; ++j) square = square * square % modulus;
         if (square != 1) fail("the power 2^8", x, 8, square, 1);
     }
-    for (uint64_t i = 1; i <= 64; ++i) {  // a series ends before that: each bracket has two bits less, or more
+    for (uint64_t i = 1; i <= 64; ++i) {  // a series is shorter: each bracket has at least two bits less
         const uint64_t odd_part = i >> std::countr_zero(i);
         if (odd_part * inverse_of(odd_part) != 1) fail("the inverse", odd_part, 0, inverse_of(odd_part), 0);
     }

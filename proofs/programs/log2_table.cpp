@@ -1,8 +1,8 @@
-// The operations of the fast phase's logarithm by tables, for a number in each part of a binade.
+// Prints the operations of the fast phase's logarithm by tables, for a number in each part of a binade.
 #include "traced.h"
 
 #define __AVX512F__ 1
-#include "kernels/log2_table.h"
+#include "kernels/float/log2_table.h"
 
 using namespace halfulp::HALFULP_ISA;
 

@@ -1,4 +1,4 @@
-// parity_of (numerics/pow_special.h) against its definition: whether y and y/2 are integers. Exits with 1 where they
+// Compares parity_of (numerics/pow_special.h) with its definition, whether y and y/2 are integers. Exits with 1 if they
 // differ.
 //
 //   floats     every float

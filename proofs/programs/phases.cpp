@@ -1,4 +1,4 @@
-// The operations of the phases of a power, function by function, and the errors that they claim.
+// Prints the operations of the phases of a power, function by function, and their error bounds.
 #include "traced.h"
 
 #include "numerics/pow_fast_float64.h"
@@ -152,7 +152,7 @@ static void triple_double_phase() {
 
 static DoubleDoublePower power(uint64_t k) { return {pair("value", "value_low"), input("error", 0x1p-69), k}; }
 
-// Of a power of about 0.7: normal, as float32 or float64, and subnormal.
+// The rounding tests of a power of about 0.7: normal, as float32 or float64, and subnormal.
 static void rounding_tests() {
     begin("round_normal");
     round_normal(power(0));

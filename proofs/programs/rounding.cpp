@@ -1,10 +1,10 @@
-// The roundings to an element, at every place where a monotone function can be wrong: for each type of at most 16 bits
-// the doubles next to each boundary, and both ends of each binade of doubles; and the shortcuts of the fast phase on
+// Tests the roundings to an element wherever a monotone function can be wrong: for each type of at most 16 bits at the
+// doubles next to each boundary, and at both ends of each binade of doubles. Also tests the fast phase's roundings of
 // floats. Exits with 1 at the first error, which it prints.
 //
 //   types     round_once, encode and encode_exact against boundaries computed here from a type's row
-//   again     a fast power just below a boundary goes to a float that is a tie, and only such are ties
-//   normal    fill_normal, for all lower bits that a power may have
+//   again     a fast power just below a boundary rounds to a float that is a tie, and no other float is a tie
+//   normal    fill_normal, for all lower bits of a power
 //   floats    the roundings from a float to 16 bits, for every float
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #define private public
-#include "kernels/pow_lanes.h"
+#include "kernels/float/lanes.h"
 #undef private
 #include "numerics/pow_exact.h"
 
@@ -26,7 +26,7 @@ using namespace halfulp::HALFULP_ISA;
     std::exit(1);
 }
 
-// The magnitude of an encoding, the first one beyond the greatest included, by IEEE 754's formula.
+// The magnitude of an encoding, also of the first one beyond the greatest, by IEEE 754's formula.
 static double value_of(const ElementRow& type, uint64_t encoding) {
     const int fraction_bits = type.fraction_bits();
     if (!type.has_zero()) return std::ldexp(1, static_cast<int>(encoding) - type.bias);
@@ -36,18 +36,18 @@ static double value_of(const ElementRow& type, uint64_t encoding) {
     return exponent == 0 ? std::ldexp(fraction, 1 - type.bias) : std::ldexp(1 + fraction, exponent - type.bias);
 }
 
-// boundaries[i] lies between encodings i and i + 1.
+// boundaries[i] is between encodings i and i + 1.
 static std::vector<double> boundaries_of(const ElementRow& type) {
     std::vector<double> found;
     for (uint64_t i = 0; i <= type.largest; ++i) found.push_back((value_of(type, i) + value_of(type, i + 1)) / 2);
     return found;
 }
 
-// To nearest, ties to even; beyond the greatest what the type makes of an overflow.
+// Rounds to nearest, ties to even; beyond the greatest, the type's result of an overflow.
 static uint64_t expected_encoding(const ElementRow& type, const std::vector<double>& boundaries, double value) {
     const auto above = std::lower_bound(boundaries.begin(), boundaries.end(), value);
     uint64_t encoding = static_cast<uint64_t>(above - boundaries.begin());
-    // float8_e8m0fnu's have a significand of one bit, 1: that is odd, and a tie goes up.
+    // The significands of float8_e8m0fnu have one bit, 1, which is odd: ties round up.
     const uint64_t odd = type.has_zero() ? encoding & 1 : 1;
     if (above != boundaries.end() && *above == value && odd != 0) ++encoding;
     return encoding > type.largest ? type.overflow : encoding;
@@ -82,7 +82,7 @@ static void check_type() {
         for (const bool inexact : {false, true}) {
             const Magnitude m = magnitude_of(place, inexact);
             const uint64_t exact = encode_exact(type, false, m.significand, m.exponent, inexact);
-            // A little more than a double is below the next one.
+            // The number is slightly greater than the double, and below the next one.
             const double same = inexact ? std::nextafter(place, HUGE_VAL) : place;
             const bool on_boundary = inexact && std::binary_search(boundaries.begin(), boundaries.end(), same);
             const uint64_t of_same =
@@ -94,7 +94,7 @@ static void check_type() {
     std::printf("%s: %zu boundaries\n", type.name, boundaries.size());
 }
 
-// A float that is no tie lies on its power's side of every boundary: a power just below a boundary rounds to it.
+// A float that is not a tie is on its power's side of every boundary, since a power just below a boundary rounds to it.
 template <Element element>
 static void check_again() {
     constexpr ElementRow type = row(element);
@@ -124,10 +124,10 @@ static void check_again() {
     std::printf("%s: %zu boundaries\n", type.name, boundaries.size());
 }
 
-// A lane that is not flagged is the float nearest to every number that the power's interval holds. The lower 29 bits of
-// a power tell how near a boundary is, and the next one which float is even: higher ones are not looked at.
+// A lane that is not flagged is the float nearest to every number in the power's interval. The lower 29 bits of a power
+// determine how near a boundary is, and the next bit which float is even; higher bits do not matter.
 static void check_normal() {
-    // At a binade's upper end, where an interval has most units.
+    // At a binade's upper end, where an interval has the most units.
     constexpr uint64_t count = uint64_t{1} << 30, from = (uint64_t{1024} << 52) - count;
     alignas(64) double t[tile_size] = {};
     alignas(64) uint32_t lanes[tile_size];
@@ -142,7 +142,7 @@ static void check_normal() {
             ++undecided;
             continue;
         }
-        // With t = 0 the interval is the narrower one; a lane that needs none of it has the wider one decided.
+        // With t = 0 the interval is the narrower one. A lane that does not use it was decided by the wider one.
         const double nearer = fast_error_of_exp2, least = value * (1 + (fast_error - nearer));
         const uint32_t of_least = word_of(static_cast<float>(least));
         const bool narrow = lanes[0] == of_least && of_least == word_of(static_cast<float>(least * (1 + 2 * nearer)));
@@ -154,7 +154,7 @@ static void check_normal() {
     std::printf("%lu of %lu undecided\n", undecided, count);
 }
 
-// Every float: an encoding grows by one where a boundary is passed.
+// Every float: the encoding grows by one at each boundary.
 template <Element element, typename Round>
 static void check_floats(const char* what, float least, Round round) {
     constexpr ElementRow type = row(element);
@@ -173,7 +173,7 @@ static void check_floats(const char* what, float least, Round round) {
             uint64_t expected = next + (is_tie && (next & 1) != 0 ? 1 : 0);
             expected = expected > type.largest ? type.overflow : expected;
             if (encodings[i] != expected) fail(what, type.name, value, encodings[i], expected);
-            // Beyond the greatest element a flag costs time only.
+            // Beyond the greatest element a flag costs only time.
             if ((flags[i] != 0) != is_tie && (is_tie || next < boundaries.size()))
                 fail(what, type.name, value, flags[i], is_tie);
         }

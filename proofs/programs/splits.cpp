@@ -1,12 +1,12 @@
-// That the integer operations split x into m 2^e, with m in its range and, for tables, in its part: for every normal float,
-// and for doubles at both ends of each piece, between which the operations only carry x's fraction along. Exits with 1 at
-// the first error, which it prints.
+// Checks that the integer operations split x into m 2^e, with m in its range and, for tables, in its part: for every
+// normal float, and for doubles at both ends of each piece, between which the operations only copy x's fraction. Exits
+// with 1 at the first error, which it prints.
 //
 //   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
 //   float64  split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
 //            and below 1, from 1 - 1/1024
-//   tables   table_point, subnormal doubles included: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i = 0
-//            and below 1, from 1 - 1/128
+//   tables   table_point, also of subnormal doubles: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i
+//            = 0 and below 1, from 1 - 1/128
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -48,7 +48,7 @@ static void check_float64(double x) {
         fail(x);
 }
 
-// f(x) for the doubles next to the ends of the parts of each binade, and to its sqrt 2.
+// Calls f(x) for the doubles next to the ends of the parts of each binade, and next to sqrt 2 times its start.
 template <typename F>
 static long for_each_end(int least_exponent, F f) {
     constexpr int parts = 1024;

@@ -1,4 +1,4 @@
-// sum_to_odd of pairs of hexadecimal numbers, and the bits of what it yields.
+// Prints sum_to_odd of pairs of hexadecimal numbers, and the bits of the result.
 #include <cstdio>
 
 #include "numerics/double_double.h"

@@ -1,12 +1,12 @@
-// Numbers that record what is done to them: the core's own functions, compiled with them in place of float and double,
-// print their operations, from which the proofs are generated.
+// Numbers that record their operations. The core's functions, compiled with these instead of float and double, print
+// their operations, from which the proofs are generated.
 //
 //   use       #include this first, then the core's headers. `double` means traced::Double from here on
-//   records   a line for each operation on anything but constants: `n7 = fma n2 0x1.8p+1 n3`. Constants are folded,
+//   records   a line for each operation, except on constants only: `n7 = fma n2 0x1.8p+1 n3`. Constants are folded,
 //             rounded as a compiler rounds them
-//   integers  a number whose bits integers have made is a new one, `n8 = from_bits`; one whose bits integers look at is
-//             told by `bits n7`. What integers do between them the proofs state as lemmas
-//   values    each number has an ordinary value, too, so that branches and look-ups go the way of the operands given
+//   integers  a number made from an integer's bits is a new one, `n8 = from_bits`. A number whose bits are read prints
+//             `bits n7`. The proofs state the integer operations in between as lemmas
+//   values    each number also has an ordinary value, which determines branches and look-ups
 #pragma once
 
 #include <array>
@@ -37,16 +37,16 @@ struct Number {
 
     constexpr Number() = default;
     constexpr Number(Real number, int its_node) : value(number), node(its_node) {}
-    // Constants, and integers that are.
+    // Constants, and constant integers.
     constexpr Number(double literal) : value(static_cast<Real>(literal)) {}
     constexpr Number(float literal) : value(static_cast<Real>(literal)) {}
     constexpr Number(int literal) : value(static_cast<Real>(literal)) {}
-    // An integer that the program has computed.
+    // An integer that the program computed.
     template <std::integral Integer>
     explicit Number(Integer number) : value(static_cast<Real>(number)), node(count++) {
         std::printf("n%d = from_integer\n", node);
     }
-    // To the other type: rounded, or exactly.
+    // Converts to the other type, rounded or exactly.
     template <typename Other>
     constexpr Number(const Number<Other>& other);
 
@@ -84,7 +84,7 @@ constexpr Number<Real>::Number(const Number<Other>& other) : value(static_cast<R
     node = count++;
 }
 
-// What both operands of an operation are, a float and a double together being doubles.
+// The common type of two operands: double, if one is a double.
 template <typename A, typename B>
 using Common =
     std::conditional_t<std::is_same_v<A, Double> || std::is_same_v<B, Double>, Double,
@@ -126,7 +126,7 @@ constexpr Number<Real>& operator+=(Number<Real>& a, const Number<Real>& b) {
     return a = a + b;
 }
 
-// Apart, for the core has functions of the same names.
+// A namespace of its own, since the core has functions with the same names.
 namespace builtin {
 
 constexpr Double fma(Double a, Double b, Double c) {
@@ -151,7 +151,7 @@ constexpr To bit_cast(const From& from) {
     } else if constexpr (std::is_same_v<From, Double> || std::is_same_v<From, Float>) {
         if (!std::is_constant_evaluated() && from.node != constant) std::printf("bits n%d\n", from.node);
         if constexpr (sizeof(To) == sizeof(from.value)) return __builtin_bit_cast(To, from.value);
-        else return bit_cast<To>(bit_cast<std::uint32_t>(from));  // where a type was chosen by sizeof, which differs
+        else return bit_cast<To>(bit_cast<std::uint32_t>(from));  // the type was chosen by sizeof, which differs
     } else if constexpr (sizeof(To) != sizeof(From)) {
         return static_cast<To>(from);
     } else {
@@ -159,7 +159,7 @@ constexpr To bit_cast(const From& from) {
     }
 }
 
-// What a proof begins and ends with.
+// The inputs and outputs of a proof.
 inline Double input(const char* its_name, double value) {
     std::printf("n%d = input %s\n", count, its_name);
     return {value, count++};
@@ -183,7 +183,7 @@ inline void begin(const std::string& function) {
 
 }  // namespace traced
 
-// The compiler's operations, by the names that the headers call them by.
+// The compiler's operations, by the names that the headers use.
 #define __builtin_fma traced::builtin::fma
 #define __builtin_fmaf traced::builtin::fmaf
 #define __builtin_sqrt traced::builtin::sqrt

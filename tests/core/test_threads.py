@@ -56,7 +56,7 @@ def test_an_instruction_set_that_is_not_there(python: Callable[..., str]) -> Non
         "try:\n    import halfulp\nexcept ImportError as error:\n    print(type(error).__name__, error)",
         HALFULP_ISA="sse9",
     )
-    assert said.startswith("ImportError HALFULP_ISA=sse9 is not one of this processor's: scalar")
+    assert said.startswith("ImportError HALFULP_ISA=sse9: this processor has only scalar")
 
 
 @pytest.mark.parametrize("wanted", ["0", "-3", "many", "2.0", "2 ", "-99999999999999999999"])

@@ -2,7 +2,7 @@
 // proved: for every significand of floats, in some binades. Prints how many were compared, or the first that differs.
 #include <cstdio>
 
-#include "kernels/log2_table.h"
+#include "kernels/float/log2_table.h"
 #include "numerics/pow_fast.h"
 
 using namespace halfulp;

@@ -164,4 +164,4 @@ def test_no_driver_is_said_in_a_line(python: Callable[..., str]) -> None:
     told = python(textwrap.dedent(program))
     if "no NVIDIA driver" not in told:
         pytest.skip("this machine has a driver")
-    assert told == "no NVIDIA driver: there is no libcuda.so.1\n"
+    assert told == "no NVIDIA driver: cannot load libcuda.so.1\n"

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #define HALFULP_ISA scalar
-#include "kernels/pow_tile.h"
+#include "kernels/float/pow.h"
 
 extern "C" {
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -78,13 +79,13 @@ def test_marked_loops_are_vectors(instruction_set: str, request: pytest.FixtureR
 
 
 def marked(instruction_set: str) -> dict[str, bool]:
-    """The loops that must be vectors on an instruction set, as file:line, and whether each instance must.
+    """The loops that must be vectors on an instruction set, as folder/file:line, and whether each instance must.
 
     A mark stands beside or above a loop: ``// vector loop``, or with the sets that it holds for and whether for most
     types only: ``// vector loop: avx512 avx2 neon(most)``.
     """
     found = {}
-    for path in sorted(KERNELS.iterdir()):
+    for path in sorted(file for kind in ("h", "cpp") for file in KERNELS.rglob(f"*.{kind}")):
         lines = path.read_text().splitlines()
         for number, line in enumerate(lines, start=1):
             code, mark, rest = line.partition("// vector loop")
@@ -96,16 +97,17 @@ def marked(instruction_set: str) -> dict[str, bool]:
             place = number if code.strip() else number + 1
             assert lines[place - 1].lstrip().startswith("for ("), (path, line)
             if instruction_set in sets:
-                found[f"{path.name}:{place}"] = not sets[instruction_set]
+                found[f"{path.parent.name}/{path.name}:{place}"] = not sets[instruction_set]
     return found
 
 
 def loops(objects: Path, width: int) -> tuple[list[str], list[str]]:
     """The loops that GCC made vectors of this width, and those that it could not, an entry for each instance."""
     made, missed = [], []
-    line_of = re.compile(r".*?([\w.]+:\d+):\d+: \w+: +(.*)")
+    line_of = re.compile(r"(.*?):(\d+):\d+: \w+: +(.*)")
     reports = [report.read_text(errors="replace") for report in objects.rglob("*.vectors")]
-    for place, what in re.findall(line_of, "".join(reports)):
+    for file, line, what in re.findall(line_of, "".join(reports)):
+        place = "/".join(Path(os.path.normpath(file)).parts[-2:]) + f":{line}"
         if what == f"loop vectorized using {width} byte vectors":
             made.append(place)
         elif what == "couldn't vectorize loop":
@@ -118,7 +120,7 @@ def test_instruction_sets_share_no_function(here: Path) -> None:
     if platform.machine() != "x86_64":
         pytest.skip("one instruction set only")
     objects = sorted(here.glob("CMakeFiles/kernels_*.dir/**/*.o"))
-    assert len({path.parents[2].name for path in objects}) == 3
+    assert len({path.relative_to(here).parts[1] for path in objects}) == 3
     for path in objects:
         weak = re.findall(r"^\w+ W (.*)$", run(tool("nm"), "--demangle", path), re.MULTILINE)
         outside = [name for name in weak if not re.search(r"\bhalfulp::(scalar|avx2|avx512)::", name)]

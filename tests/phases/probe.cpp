@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "fp_environment.h"
-#include "kernels/pow_tile.h"
+#include "kernels/closed_form/pairs.h"
+#include "kernels/float/pow.h"
 #include "numerics/pow_fast_float64.h"
 
 namespace halfulp::HALFULP_ISA {

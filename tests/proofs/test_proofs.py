@@ -18,7 +18,7 @@ from tests.house.builds import ROOT, tool
 
 NUMERICS, KERNELS = Path("numerics"), Path("kernels")
 FAST, PAIRS, CONSTANTS = NUMERICS / "pow_fast.h", NUMERICS / "pow_dd.h", NUMERICS / "constants.h"
-LANES, EXACT, INTEGERS = KERNELS / "pow_lanes.h", NUMERICS / "pow_exact.h", NUMERICS / "pow_int.h"
+LANES, EXACT, INTEGERS = KERNELS / "float" / "lanes.h", NUMERICS / "pow_exact.h", NUMERICS / "pow_int.h"
 QUOTIENT, POWER = "s = (m - 1)/(m + 1), fused", "2^t"
 
 

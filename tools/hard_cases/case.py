@@ -1,4 +1,4 @@
-"""A hard case, and its distance from the boundary as MPFR measures it."""
+"""A hard case, and its distance from the boundary, measured by MPFR."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRECISION = 400  # far more than any distance that is found
 
 @dataclass(frozen=True)
 class Case:
-    """One pair of operands, by bits; the distance is signed, in units of the result's last place."""
+    """A pair of operands, as bits. The distance is signed, in units of the result's last place."""
 
     x: int
     y_type: str
@@ -35,8 +35,7 @@ class Case:
 
 
 def measure(x_type: str, x: Array, y: Array, kind: str) -> list[Case]:
-    """The cases of two arrays of one length, those left out that are exact, ties, special or out of
-    range."""
+    """Return the cases of two arrays of the same length, except those that are exact, ties, special or out of range."""
     row = format_of(x.dtype)
     cases = []
     codes = (array.view(f"u{array.dtype.itemsize}").tolist() for array in (x, y))
@@ -51,9 +50,9 @@ def measure(x_type: str, x: Array, y: Array, kind: str) -> list[Case]:
 
 
 def distance_of(x: mpfr, y: mpfr, row: FloatFormat) -> float | None:
-    """How far x^y lies above the nearest midpoint of two neighbours, in units of the last place."""
+    """Return the signed distance of x^y from the nearest midpoint of two neighbours, in units of the last place."""
     with gmpy2.context(precision=PRECISION):
-        power = x**y  # positive, as the bases are
+        power = x**y  # positive, since the bases are
         if not gmpy2.is_finite(power) or power == 0:
             return None
         last = max(int(gmpy2.floor(gmpy2.log2(power))) - row.digits + 1, row.quantum)
@@ -63,7 +62,7 @@ def distance_of(x: mpfr, y: mpfr, row: FloatFormat) -> float | None:
 
 
 def excess(x: mpfr, y: mpfr, row: Any) -> float | None:
-    """How far x^y lies above the nearest integer, if both are within the integer type."""
+    """Return the signed distance of x^y from the nearest integer, if both are within the integer type."""
     with gmpy2.context(precision=PRECISION):
         power = x**y
         if not gmpy2.is_finite(power) or not row.least <= power <= row.largest + 1:
@@ -73,12 +72,12 @@ def excess(x: mpfr, y: mpfr, row: Any) -> float | None:
 
 
 def hardest(cases: list[Case], count: int) -> list[Case]:
-    """The cases nearest to their boundaries, each pair once."""
+    """Return the cases nearest to their boundaries, each pair once."""
     distinct = {(case.x, case.y_type, case.y): case for case in cases}
     return sorted(distinct.values(), key=lambda case: abs(case.distance))[:count]
 
 
 def from_codes(codes: list[int] | Array, name: str) -> Array:
-    """An array of a type from its bits."""
+    """Return an array of a type from its bits."""
     dtype = TYPES[name].dtype
     return np.asarray(codes, f"u{dtype.itemsize}").view(dtype)

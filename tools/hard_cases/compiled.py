@@ -1,4 +1,4 @@
-"""Compiles the C++ parts of the searches with the system's compiler ($CXX or c++)."""
+"""Compile the C++ parts of the searches with the system's compiler ($CXX or c++)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAGS = ["-std=c++20", "-O3", "-march=native", "-Wall", "-Wextra", "-shared", "-
 
 @functools.cache
 def load(source: str, *flags: str) -> ctypes.CDLL:
-    """The library made of one source file of this folder."""
+    """Compile one source file of this folder and load it."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "library.so"
         path = Path(__file__).with_name(source)

@@ -1,5 +1,4 @@
-"""float16 and bfloat16: the pairs nearest to a midpoint among all 2^32, as
-tests/exhaustive/pow16.py lists them."""
+"""float16 and bfloat16: the pairs nearest to a midpoint among all 2^32, listed by tests/exhaustive/pow16.py."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ COMPUTATION = Path(__file__).parents[2] / "tests" / "exhaustive" / "pow16.py"
 
 
 def search(name: str) -> list[Case]:
-    """All pairs of positive bases within NEAR of a midpoint."""
+    """Return all pairs with positive bases whose powers are within NEAR of a midpoint."""
     pow16 = load(COMPUTATION)
     counts = pow16.Counts.zero()
     cases = []
@@ -29,7 +28,7 @@ def search(name: str) -> list[Case]:
 
 
 def load(path: Path) -> Any:
-    """A module from its file: the tests are no package that tools could import."""
+    """Load a module from its file, since the tests are not a package that tools can import."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

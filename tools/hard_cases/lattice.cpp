@@ -1,8 +1,8 @@
-// Finds all i in [0, length) for which a cubic c0 + c1 i + c2 i^2 + c3 i^3, modulo 1, lies near 1/2 (Lefevre's idea).
+// Finds all i in [0, length) for which a cubic c0 + c1 i + c2 i^2 + c3 i^3 modulo 1 is near 1/2 (Lefevre's idea).
 //
-// Coefficients are 128-bit fixed-point fractions. Over `step` consecutive i the cubic is a line to within `slack`, and
-// the i at which a line modulo 1 enters an interval are found by a Euclidean recursion, a few hundred nanoseconds for
-// a step of tens of thousands. What it finds is checked with the whole cubic.
+// Coefficients are 128-bit fixed-point fractions. Over `step` consecutive i the cubic is linear within `slack`. A
+// Euclidean recursion finds the i at which a line modulo 1 enters an interval, in a few hundred nanoseconds for a step
+// of tens of thousands. Each i found is checked with the cubic.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Fraction = unsigned __int128;
 
-// The least i >= 0 with low <= slope * i mod modulus <= high; 0 < low <= high < modulus. -1: there is none.
+// The least i >= 0 with low <= slope * i mod modulus <= high, for 0 < low <= high < modulus; -1 if it does not exist.
 int64_t first_hit(uint64_t slope, uint64_t modulus, uint64_t low, uint64_t high) {
     if (low == 0) return 0;
     if (slope == 0) return -1;
@@ -20,7 +20,7 @@ int64_t first_hit(uint64_t slope, uint64_t modulus, uint64_t low, uint64_t high)
     }
     const uint64_t direct = (low + slope - 1) / slope;
     if (direct * slope <= high) return static_cast<int64_t>(direct);
-    // No multiple of the slope lies in the interval: count the turns around the modulus instead.
+    // No multiple of the slope is in the interval: solve for the number of turns around the modulus instead.
     const uint64_t rest_low = (slope - high % slope) % slope, rest_high = (slope - low % slope) % slope;
     const int64_t turns = first_hit(modulus % slope, slope, rest_low, rest_high);
     if (turns < 0) return -1;
@@ -36,7 +36,8 @@ double distance_from_half(Fraction value) {
 
 }  // namespace
 
-// coefficients: c0 .. c3, each as its upper and lower 64 bits. Returns how many i it wrote to `found`, at most `room`.
+// coefficients: c0 .. c3, each as its upper and lower 64 bits. Returns the number of i written to `found`, at most
+// `room`.
 extern "C" int lattice(const uint64_t* coefficients, int64_t length, int64_t step, double slack, double near,
                        int64_t* found, int room) {
     Fraction c[4];

@@ -1,6 +1,6 @@
-"""float32 to the power of float32, results near 1: along y the power is so straight that lattice.cpp pays.
+"""float32 to the power of float32, results near 1: along y the power is so nearly linear that lattice.cpp is fast.
 
-With |y log x| below 2^-6 a second reaches some 2^34 pairs; elsewhere scan_float32 is faster.
+With |y log x| below 2^-6 it searches about 2^34 pairs per second. Elsewhere scan_float32 is faster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hard_cases.lattice import along_exponent, hits
 
 
 def search(seconds: float, rng: np.random.Generator) -> list[Case]:
-    """Search for so many seconds."""
+    """Search for a number of seconds."""
     cases: list[Case] = []
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -1,9 +1,9 @@
-"""float64 to the power of float64: lattice.cpp searches what is nearly a line along one operand.
+"""float64 to the power of float64: lattice.cpp searches along one operand, where the power is nearly linear.
 
-The idea is Lefevre's. With one operand fixed and the other one running through i consecutive floats, x^y in
-units of the result's last place is c0 + c1 i + c2 i^2 + c3 i^3, to far less than the distances looked for; so
-is the y that solves x^y = threshold, in units of y's last place, along x. The coefficients come from MPFR. A
-second reaches some 2^35 pairs, where computing each would reach 2^25.
+The idea is Lefevre's. If one operand is fixed and the other one runs through consecutive floats, numbered i, then x^y
+in units of the result's last place is c0 + c1 i + c2 i^2 + c3 i^3, with an error far below the distances of interest.
+The same holds along x for the y that solves x^y = threshold, in units of y's last place. The coefficients are computed
+by MPFR. The search covers about 2^35 pairs per second; computing each pair would cover 2^25.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hard_cases.lattice import PRECISION, along_exponent, hits, in_last_places
 
 DIGITS, QUANTUM = 53, -1074
 
-# Small integers, halves and quarters come nearest to exact cases; the others stand for the rest.
+# Small integers, halves and quarters are nearest to exact cases. The others represent the rest.
 EXPONENTS = [*range(2, 35), *(n / 2 for n in range(1, 35, 2)), *(n / 4 for n in range(1, 20, 2))]
 EXPONENTS += [-1, -2, -3, -5, -0.5, -1.5, 1 / 3, 2 / 3, -1 / 3, 1.1, 2.2, math.pi, 10.5, 17.3]
-# Where the results lie: the range of their binary logarithm.
+# The range of the results' binary logarithm.
 BANDS = {
     "normal": (-1000, 1000),
     "near 1": (-2, 2),
@@ -37,7 +37,7 @@ THRESHOLDS = {"overflow": (2**54 - 1, 970), "least normal": (2**53 - 1, -1075)}
 
 
 class Line(NamedTuple):
-    """Operands to begin at, which of them runs, the cubic's coefficients, and what is looked for."""
+    """The first operands, which of them varies, the cubic's coefficients, and the kind of case."""
 
     x: float
     y: float
@@ -47,7 +47,7 @@ class Line(NamedTuple):
 
 
 def search(seconds: float, rng: np.random.Generator) -> list[Case]:
-    """Search for so many seconds."""
+    """Search for a number of seconds."""
     cases: list[Case] = []
     deadline = time.monotonic() + seconds
     for line in lines(rng):
@@ -59,7 +59,7 @@ def search(seconds: float, rng: np.random.Generator) -> list[Case]:
 
 
 def moved(line: Line, steps: Array) -> tuple[Array, Array]:
-    """The pairs that lie so many steps along a line."""
+    """Return the pairs at these steps along a line."""
     x, y = np.full(len(steps), line.x), np.full(len(steps), line.y)
     if line.along == "y":
         y.view(np.int64)[:] += steps
@@ -75,7 +75,7 @@ def moved(line: Line, steps: Array) -> tuple[Array, Array]:
 
 
 def lines(rng: np.random.Generator) -> Iterator[Line]:
-    """Lines of every kind, for ever."""
+    """Yield lines of every kind, endlessly."""
     while True:
         band = str(rng.choice(list(BANDS)))
         log = rng.uniform(*BANDS[band])
@@ -89,7 +89,7 @@ def lines(rng: np.random.Generator) -> Iterator[Line]:
 
 
 def random_base(rng: np.random.Generator) -> float:
-    """Bases from next to 1 to far away."""
+    """Yield bases from very near 1 to far away."""
     while True:
         near = 1 + rng.choice([-1, 1]) * 2.0 ** rng.uniform(-52, -1)
         base = float(near if rng.random() < 0.5 else np.exp2(rng.normal() * 9))
@@ -98,14 +98,13 @@ def random_base(rng: np.random.Generator) -> float:
 
 
 def leading(value: float) -> float:
-    """A float with the same leading digits that leaves room for LONGEST steps before the next power
-    of two."""
+    """Return a float with the same leading digits that is at least LONGEST steps below the next power of two."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.copysign(min(abs(mantissa), 1 - 2.0**-20), mantissa), exponent)
 
 
 def along_x(x: float, y: float, band: str) -> Line:
-    """(x + i ulp)^y, in units of the result's last place: the binomial series."""
+    """Return the cubic of (x + i ulp)^y, in units of the result's last place, by the binomial series."""
     with gmpy2.context(precision=PRECISION):
         coefficients = [in_last_places(x, y, DIGITS, QUANTUM)]
         for k in range(3):
@@ -114,14 +113,16 @@ def along_x(x: float, y: float, band: str) -> Line:
 
 
 def along_y(x: float, y: float, band: str) -> Line:
-    """x^(y + i ulp), in units of the result's last place."""
+    """Return the cubic of x^(y + i ulp), in units of the result's last place."""
     step = math.copysign(math.ulp(y), y)
     return Line(x, y, "y", along_exponent(x, y, step, DIGITS, QUANTUM), f"{band}, along y")
 
 
 def along_threshold(x: float, kind: str) -> Line:
-    """log(threshold) / log(x + i ulp), in units of its own last place; an integer is looked for, so
-    1/2 is added."""
+    """Return the cubic of log(threshold) / log(x + i ulp), in units of its own last place.
+
+    The search is for integers, so 1/2 is added.
+    """
     significand, exponent = THRESHOLDS[kind]
     with gmpy2.context(precision=PRECISION):
         log = gmpy2.log(mpfr(x))

@@ -1,5 +1,5 @@
-"""Solving x^y = boundary for y: where y has more digits than the result, the float nearest to the
-solution lies near the boundary by itself; where it has not, some of many do."""
+"""Solve x^y = boundary for y. If y has more digits than the result, the float nearest to the solution is a hard case;
+otherwise some of many are."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ PRECISION = 200
 
 
 def near_midpoints(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
-    """Random bases, and for each the exponent nearest to that of a random midpoint, subnormal ones
-    included."""
+    """Return cases with random bases and the exponents nearest to those of random midpoints, also subnormal ones."""
     row = format_of(TYPES[x_type].dtype)
     assert isinstance(row, FloatFormat)
     codes = rng.integers(0, row.largest, count, endpoint=True, dtype=np.uint64)
@@ -27,7 +26,7 @@ def near_midpoints(x_type: str, y_type: str, count: int, rng: np.random.Generato
 
 
 def near_thresholds(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
-    """Random bases, and exponents next to overflow, the least normal number and half the least one."""
+    """Return cases whose results are next to overflow, the least normal number and half the least number."""
     row = format_of(TYPES[x_type].dtype)
     assert isinstance(row, FloatFormat)
     least_normal = 1 << (row.digits - 1)
@@ -39,7 +38,7 @@ def near_thresholds(x_type: str, y_type: str, count: int, rng: np.random.Generat
 
 
 def near_integers(x_type: str, y_type: str, count: int, rng: np.random.Generator) -> list[Case]:
-    """Integer bases, and for each the exponent nearest to that of a random integer of its type."""
+    """Return cases with integer bases and the exponents nearest to those of random integers of the type."""
     row = format_of(TYPES[x_type].dtype)
     assert isinstance(row, IntFormat)
     bits = row.bits - row.signed
@@ -50,7 +49,7 @@ def near_integers(x_type: str, y_type: str, count: int, rng: np.random.Generator
 
 
 def solved(x: Array, boundaries: list[mpfr], y_type: str, kind: str) -> list[Case]:
-    """The cases with the exponents nearest to the solutions of x^y = boundary."""
+    """Return the cases with the exponents nearest to the solutions of x^y = boundary."""
     with gmpy2.context(precision=PRECISION):
         solutions = [
             float(gmpy2.log(boundary) / gmpy2.log(base)) if base not in (0, 1) else 0.0
@@ -62,7 +61,7 @@ def solved(x: Array, boundaries: list[mpfr], y_type: str, kind: str) -> list[Cas
 
 
 def random_bases(row: FloatFormat, count: int, rng: np.random.Generator) -> Array:
-    """Positive bases: of any size, or near 1."""
+    """Return positive bases, of any size or near 1."""
     anywhere = rng.integers(1, row.largest, count, endpoint=True, dtype=np.uint64)
     one = -row.quantum - row.digits + 2 << (row.digits - 1) if row.zero else -row.quantum
     near = np.clip(one + np.rint(rng.normal(size=count) * 2.0 ** (row.digits - 2)), 1, row.largest)
@@ -71,8 +70,7 @@ def random_bases(row: FloatFormat, count: int, rng: np.random.Generator) -> Arra
 
 
 def midpoints(codes: list[int], row: FloatFormat) -> list[mpfr]:
-    """The midpoints between the magnitudes of these codes and their next ones (as if there were no
-    overflow)."""
+    """Return the midpoints between the magnitudes of these codes and the next ones, as if nothing overflowed."""
     return [midpoint(code, row) for code in codes]
 
 

@@ -1,5 +1,5 @@
-"""Powers whose distance from a midpoint is about what a phase of the kernels claims as its error: just decided, or just
-not, on the instruction sets that have the phase. A claim that is too small shows there first."""
+"""Powers whose distance from a midpoint is about the error bound of a phase of the kernels, so that it just decides
+them or just does not. An error bound that is too small shows there first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hard_cases.case import Array, Case, from_codes, measure
 
 NUMERICS = Path(__file__).parents[2] / "core" / "numerics"
 LEAST, MOST = 0.6, 1.2  # of the claim
-# What a claim that was too small decided wrongly, of float64 and of float32 with exponents of float64.
+# Powers of float64, and of float32 with exponents of float64, that a bound which was too small once decided wrongly.
 WRONG_ONCE = {
     "float64": [
         ("0x1.0400637490edfp+0", "0x1.1bce000000000p+15"),
@@ -30,7 +30,7 @@ WRONG_ONCE = {
 
 @dataclass(frozen=True)
 class Claim:
-    """How far, relatively, a phase's value may be from 2^t."""
+    """The relative error bound of a phase's value of 2^t."""
 
     fixed: float
     of_t: float
@@ -40,7 +40,7 @@ class Claim:
 
 
 def claims() -> dict[str, Claim]:
-    """What stands in the kernels' headers."""
+    """Read the error bounds from the kernels' headers."""
     number = r"(0x[0-9a-f.]+p-\d+)"
     text = (NUMERICS / "pow_dd.h").read_text() + (NUMERICS / "pow_fast.h").read_text()
     found = {"double-double": re.search(rf"double_double_error{{{number}, {number}}}", text)}
@@ -49,13 +49,13 @@ def claims() -> dict[str, Claim]:
 
 
 def float64(rng: np.random.Generator, count: int) -> list[Case]:
-    """For the double-double phase: bases next to the tables' boundaries, |t| great."""
+    """Return cases for the double-double phase: bases next to the boundaries of table parts, and large |t|."""
     cases = constructed()
     for y_type in ("float64", "int64"):
         edges = 1 + rng.integers(0, 64, count) / 64
         side = rng.choice([-1, 1], count)
         x = edges * (1 + side * 2.0 ** rng.uniform(-30, -12, count))
-        if y_type == "int64":  # so that many exponents are great
+        if y_type == "int64":  # so that many exponents are large
             x = 1 + side * 2.0 ** rng.uniform(-12, -4, count)
         y = rng.choice([-1, 1], count) * rng.uniform(700, 1020, count) / np.log2(x)
         cases += boundary(
@@ -65,14 +65,14 @@ def float64(rng: np.random.Generator, count: int) -> list[Case]:
 
 
 def constructed() -> list[Case]:
-    """Bases next to 1, whose powers are next to a midpoint for the sake of few terms of the binomial series."""
+    """Return cases with bases next to 1 whose powers are next to a midpoint by few terms of the binomial series."""
     ulps = np.array([-(2.0**-53), 2.0**-52, -3 * 2.0**-53, 3 * 2.0**-52])
     x, y = (axis.ravel() for axis in np.meshgrid(1 + ulps, [0.5, 1.5, 2.5, 3.5, -0.5, -1.5]))
     return measure("float64", x, y, "near 1, few terms")
 
 
 def boundary(x: Array, y: Array, claim: Claim, kind: str) -> list[Case]:
-    """Those of the powers that are as far from a midpoint as the claim, in units of a last place of 2^-52 to 2^-53."""
+    """Return the powers whose distance from a midpoint is about the bound, for a last place of 2^-52 to 2^-53."""
     found = {(case.x, case.y): case for case in measure("float64", x, y, kind)}
     codes = zip(x.view("u8").tolist(), y.view("u8").tolist(), strict=True)
     limits = claim.at(y * np.log2(x)) * 2.0**52
@@ -84,7 +84,7 @@ def boundary(x: Array, y: Array, claim: Claim, kind: str) -> list[Case]:
 
 
 def float32(rng: np.random.Generator, count: int) -> list[Case]:
-    """For the fast and the double-double phases: exponents of float64 for powers so far from a random midpoint."""
+    """Return cases for the fast and double-double phases: exponents of float64 for powers near random midpoints."""
     cases = []
     for name, claim in claims().items():
         one = 0x3F800000
@@ -109,7 +109,7 @@ SEARCHES = {"float64": (float64, 80_000), "float32": (float32, 60)}
 
 
 def search(name: str, rng: np.random.Generator) -> list[Case]:
-    """The cases of a type that has phases of its own."""
+    """Return the cases of a type; none if the type has no phases of its own."""
     if name not in SEARCHES:
         return []
     find, count = SEARCHES[name]

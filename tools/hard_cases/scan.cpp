@@ -1,20 +1,19 @@
 // Scans x^y for one float32 base x and consecutive float32 exponents y for results near a midpoint.
 //
-// For the exponents y + i h of one binade the powers are a geometric sequence of ratio e^rate, rate = h ln x. As
-// |y ln x| <= 150 ln 2 and h <= 2^-23 |y|, |rate| < 2^-16.2. In the middle of LENGTH consecutive powers let P < 2^24 be
-// the power in units of its last place. The power t steps away, P e^(t rate), differs from the cubic
-// P (1 + t rate + (t rate)^2 / 2 + (t rate)^3 / 6) by little more than 2^24 z^4 / 24, z = LENGTH / 2 |rate| < 2^-9.2:
-// by at most 2^-17.4.
+// For the exponents y + i h of one binade the powers are a geometric sequence with ratio e^rate, rate = h ln x. Since
+// |y ln x| <= 150 ln 2 and h <= 2^-23 |y|, |rate| < 2^-16.2. Let P < 2^24 be the middle one of LENGTH consecutive
+// powers, in units of its last place. The power t steps away, P e^(t rate), differs from the cubic P (1 + t rate + (t
+// rate)^2 / 2 + (t rate)^3 / 6) by little more than 2^24 z^4 / 24, z = LENGTH / 2 |rate| < 2^-9.2: by at most 2^-17.4.
 //
-// From its differences each next value of a cubic takes three additions, which for 64-bit fractions are modulo 1; a
+// By differences each next value of a cubic takes three additions. With 64-bit fractions these are modulo 1, and a
 // midpoint is 1/2. The first value and the differences are products of doubles. The value, below 2^24 and rounded five
-// times, errs by less than 2^-26; the first difference, below 2^8, by less than 2^-42, so 2^-34 after LENGTH steps; the
-// others, and what the 64 bits cut off, matter less.
+// times, has an error below 2^-26; the first difference, below 2^8, one below 2^-42, which is 2^-34 after LENGTH steps.
+// The errors of the other differences and of the 64 bits are smaller.
 //
-// Each lane of a vector goes through LENGTH powers and keeps the least value above 1/2 - tolerance, modulo 1. Where that
-// is within twice the tolerance, the lane is gone through again, and powers so near are computed with 128-bit
-// significands: 2^12 products with a power of the ratio, which errs by less than 2^-112 of itself, leave an error below
-// 2^-75 units.
+// Each lane of a vector computes LENGTH powers and keeps the least value above 1/2 - tolerance, modulo 1. If that is
+// within twice the tolerance, the lane is computed again, and the powers near a midpoint are computed with 128-bit
+// significands: 2^12 products with a power of the ratio, which has an error below 2^-112 of itself, leave an error
+// below 2^-75 units.
 
 #include <algorithm>
 #include <bit>
@@ -43,11 +42,11 @@ struct Number {
     Fraction significand;
     int exponent;
 
-    // The exponent of the last place that a float32 of this size has.
+    // The exponent of the last place of a float32 of this size.
     int last_place() const { return std::max(exponent - 24, -149); }
 };
 
-// Errs by less than 2^-124 of itself.
+// Its error is below 2^-124 of itself.
 Number operator*(const Number& a, const Number& b) {
     const auto a1 = static_cast<uint64_t>(a.significand >> 64), a0 = static_cast<uint64_t>(a.significand);
     const auto b1 = static_cast<uint64_t>(b.significand >> 64), b0 = static_cast<uint64_t>(b.significand);
@@ -82,7 +81,7 @@ public:
         tolerance_ = static_cast<uint64_t>(tolerance * 0x1p64);
     }
 
-    // Calls found(i) for each power i of a block that lies near a midpoint; returns the next block's start.
+    // Calls found(i) for each power i of a block that is near a midpoint. Returns the next block's start.
     template <class Found>
     Number block(const Number& start, Found found) const {
         const Number end = start * powers_[LOG2_BLOCK];
@@ -92,7 +91,7 @@ public:
     }
 
 private:
-    // Those powers of a block that have this last place.
+    // Scans the powers of a block that have this last place.
     template <class Found>
     void lanes(const Number& start, int last_place, Found found) const {
         const double power = std::ldexp(static_cast<double>(start.significand), start.exponent - 128 - last_place);
@@ -128,9 +127,9 @@ private:
 
 }  // namespace
 
-// The powers are start * ratio^i for i in [0, count), at least 2^-149; start and ratio by the significands' upper and
-// lower 64 bits and the exponents. Writes the i of those within `near` units of a midpoint to `found`, which holds
-// `room`, and returns how many they are.
+// The powers are start * ratio^i for i in [0, count), at least 2^-149. start and ratio are given as the upper and lower
+// 64 bits of their significands and their exponents. Writes the i of powers within `near` units of a midpoint to
+// `found`, at most `room`, and returns their number.
 extern "C" int64_t scan(const uint64_t* significands, const int* exponents, double rate, int64_t count, double near,
                         int64_t* found, int64_t room) {
     const auto number = [&](int k) {

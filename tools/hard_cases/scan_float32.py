@@ -1,5 +1,5 @@
-"""float32 to the power of float32: a scan of consecutive exponents by differences (scan.cpp), some 2^32 pairs a second
-with AVX-512."""
+"""float32 to the power of float32: a scan of consecutive exponents by differences (scan.cpp), about 2^32 pairs per
+second with AVX-512."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hard_cases.lattice import split
 NEAR = 2.0**-27
 ROOM = 1 << 10
 
-# Where the results lie: the range of their binary logarithm. All get the same number of pairs.
+# The range of the results' binary logarithm. Each band gets the same number of pairs.
 BANDS = {"normal": (-126, 128), "near 1": (-2, 2), "subnormal": (-149, -126), "next to overflow": (127, 128)}
 
 
 def search(seconds: float, rng: np.random.Generator) -> list[Case]:
-    """Scan for so many seconds; the cases within NEAR units of a midpoint."""
+    """Scan for a number of seconds, and return the cases within NEAR units of a midpoint."""
     cases: list[Case] = []
     pairs = dict.fromkeys(BANDS, 0)
     deadline = time.monotonic() + seconds
@@ -40,7 +40,7 @@ def search(seconds: float, rng: np.random.Generator) -> list[Case]:
 
 
 def random_base(rng: np.random.Generator) -> float:
-    """A positive base other than 1: of any size, of moderate size, or next to 1."""
+    """Return a positive base other than 1: of any size, of moderate size, or next to 1."""
     while True:
         choice = rng.integers(3)
         if choice == 0:
@@ -54,8 +54,8 @@ def random_base(rng: np.random.Generator) -> float:
 
 
 def exponents(x: float, log: float, band: str) -> tuple[float, float, int]:
-    """The exponents of the binade of the y with x^y = 2^log, as far as their results lie in the band: the first
-    one, the step, how many."""
+    """Return the first, step and number of exponents in the binade of the y with x^y = 2^log whose results are in the
+    band."""
     unit = abs(math.log2(x))
     near, far = sorted(edge * math.copysign(1, log) / unit for edge in BANDS[band])
     power_of_2 = 2.0 ** math.floor(math.log2(abs(log) / unit))
@@ -66,7 +66,7 @@ def exponents(x: float, log: float, band: str) -> tuple[float, float, int]:
 
 
 def scan(x: float, y: float, step: float, count: int, near: float = NEAR) -> Array:
-    """The i below count for which x^(y + i step) lies within near units of a midpoint."""
+    """Return the i below count for which x^(y + i step) is within near units of a midpoint."""
     with gmpy2.context(precision=128):
         log = gmpy2.log(mpfr(x))
         (first, start), (second, ratio) = (gmpy2.frexp(gmpy2.exp(log * exponent)) for exponent in (y, step))

@@ -1,10 +1,9 @@
-"""float64 squares and square roots at the least possible distance from a midpoint, by square roots
-modulo 2^k.
+"""float64 squares and square roots at the least possible distance from a midpoint, by square roots modulo 2^k.
 
-A square of a 53-bit X has 105 or 106 bits; it lies c units of its last bit from a midpoint where
-X^2 = 2^(k-1) + c modulo 2^k, with k = 52 or 53 the bits that are rounded off. A square root lies
-near the midpoint N / 2, N odd of 54 bits, where N^2 - c is X * 2^54 or X * 2^55. Modulo 2^k an odd
-number is a square if it is 1 modulo 8, and has four square roots then.
+The square of a 53-bit X has 105 or 106 bits. It is c units of its last bit from a midpoint if X^2 = 2^(k-1) + c modulo
+2^k, where k, 52 or 53, is the number of bits that are rounded off. A square root is near the midpoint N / 2, for an odd
+N of 54 bits, if N^2 - c is X * 2^54 or X * 2^55. An odd number is a square modulo 2^k if it is 1 modulo 8, and then has
+four square roots.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ OFFSETS = range(-79, 80)
 
 
 def search() -> list[Case]:
-    """All cases with the offsets c above."""
+    """Return all cases with these offsets c."""
     squares = np.array([float(x) for x in square_bases()])
     radicands = np.array([float(x) for x in root_bases()])
     return [
@@ -29,7 +28,7 @@ def search() -> list[Case]:
 
 
 def square_bases() -> Iterator[int]:
-    """X in [2^52, 2^53) whose square is rounded off near its middle."""
+    """Yield X in [2^52, 2^53) whose square is near a midpoint."""
     for bits in (52, 53):
         for c in OFFSETS:
             for root in roots((1 << (bits - 1)) + c, bits):
@@ -39,7 +38,7 @@ def square_bases() -> Iterator[int]:
 
 
 def root_bases() -> Iterator[int]:
-    """Radicands, whose square root has 53 bits before the point: X * 2^54 or X * 2^55 over 4."""
+    """Yield radicands whose square root has 53 bits before the point: X * 2^54 or X * 2^55 over 4."""
     for shift in (54, 55):
         for c in OFFSETS:
             for root in roots(c, shift):
@@ -49,11 +48,11 @@ def root_bases() -> Iterator[int]:
 
 
 def roots(square: int, bits: int) -> list[int]:
-    """The square roots of an odd number modulo 2^bits; none unless it is 1 modulo 8."""
+    """Return the square roots of an odd number modulo 2^bits. There are none unless it is 1 modulo 8."""
     if square % 8 != 1:
         return []
     root = 1
-    for k in range(3, bits):  # holds modulo 2^k; one digit more of the root, and it holds modulo 2^(k+1)
+    for k in range(3, bits):  # root is right modulo 2^k; after this step modulo 2^(k+1)
         if (root * root - square) >> k & 1:
             root += 1 << (k - 1)
     modulus = 1 << bits

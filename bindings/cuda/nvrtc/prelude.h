@@ -1,4 +1,4 @@
-// What core/ takes from a host's compiler and NVRTC has under other names. Included before all else.
+// Built-in functions of host compilers that core/ uses and NVRTC has under other names. Included first.
 #pragma once
 
 #define HALFULP_INLINE static __forceinline__
@@ -13,7 +13,7 @@
 #define __builtin_inff() __builtin_bit_cast(float, 0x7f800000u)
 #define __builtin_nan(text) __builtin_bit_cast(double, 0x7ff8000000000000ull)
 
-// The device's own conversions of float16, which are single instructions. Of NaN they make a NaN, of whatever payload.
+// The device's own conversions of float16, single instructions. They convert NaN to NaN, with any payload.
 HALFULP_INLINE float float_of_half(unsigned short half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));

@@ -1,5 +1,5 @@
-// The AVX-512 intrinsics that kernels/log2_table.h uses, for recording numbers (traced.h): what happens in the first
-// lane of each vector is recorded; of other lanes only tables are kept. An intrinsic that is not here is an error.
+// The AVX-512 intrinsics that kernels/float/log2_table.h uses, for recording numbers (traced.h). Only the operations of
+// the first lane of each vector are recorded; of other lanes only tables are kept. Any other intrinsic is an error.
 //
 //   semantics  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, under the instruction's name
 #pragma once
@@ -30,7 +30,7 @@ inline __m512i _mm512_set1_epi64(std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
     return {{bits, bits, bits, bits, bits, bits, bits, bits}, true};
 }
-// What is compared by halves decides no number.
+// Comparisons of 32-bit halves do not affect any number.
 inline __m512i _mm512_setzero_si512() { return _mm512_set1_epi64(0); }
 inline __m512i _mm512_set1_epi32(std::int32_t) { return _mm512_set1_epi64(0); }
 inline __m512i _mm512_loadu_si512(const void*) { return _mm512_set1_epi64(0); }

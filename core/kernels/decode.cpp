@@ -1,12 +1,12 @@
-#include "decode_tile.h"
+#include "decode.h"
 
 #include <cstring>
 
 namespace halfulp::HALFULP_ISA {
 
-// An integer as a double for a base of at most 24 bits. Beyond 2^53 any exponent sends such a base to zero or
-// infinity or is one of its fixed points, so that only the parity and the sign count: an odd one becomes the
-// greatest odd double.
+// An integer as a double, for bases of at most 24 bits. Beyond 2^53 the power of such a base is zero or infinity, or
+// |base| is 0, 1 or infinity: only the exponent's parity and sign matter. An odd exponent becomes the greatest odd
+// double.
 template <typename Integer>
 static double exponent_of(Integer value) {
     constexpr double greatest_odd = 0x1p53 - 1;
@@ -22,8 +22,8 @@ bool decode_exponents(Element type, const void* y, float* values, int n) {
         if constexpr (row(element).is_float ? element != Element::float64 : row(element).bits <= 16) {
             decode_floats<element>(stored, values, n);
         } else if constexpr (!row(element).is_float) {
-            // Scanned and converted in one pass. Integers beyond 24 bits give wrong floats here; they are converted
-            // again.
+            // One pass checks and converts. Integers beyond 24 bits give wrong floats here, and the caller converts all
+            // of them again, to doubles.
             IntegerBits<Storage<element>> seen(24);
             for (int i = 0; i < n; ++i) {  // vector loop
                 seen.add(stored[i]);

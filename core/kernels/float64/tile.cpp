@@ -1,14 +1,14 @@
 // Powers of float64.
 #include <cstring>
 
-#include "decode_tile.h"
-#include "pow_float64_tile.h"
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// A 64-bit integer as its nearest double and what is left of it. Returns whether anything is.
+// Splits a 64-bit integer into its nearest double and the remainder. Returns whether any remainder may be non-zero.
 template <std::integral Number>
 bool split_exponents(const Number* stored, double* high, double* low, int n) {
     if (all_within(stored, 31, n)) {
@@ -28,7 +28,7 @@ void pow_of_float64(const PowOptions& options, Element y_type, const void* x, co
                     const Prefetch& prefetch) {
     alignas(64) double bases[tile_size], highs[tile_size], lows[tile_size];
     const double* x_values = static_cast<const double*>(x);
-    if (x == out) {  // which the later phases read again
+    if (x == out) {  // copied, since the later phases read x again
         std::memcpy(bases, x, sizeof(double) * static_cast<size_t>(n));
         x_values = bases;
     }

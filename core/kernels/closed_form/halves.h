@@ -2,17 +2,16 @@
 //
 //   formula     x^(n/2) by products of floats, square roots and one quotient, two to four roundings in all; then
 //               rounded to the type
-//   guarantee   the right power of every base: of 65536 bases none has a power so near to a boundary that these
-//               roundings reach it. That is no theorem but a fact, for these n and in this order, which
-//               tests/oracle/test_pow.py shows for every base; x^(7/2) for one fails
-//   specials    NaN, and where n is odd, -0 and what is below zero: after the others, in a loop over blocks that have
-//               any
+//   guarantee   the right power of each of the 65536 bases: none is so near to a boundary that these roundings cross
+//               it. This was verified by computing every base (tests/oracle/test_pow.py), for these n and this order of
+//               operations. It is not a theorem: x^(7/2), for one, fails
+//   specials    NaN, and if n is odd, -0 and negative bases: afterwards, in a loop over blocks that have any
 #pragma once
 
 #include <utility>
 
-#include "../simd/float16.h"
-#include "pow_shortcut.h"
+#include "../../simd/float16.h"
+#include "pairs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -27,14 +26,15 @@ HALFULP_INLINE Real any_reciprocal_root(Real x) {
     return 1 / square_root(x);
 }
 #ifdef __AVX512F__
-// Within 2^-23, and no power is nearer than 2^-22 to a boundary.
+// Within 2^-23. No power of float16 or bfloat16 is nearer than 2^-22 to a boundary.
 HALFULP_INLINE __m512 any_reciprocal_root(__m512 x) {
     constexpr int zero = 0x02 | 0x04, infinity = 0x08;
     return _mm512_mask_mov_ps(reciprocal_root(x), _mm512_fpclass_ps_mask(x, zero | infinity), _mm512_rsqrt14_ps(x));
 }
 #endif
 
-// x^(halves/2), of a float or of each of a vector of them. The reciprocal first where the power of x would overflow.
+// x^(halves/2). Real is float or a vector of floats. A negative power begins with the reciprocal, since the power of x
+// could overflow.
 template <int halves, typename Real>
 HALFULP_INLINE Real power_of_halves(Real x) {
     constexpr int lowest_bit = halves & -halves;
@@ -46,7 +46,7 @@ HALFULP_INLINE Real power_of_halves(Real x) {
     else return power_of_halves<lowest_bit>(x) * power_of_halves<halves - lowest_bit>(x);
 }
 
-// Calls f with twice the exponent as a constant, if it has a formula.
+// Calls f with twice the exponent as a constant, if the exponent has a formula.
 template <typename F>
 HALFULP_INLINE void with_halves(double y, F f) {
     const auto one_of = [&]<int... halves>(std::integer_sequence<int, halves...>) {
@@ -55,7 +55,7 @@ HALFULP_INLINE void with_halves(double y, F f) {
     one_of(std::integer_sequence<int, -8, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 8>{});
 }
 
-// The greatest of the bases' encodings, as integers; `bits` are those that count.
+// The maximum of the bases' encodings as integers, each masked with `bits`.
 static uint16_t greatest_encoding(const uint16_t* x, uint16_t bits, int n) {
     uint16_t greatest = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
@@ -65,7 +65,7 @@ static uint16_t greatest_encoding(const uint16_t* x, uint16_t bits, int n) {
     return greatest;
 }
 
-// Returns true: all are right.
+// Returns true: every result is right.
 template <int halves, Element type>
 static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict powers, int n,
                            const PowOptions& options) {
@@ -74,7 +74,7 @@ static bool fill_by_halves(const uint16_t* __restrict x, uint16_t* __restrict po
     constexpr uint16_t infinity = row(type).overflow, nan = row(type).nan;
     constexpr uint16_t of_zero = halves < 0 ? infinity : 0, of_infinity = halves < 0 ? 0 : infinity;
     map_short<type>(x, powers, n, [](auto base) { return power_of_halves<halves>(base); });
-    // As integers, NaN and, where it matters, what is below zero or -0 are beyond infinity.
+    // As integers, NaN is beyond infinity; so are negative bases and -0, unless their signs are masked.
     if (greatest_encoding(x, bits, n) <= infinity) return true;
     const uint16_t of_minus_infinity = options.domain_error ? nan : of_infinity;
     for (int i = 0; i < n; ++i) {  // vector loop

@@ -1,15 +1,13 @@
-// t = y log2(x) of floats by tables in registers, for processors with AVX-512: compilers make no vectors of look-ups,
-// and elsewhere registers hold too little. The quotient of pow_fast.h occupies a unit that multiplies: with it, and no
-// intrinsics, this stage takes a quarter longer on a Zen 4 (0.62 instead of 0.50 ns an element).
+// t = y log2(x) of floats by tables in registers, for processors with AVX-512. Intrinsics, because compilers do not
+// vectorise look-ups; without AVX-512 registers are too small for the tables. The quotient of pow_fast.h, without
+// intrinsics, occupies a multiplication unit: with it this stage takes 1.24x the time on a Zen 4 (0.62 instead of 0.50
+// ns per element).
 //
 //   formula     |x| = m * 2^e, m in [1, 2); r about 1/m, by m's four leading bits; f = m r - 1;
 //               log2 |x| = e - log2 r + f P(f)
-//   domain      normal floats; of others the result has no meaning
-//   error       relative to log2 |x|. P's own is 2^-45.62, and its rounding 5 units of 2^-53. In the parts next to 1, r
-//               is a power of two: e - log2 r is 0 and f exact. In the others |log2 x| is at least 0.0458 and greater
-//               than f P(f); log2 r is rounded by 2^-54, e - log2 r, which is at most 1.6 |log2 x|, by 2^-53 of itself:
-//               2^-49. Together below 2^-45.4, where pow_fast.h counts with 2^-45. Programs prove it
-//               (docs/proofs.md)
+//   domain      normal floats; for others the result has no meaning
+//   error       2^-45.4 relative to log2 |x|, of which pow_fast.h assumes 2^-45. Each operation's bound is beside it;
+//               proofs/fast_by_table.py proves the sum
 #pragma once
 
 #ifdef __AVX512F__
@@ -17,15 +15,15 @@
 
 #include <cstring>
 
-#include "../numerics/constants.h"
-#include "pow_signs.h"
+#include "../../numerics/constants.h"
+#include "../phases/signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
 class Log2Table {
 public:
-    // y * log2(x) for a tile; there is room for whole vectors in t. `one_y` where all of y are the same. Returns
-    // whether all of x are positive normal floats.
+    // y * log2(x) for a tile. t must have room for whole vectors. `one_y`: all exponents are equal. Returns whether all
+    // bases are positive normal floats.
     template <bool one_y, typename Y>
     bool fill(const float* x, const Y* y, double* t, int n) const {
         __m512i most = _mm512_setzero_si512();
@@ -44,7 +42,7 @@ public:
     }
 
 private:
-    // Two vectors at a time, so that one's operations run while the other's wait.
+    // Two vectors at a time, so that the operations of one run while those of the other wait.
     static constexpr int lanes = 8, vectors = 2, step = lanes * vectors;
 
     // y(k) is the k-th vector of exponents.
@@ -57,9 +55,13 @@ private:
             __m512i bits = _mm512_castpd_si512(base), part = _mm512_srli_epi64(bits, 48);
             __m512i m = _mm512_ternarylogic_epi64(bits, fraction, one, 0xea);  // bits & fraction | one
             __m512d r = _mm512_permutex2var_pd(reciprocals[0], part, reciprocals[1]);
+            // In the parts next to 1, r is a power of two: f is exact, and e - log2 r is 0. In the others |log2 x| >=
+            // 0.0458; log2 r is rounded by 2^-54, and e - log2 r, at most 1.6 |log2 x|, by 2^-53 of itself: 2^-49 of
+            // log2 x.
             f[k] = _mm512_fmsub_pd(_mm512_castsi512_pd(m), r, _mm512_castsi512_pd(one));
             whole[k] = _mm512_add_pd(_mm512_getexp_pd(base), _mm512_permutex2var_pd(parts[0], part, parts[1]));
         }
+        // P has degree 7 on [-1/32, 1/16] and an error of 2^-45.62 (constants.h), and rounds by 5 units of 2^-53.
         __m512d sum[vectors], square[vectors];
         for (int k = 0; k < vectors; ++k) {
             square[k] = _mm512_mul_pd(f[k], f[k]);

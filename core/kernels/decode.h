@@ -1,4 +1,4 @@
-// A tile's operands by their types: as they are stored, and as the numbers that kernels compute with.
+// Decoding a tile's operands: from their storage to the numbers that kernels compute with.
 #pragma once
 
 #include "../simd/float16.h"
@@ -26,7 +26,7 @@ static const Storage<type>* as(const void* data) {
     return static_cast<const Storage<type>*>(data);
 }
 
-// Whether all integers are at least -2^bits and below 2^bits, bits < 32, as most exponents are.
+// Checks whether integers are at least -2^bits and below 2^bits, for bits < 32. Most exponents are.
 template <typename Integer>
 class IntegerBits {
 public:
@@ -57,11 +57,12 @@ static void decode_floats(const Storage<type>* stored, float* values, int n) {
     for (int i = 0; i < n; ++i) values[i] = decode_float<type>(stored[i]);
 }
 
-// Exponents as floats, which are faster. Returns whether they all are: other values come as doubles only.
+// Exponents as floats, with which powers are faster. Returns false if some value is not a float; then values are wrong,
+// and the function for doubles must be used.
 bool decode_exponents(Element type, const void* y, float* values, int n);
 void decode_exponents(Element type, const void* y, double* values, int n);
 
-// A single one.
+// A single exponent.
 double exponent_as_double(Element type, const void* y);
 
 }  // namespace halfulp::HALFULP_ISA

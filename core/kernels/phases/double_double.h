@@ -1,25 +1,26 @@
-// y log2(x) and 2^t of a tile in pairs of doubles (numerics/pow_dd.h). In short loops: the fewer operations a round has,
-// and the fewer wait for each other, the more rounds a processor has under way.
+// y log2(x) and 2^t of a tile in pairs of doubles (numerics/pow_dd.h). The loops are short: the fewer operations an
+// iteration has, and the fewer wait for each other, the more iterations a processor has in flight.
 #pragma once
 
-#include "../numerics/pow_dd.h"
-#include "../simd/register_table.h"
-#include "kernels.h"
-#include "pow_signs.h"
+#include "../../numerics/pow_dd.h"
+#include "../../simd/register_table.h"
+#include "../kernels.h"
+#include "exponents.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// What a tile's logarithms begin with, and its powers: TableLogarithm and TablePower of each lane.
+// A TableLogarithm of each lane.
 struct TableLogarithms {
     alignas(64) double f[tile_size], whole[tile_size], whole_low[tile_size], tail[tile_size];
 
-    // Returns whether all bases are positive normal numbers, as far as that is known.
+    // Returns true only if all bases are positive normal numbers. Without AVX-512 it does not check, and returns false.
     template <bool may_be_subnormal>
     bool fill(const double* x, int n);
 
     TableLogarithm operator[](int i) const { return {f[i], whole[i], whole_low[i], tail[i]}; }
 };
 
+// A TablePower of each lane.
 struct TablePowers {
     alignas(64) double sum_high[tile_size], sum_low[tile_size], power[tile_size], correction[tile_size];
 
@@ -32,7 +33,7 @@ struct TablePowers {
 // The tables are in registers.
 constexpr int lanes = 8;
 
-// f(i, the lanes in use) for each vector of a tile.
+// Calls f(i, mask of the lanes in use) for each vector of a tile.
 template <typename F>
 static void for_each_vector(int n, F f) {
     int i = 0;
@@ -90,7 +91,7 @@ inline void TablePowers::fill(const double* t, int n) {
     }
 }
 #else
-// The tables are in memory: loops of their own, which no compiler need make vectors of.
+// The tables are in memory. Look-ups have loops of their own, since compilers do not vectorise them.
 template <bool may_be_subnormal>
 bool TableLogarithms::fill(const double* x, int n) {
     for (int i = 0; i < n; ++i) {
@@ -114,12 +115,12 @@ inline void TablePowers::fill(const double* t, int n) {
 }
 #endif
 
-// y * log2(x) of a tile, as pairs.
+// t = y * log2(x) of a tile, as pairs.
 struct DoubleDoubleLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
-    // Between its loops it calls `between`. Returns as TableLogarithms::fill does.
+    // Calls `between` between its loops. Returns the result of TableLogarithms::fill.
     template <bool may_be_subnormal, typename Y, typename Between>
     bool fill(const double* x, Y y, int n, Between between) {
         TableLogarithms begun;
@@ -133,7 +134,7 @@ struct DoubleDoubleLogarithms {
         return all_normal;
     }
 
-    // finish(i, power) for each 2^t.
+    // Calls finish(i, power) for each power 2^t.
     template <typename F, typename Between>
     [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
         TablePowers begun;
@@ -142,5 +143,27 @@ struct DoubleDoubleLogarithms {
         for (int i = 0; i < n; ++i) finish(i, exp2_dd({high[i], low[i]}, begun[i]));  // vector loop: avx512 avx2 neon
     }
 };
+
+// 2^t as the ends of its interval, rounded to the target's grid.
+HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
+    for (int i = 0; i < n; ++i) {  // vector loop
+        t.high[i] = clamp(t.high[i], target.most_t);
+        t.low[i] = clamp(t.low[i], greatest_t_low);
+    }
+    const auto finish = [=](int i, const DoubleDoublePower& power) {
+        Rounding rounding = round_to(target, power);
+        least[i] = rounding.least;
+        greatest[i] = rounding.greatest;
+    };
+    t.raise(n, finish, [] {});
+}
+
+// The double-double phase.
+template <bool may_be_subnormal, typename Y>
+static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
+    DoubleDoubleLogarithms t;
+    t.fill<may_be_subnormal>(x, y, n, [] {});
+    raise_to(target, t, least, greatest, n);
+}
 
 }  // namespace halfulp::HALFULP_ISA

@@ -1,93 +1,25 @@
-// Powers of a floating type, a tile at a time: the phases in loops, signs and special values, and the later
-// phases for the lanes that stay undecided. A thread may have a stack of 64 KiB only: functions that are not made part
-// of others (noinline) have their arrays one after the other in the same place of it.
+// Powers of a tile of every floating type except float64: the fast phase, signs and special values, and then the later
+// phases for the lanes that are still undecided.
+//
+// A thread may have a stack of only 64 KiB. `noinline` keeps the arrays of different phases from being on the stack at
+// the same time.
 #pragma once
 
-#include "../numerics/operand.h"
-#include "../numerics/pow_closed_form.h"
-#include "../numerics/pow_dd.h"
-#include "../numerics/pow_fast.h"
-#include "pow_dd_tile.h"
-#include "pow_lanes.h"
-#include "pow_td_tile.h"
-#include "tiles.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/triple_double.h"
+#include "lanes.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// Exponents as the phases take them: floats, doubles, integers, or doubles with what 64-bit integers beyond 2^53 have
-// left of them. (Without that, integers serve bases of at most 24 bits: such an exponent sends these to zero or
-// infinity, or is one of their fixed points.)
-template <typename Number, bool with_lows = false>
-struct Exponents {
-    static constexpr bool has_lows = with_lows;
-    const Number* highs;
-    const double* lows = nullptr;
-
-    double high(int i) const { return static_cast<double>(highs[i]); }
-    double low(int i) const {
-        if constexpr (has_lows) return lows[i];
-        else return 0;
-    }
-    Operand operator[](int i) const { return {high(i), low(i)}; }
-    Word<Number> parity(int i) const {
-        if constexpr (has_lows) return parity_of(highs[i]) ^ parity_of(lows[i]);
-        else return parity_of(highs[i]);
-    }
-    Word<Number> kinds(int i) const { return classify(highs[i]); }
-    template <typename X>
-    X special(int i) const {
-        return special_exponent<X>(highs[i]);
-    }
-    Exponents from(int i) const { return {highs + i, has_lows ? lows + i : nullptr}; }
-};
-using PairExponents = Exponents<double, true>;
-
-static inline uint64_t counted(const Decision<uint64_t>& power) {
-    if (!power.decided) undecided.fetch_add(1, std::memory_order_relaxed);
-    return power.result;
-}
-
-// The last phase for the lanes listed.
-template <Element type, typename X, typename Y>
-static void resolve_exactly(const X* x, Y y, Storage<type>* out, const int* listed, int count) {
-    for (int j = 0; j < count; ++j) {
-        int i = listed[j];
-        if (is_special(x[i], y.kinds(i)) || fabs(x[i]) == 1 || y.high(i) == 0) continue;
-        uint64_t magnitude = counted(pow_exact(row(type), dyadic_of(x[i]), y.high(i) < 0, y[i].magnitude()));
-        out[i] = static_cast<Storage<type>>(with_sign<type, uint64_t>(magnitude, bits_of(x[i]), y.parity(i)));
-    }
-}
-
-// 2^t as the interval's ends on the target's grid.
-HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, double* least, double* greatest, int n) {
-    for (int i = 0; i < n; ++i) {  // vector loop
-        t.high[i] = clamp(t.high[i], target.most_t);
-        t.low[i] = clamp(t.low[i], greatest_t_low);
-    }
-    const auto finish = [=](int i, const DoubleDoublePower& power) {
-        Rounding rounding = round_to(target, power);
-        least[i] = rounding.least;
-        greatest[i] = rounding.greatest;
-    };
-    t.raise(n, finish, [] {});
-}
-
-// The double-double phase.
-template <bool may_be_subnormal, typename Y>
-static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
-    DoubleDoubleLogarithms t;
-    t.fill<may_be_subnormal>(x, y, n, [] {});
-    raise_to(target, t, least, greatest, n);
-}
-
-// The later phases for the lanes listed that the fast phase left undecided.
+// The later phases, for the lanes that the fast phase left undecided. `listed` has their indices.
 template <Element type, typename Y>
 [[gnu::noinline]] static void resolve(const OperandFlags& operand_flags, const float* x, Y y, Storage<type>* out, int n,
                                       const int* listed, int count) {
     alignas(64) double x_some[tile_size], y_some[tile_size], least[tile_size], greatest[tile_size];
     alignas(64) uint32_t magnitudes[tile_size], undecided[tile_size];
     int listed_undecided[listed_size], left[tile_size], left_count = 0;
-    const bool all = count == n;  // listed in order
+    const bool all = count == n;  // then the indices are in order
     if (all) {
         for (int j = 0; j < count; ++j) {  // vector loop
             x_some[j] = x[j];
@@ -115,7 +47,7 @@ template <Element type, typename Y>
             y_some[left_count] = exponent;
             left[left_count++] = i;
         } else if (magnitudes[j] & 1) {
-            magnitudes[j] = round_once<type>(greatest[j]);  // the even one of a tie's neighbours
+            magnitudes[j] = round_once<type>(greatest[j]);  // a tie: the even neighbour
         }
     }
     const auto take = [&](int i, uint32_t magnitude) {
@@ -139,14 +71,14 @@ template <Element type, typename Y>
     resolve_exactly<type>(x, y, out, listed_undecided, exact_count);
 }
 
-// Of types of fewer bits, many powers with one exponent are looked up (array/operation.h).
+// For types of 8 bits or fewer, large arrays with a constant exponent use a look-up table instead (array/operation.h).
 static constexpr bool takes_shortcuts(Element type) { return row(type).bits >= 16; }
 
-// Every floating type but float64, whose values are floats. A constant exponent that has a formula comes as a float.
+// The values of these types are floats. If a constant exponent has a formula, y points to floats.
 template <Element type, typename Y>
 [[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
                                        const Prefetch& prefetch) {
-    // float32's exponents are the widest of the types that come here; see pow_fast.h on |t|.
+    // No type here has a wider range of exponents than float32; see fast_error on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     OperandFlags operand_flags{};
     alignas(64) uint32_t lanes[tile_size];

@@ -1,24 +1,23 @@
-// The fast phase, the shortcuts and exact products of a tile whose results are floats or shorter: in lanes, with a flag
-// for each that stays undecided. Short loops are faster than a long one, because a processor's window holds several
-// rounds of a short one.
+// The fast phase, formulas and exact products of a tile whose results are float32 or shorter. Each lane has a flag that
+// is set if it is still undecided. Several short loops are faster than a long one, because a processor's out-of-order
+// window holds several iterations of a short loop.
 #pragma once
 
 #include <initializer_list>
 
-#include "../numerics/pow_fast.h"
-#include "../simd/compress.h"
-#include "../simd/float16.h"
-#include "../simd/prefetch.h"
-#include "kernels.h"
+#include "../../numerics/pow_closed_form.h"
+#include "../../numerics/pow_fast.h"
+#include "../../simd/compress.h"
+#include "../../simd/float16.h"
+#include "../../simd/prefetch.h"
+#include "../phases/signs.h"
 #include "log2_table.h"
-#include "pow_shortcut.h"
-#include "pow_signs.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// A float that is a power rounded to float32, rounded again to a shorter type. The two roundings are as good as one
-// unless the float is a tie of the shorter type: a boundary between the power and the float would itself be
-// the float nearest to the power. (float16's are rounded by simd/float16.h.)
+// Rounds a power, already rounded to float32, again to a shorter type. Double rounding is harmless unless the float32
+// value is a tie of the shorter type: any rounding boundary between x^y and its float32 rounding would itself be a
+// float32, and nearer to x^y. (simd/float16.h rounds to float16.)
 template <Element type>
 HALFULP_INLINE RoundedFloat round_again(float power) {
     if constexpr (type == Element::bfloat16) {
@@ -30,7 +29,7 @@ HALFULP_INLINE RoundedFloat round_again(float power) {
     }
 }
 
-// What the phases look at of a type. (They are not made again for each of the short types.)
+// The kinds of types that the phases distinguish. (They are instantiated once for all short types.)
 enum class FloatKind { float32, float16, other };
 
 static constexpr FloatKind kind_of(Element type) {
@@ -38,18 +37,18 @@ static constexpr FloatKind kind_of(Element type) {
     return type == Element::float16 ? FloatKind::float16 : FloatKind::other;
 }
 
-// What the phases that a tile went through leave: magnitudes in lanes, and flags, not zero where one is undecided.
+// The powers of a tile so far: magnitudes in lanes, and flags that are not zero if the lane is undecided.
 template <FloatKind kind>
 struct FloatPowers {
     uint32_t* lanes;
     alignas(64) uint32_t flags[tile_size];
     uint32_t any_flag = 0;
-    uint32_t below_normal = 0;  // float16: the top bit, where a power is below the normal range
-    // Where the error is not zero, the exact powers lie in [powers[i], powers[i] (1 + 2 error)].
+    uint32_t below_normal = 0;  // float16: the top bit is set if a power is below the normal range
+    // If the error is not zero, each exact power is in [powers[i], powers[i] (1 + 2 error)].
     alignas(64) double powers[tile_size];
     double error = 0;
 
-    // The powers to float32.
+    // Rounds the powers to float32.
     void fill(int n) {
         uint32_t any = 0, below = 0;
         const double up = 1 + 2 * error;
@@ -90,14 +89,14 @@ struct FloatPowers {
         error = fast_error;
         prefetch.issue(0);
         operand_flags = fill_logarithms(x, y, one_y, t, n);
-        if (operand_flags.special) {       // so that these are normal floats, and decided
+        if (operand_flags.special) {       // then the lanes of special bases are 2^0, which is decided
             for (int i = 0; i < n; ++i) {  // vector loop
                 const double base = fabs(x[i]);
                 t[i] = base > 0 && base < __builtin_inf() ? t[i] : 0;
             }
         }
         prefetch.issue(1);
-        // Most tiles' powers are normal floats. The same loop flags a tile that has others.
+        // The powers of most tiles are normal floats. The same loop detects if some are not.
         uint64_t beyond = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
             beyond |= beyond_normal(t[i]);
@@ -115,8 +114,8 @@ struct FloatPowers {
     }
 
 private:
-    // The same for the fast phase's powers, 2^t, where all are normal floats: the double's lower bits tell how far the
-    // next boundary is, and few tiles have one that is nearer than the greatest error.
+    // Like fill, if all powers 2^t of the fast phase are normal floats: the double's lower bits tell how far the next
+    // boundary is, and in few tiles one is nearer than the maximum error.
     void fill_normal(const double* t, int n) {
         constexpr uint64_t boundary = uint64_t{1} << 28, lower_bits = 2 * boundary - 1;
         constexpr uint64_t width = static_cast<uint64_t>(2 * fast_error * 0x1p53);
@@ -140,12 +139,12 @@ private:
         any_flag = any;
     }
 
-    // Not zero where the interval from a power to `up` times as much holds a boundary between floats.
+    // Not zero if [power, power * up] contains a boundary between floats.
     static uint32_t is_undecided(double power, double up) {
         return word_of(static_cast<float>(power)) ^ word_of(static_cast<float>(power * up));
     }
 
-    // t = y * log2(x). Returns what bases there are.
+    // t = y * log2(x). Returns the kinds of bases.
     template <typename Y>
     static OperandFlags fill_logarithms(const float* x, const Y* y, [[maybe_unused]] bool one_y, double* t, int n) {
 #ifdef __AVX512F__
@@ -160,7 +159,7 @@ private:
         return operand_flags;
     }
 
-    // By way of quotients; Real is the type of which the bases are normal numbers.
+    // Uses quotients (quotient_fast). The bases must be normal numbers of Real.
     template <typename Real, typename Y>
     static void fill_logarithms_by(const float* x, const Y* y, double* t, int n) {
         alignas(64) double s[tile_size];
@@ -173,19 +172,19 @@ private:
         for (int i = 0; i < n; ++i) t[i] = y[i] * log2_fast({s[i], e[i]});  // vector loop
     }
 
-    // Below zero for a float below the normal range of float16.
+    // The top bit is set for a float below the normal range of float16.
     static uint32_t from_normal(uint32_t float_bits) { return float_bits - word_of(0x1p-14f); }
 };
 
-// Rounded to the type.
+// The same powers, rounded to the type.
 template <Element type>
 struct FloatLanes : FloatPowers<kind_of(type)> {
     using Powers = FloatPowers<kind_of(type)>;
     using Powers::any_flag, Powers::below_normal, Powers::error, Powers::flags, Powers::lanes, Powers::powers;
 
-    // From float32 to the type: what matters from now on is whether the float is undecided between two elements of
-    // that. float16 goes to `out` right away, and to the lanes if these are needed yet, for signs or undecided ones.
-    // Returns whether they are.
+    // Rounds from float32 to the type. From here on a lane is undecided if its float lies on a boundary between two
+    // elements of the type. float16 results are written to `out` at once, and to the lanes only if these are still
+    // needed, for signs or undecided lanes. Returns whether the lanes are needed.
     bool round(Storage<type>* out, bool signs_follow, int n) {
         if constexpr (type != Element::float16) {
             uint32_t borrows = 0;
@@ -206,13 +205,13 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
         return true;
     }
 
-    // Settles what it can of the lanes listed, `count`, and returns how many are left in the list. (A function that is
-    // not inline would keep its loop from becoming vectors.)
+    // Resolves as many of the `count` listed lanes as it can, and returns how many are left in the list. (The lambdas
+    // are inline, since compilers do not vectorise a loop with a call.)
     template <typename Y>
     int resolve(const float* x, const Y* y, bool of_type, int n, int* listed, int count) {
         constexpr int precision = row(type).precision;
-        // Powers of the type's bases that are floats themselves, and so were rounded once: squares and cubes of few
-        // enough bits, above the subnormal floats.
+        // Squares and cubes that are themselves floats, since the base has few enough bits and the power is above the
+        // subnormal floats. They were rounded only once.
         if constexpr (2 * precision <= 24) {
             constexpr uint32_t subnormal =
                 row(type).least_exponent() <= -126 ? uint32_t{1} << row(type).fraction_bits() : 0;
@@ -225,8 +224,8 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
             };
             if (of_type) count = resolve_by(from_float, n, listed, count);
         }
-        // Of a type shorter than float32: the doubles tell which way a float goes that lies between two elements,
-        // unless the power does, or next to it.
+        // Types shorter than float32: if a float is a tie between two elements, the double tells which side the power
+        // is on, unless the interval around the double contains the tie too.
         if (type != Element::float32 && error != 0) {
             const double up = 1 + 2 * error;
             const auto from_double = [&](int i) __attribute__((always_inline)) {
@@ -235,13 +234,13 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
             };
             count = resolve_by(from_double, n, listed, count);
         }
-        // Powers of two: exact ones, and ties at half the least subnormal number.
+        // Powers of a power of two: exact ones, and ties at half the least subnormal number.
         const auto from_power_of_two = [&](int i) __attribute__((always_inline)) {
             const ExactPower power = power_of_power_of_two(fabs(x[i]), static_cast<double>(y[i]));
             return Resolved{round_once<type>(power.value), power.inexact == 0 ? uint32_t{0} : 1};
         };
         if (has_power_of_two(x, n, listed, count)) count = resolve_by(from_power_of_two, n, listed, count);
-        // Powers with small integral exponents that doubles hold: ties, above all.
+        // Powers with small integral exponents that doubles represent exactly. Most of them are ties.
         alignas(64) double whole[tile_size];
         const auto from_product = [&](int i) __attribute__((always_inline)) {
             const ExactPower power = power_by_products(fabs(x[i]), whole[i]);
@@ -251,12 +250,12 @@ struct FloatLanes : FloatPowers<kind_of(type)> {
     }
 
 private:
-    // An encoding, and not zero where it is undecided whether it is the right one.
+    // `undecided` is not zero if the encoding may be wrong.
     struct Resolved {
         uint32_t encoding, undecided;
     };
 
-    // Up to a lane in 32 are resolved one by one, and more in vectors, together with those that need it not.
+    // Up to one lane in 32 is resolved by itself. If there are more, all lanes are computed in vectors.
     static bool are_few(int count, int n) { return count <= n / 32; }
 
     template <typename F>
@@ -279,7 +278,7 @@ private:
         return compress_indices(flags, n, listed);
     }
 
-    // Whether a flagged lane's base is a power of two.
+    // Whether any flagged lane's base is a power of two.
     bool has_power_of_two(const float* x, int n, const int* listed, int count) const {
         const auto flag_of = [&](int i) { return mantissa_of(fabs(x[i])) == 0 ? flags[i] : 0; };
         uint32_t any = 0;
@@ -291,7 +290,7 @@ private:
         return any != 0;
     }
 
-    // The exponents that power_by_products takes. Returns whether one is a flagged lane's.
+    // Lists in `whole` the exponents that power_by_products takes. Returns whether a flagged lane has one.
     template <typename Y>
     bool find_products(const Y* y, int n, const int* listed, int count, double* whole) const {
         if (are_few(count, n)) {

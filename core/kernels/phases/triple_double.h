@@ -1,16 +1,16 @@
-// The triple-double phase for the lanes that the double-double phase leaves undecided, in short loops. Look-ups are
-// loops of their own, which no compiler need make vectors of.
+// The triple-double phase (numerics/pow_td.h) for the lanes that the double-double phase leaves undecided, in short
+// loops. Look-ups have loops of their own, since compilers do not vectorise them.
 #pragma once
 
-#include "../numerics/pow_td.h"
-#include "kernels.h"
+#include "../../numerics/pow_td.h"
+#include "../kernels.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// So many at a time: with more, their arrays would not fit a small thread's stack.
+// The number of elements at a time. With more, the arrays would not fit on a thread's stack of 64 KiB.
 static constexpr int td_tile = 64;
 
-// Triples of a tile.
+// A triple for each lane.
 struct TripleDoubles {
     alignas(64) double a[td_tile], b[td_tile], c[td_tile];
 
@@ -22,7 +22,7 @@ struct TripleDoubles {
     }
 };
 
-// finish(i, power) for each of x^y, at most td_tile.
+// Calls finish(i, |t|, power) for each x^y; n is at most td_tile.
 template <typename Y, typename F>
 [[gnu::noinline]] static void raise_triple_doubles(const double* x, Y y, int n, F finish) {
     TripleDoubles whole, t, power;
@@ -79,7 +79,7 @@ template <typename Y, typename F>
     }
 }
 
-// The ends of the intervals that hold x^y, rounded by `round`; -1 beside them where t is too great.
+// The ends of the intervals that contain x^y, rounded by `round`. If |t| is too great for this phase, `greatest` is -1.
 template <typename Y, typename Round>
 static void triple_double_phase(const double* x, Y y, double* least, double* greatest, int n, Round round) {
     for (int from = 0; from < n; from += td_tile) {

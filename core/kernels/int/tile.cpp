@@ -1,12 +1,12 @@
 // Powers of the integer types.
-#include "decode_tile.h"
-#include "pow_int_tile.h"
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// Signed exponents of any type. (What depends on one type only is not made again for each pair of types.)
+// Signed exponents of any type as int64. (Kept separate so that it is instantiated once per type, not once per pair.)
 [[gnu::noinline]] void widen_exponents(Element type, const void* y, int64_t* exponents, int n) {
     with_element(type, [&](auto element) {
         if constexpr (!row(element).is_float && row(element).is_signed)
@@ -14,7 +14,7 @@ namespace {
     });
 }
 
-// The powers whose exponents are below zero.
+// Replaces the powers whose exponents are negative.
 template <Element type, typename Word>
 [[gnu::noinline]] void put_reciprocals(const void* x, Element y_type, const void* y, Word* powers, int n) {
     alignas(64) int64_t exponents[tile_size];
@@ -27,8 +27,8 @@ template <Element type, typename Word>
     }
 }
 
-// Exponents as ones of few bits that give the same powers of integers of so many bits; what is below zero as 0. Returns
-// whether any is.
+// Reduces each exponent to an equivalent one of few bits, for powers modulo 2^bits. Negative exponents become 0.
+// Returns whether there were any.
 template <int bits, typename Word, Element y_type>
 [[gnu::noinline]] bool reduce_exponents(const void* y, Word* exponents, int n) {
     using Unsigned = std::conditional_t<sizeof(Storage<y_type>) == 8, uint64_t, uint32_t>;
@@ -43,7 +43,8 @@ template <int bits, typename Word, Element y_type>
     return row(y_type).is_signed && signs >> top_bit != 0;
 }
 
-// Powers of whole words, of exponents of 32 and 64 bits, where pow_wrap_below_16 takes them.
+// Powers of 32- and 64-bit integers with exponents of 32 or 64 bits, if pow_wrap_below_16 applies. Returns whether it
+// did.
 template <typename Word>
 bool pow_of_words(const void* x, Element y_type, const void* y, void* out, int n) {
     if (x == out || y == out) return false;
@@ -54,7 +55,7 @@ bool pow_of_words(const void* x, Element y_type, const void* y, void* out, int n
     return row(y_type).size == 4 && pow_by(static_cast<const uint32_t*>(y));
 }
 
-// Integers with integers as exponents.
+// Powers of integers with integer exponents.
 template <Element type>
 void pow_of_integers(const PowOptions&, Element y_type, const void* x, const void* y, void* results, int n,
                      const Prefetch& prefetch) {
@@ -63,7 +64,7 @@ void pow_of_integers(const PowOptions&, Element y_type, const void* x, const voi
         if (pow_of_words<Word>(x, y_type, y, results, n)) return;
     auto* out = static_cast<Storage<type>*>(results);
     alignas(64) Word bases[tile_size], exponents[tile_size], powers[tile_size];
-    // Of 64-bit integers only: powers of shorter ones are quick enough for the processor to look ahead by itself.
+    // Only for 64-bit integers: powers of shorter ones are quick enough for the hardware prefetcher.
     const auto ask = [&](int part) {
         if constexpr (row(type).size == 8) prefetch.issue(part);
     };
@@ -82,7 +83,7 @@ void pow_of_integers(const PowOptions&, Element y_type, const void* x, const voi
     for (int i = 0; i < n; ++i) out[i] = narrow<type>(powers[i]);  // vector loop
 }
 
-// A tile of integers: the nearest doubles, and the magnitudes.
+// The nearest doubles of a tile of integers, and their magnitudes.
 template <Element type>
 [[gnu::noinline]] void widen_tile(const void* x, double* nearest, uint64_t* magnitudes, int n) {
     for (int i = 0; i < n; ++i) nearest[i] = static_cast<double>(widen<type>(as<type>(x)[i]));
@@ -104,7 +105,7 @@ template <Element type>
     for (int i = 0; i < n; ++i) out[i] = narrow<type>(words[i]);  // vector loop
 }
 
-// Integers of a type with exponents of a floating type, or scaled ones with any.
+// Powers of integers with exponents of a floating type, or of scaled integers with exponents of any type.
 template <Element type>
 void pow_of_int(const PowOptions& options, Element y_type, const void* x, const void* y, void* out, int n,
                 const Prefetch&) {

@@ -1,22 +1,24 @@
-// Powers of an integer type (numerics/pow_int.h), a tile at a time.
+// Powers of a tile of integers (numerics/pow_int.h).
 #pragma once
 
-#include "../numerics/pow_int.h"
-#include "kernels.h"
-#include "pow_tile.h"
+#include "../../numerics/pow_int.h"
+#include "../../simd/compress.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/triple_double.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// Whether small powers of 64-bit integers are computed as products of doubles: AVX2 multiplies four of these by one
-// instruction, and four such integers by some eight. (AVX-512 has one for integers; for SSE2 compilers make no vectors
-// of this.)
+// Whether small powers of 64-bit integers are computed as products of doubles. AVX2 multiplies four doubles by one
+// instruction, but four 64-bit integers by about eight. (AVX-512 multiplies integers by one; with SSE2 compilers do not
+// vectorise this loop.)
 #if defined(__AVX2__) && !defined(__AVX512DQ__)
 static constexpr bool multiplies_doubles_only = true;
 #else
 static constexpr bool multiplies_doubles_only = false;
 #endif
 
-// out = x^y for y < 16, by doubles. Returns whether all are right, as small powers are.
+// out = x^y for y < 16, by doubles. Returns whether all are right; they are if the powers are small.
 template <typename Exponent>
 [[gnu::noinline]] static bool fill_small_powers(const uint64_t* __restrict x, const Exponent* __restrict y,
                                                 uint64_t* __restrict out, int n) {
@@ -26,8 +28,8 @@ template <typename Exponent>
     return excess >> 52 == 0;
 }
 
-// The same in parts, up to the first that is not right. Returns how many elements are. A part is as long as all before
-// it, and so is not in vain for longer than these have spared.
+// The same in parts, up to the first part with a wrong power. Returns how many elements are right. A part is as long as
+// all parts before it, so that a failed part costs no more time than those saved.
 template <typename Exponent>
 static int pow_by_doubles(const uint64_t* x, const Exponent* y, uint64_t* out, int n) {
     int done = 0;
@@ -39,8 +41,8 @@ static int pow_by_doubles(const uint64_t* x, const Exponent* y, uint64_t* out, i
     return done;
 }
 
-// out = x^y modulo 2^(bits of Word) for y < 4, or y < 16. (For y < 4 doubles would spare a quarter of the time where
-// powers are small, and cost a tenth where they are not.)
+// out = x^y modulo 2^(bits of Word) for y < 2^bits, bits = 2 or 4. (For y < 4 doubles would save 25 % of the time if
+// powers are small, and cost 10 % if not.)
 template <int bits, typename Word, typename Exponent>
 [[gnu::noinline]] static void pow_of_few_bits(const Word* __restrict x, const Exponent* __restrict y,
                                               Word* __restrict out, int n) {
@@ -49,8 +51,8 @@ template <int bits, typename Word, typename Exponent>
     for (; i < n; ++i) out[i] = power<bits>(x[i], y[i]);  // vector loop: avx512 avx2
 }
 
-// out = x^y modulo 2^(bits of Word), y >= 0. What is left in x has no meaning. Short loops, except for small exponents:
-// few of a long chain's rounds would be under way at a time.
+// out = x^y modulo 2^(bits of Word), y >= 0; x is overwritten. Unless exponents are small, the loops are short: a
+// processor has more iterations of a short dependency chain in flight.
 template <typename Word>
 [[gnu::noinline]] static void pow_wrap(Word* __restrict x, const Word* __restrict y, Word* __restrict out, int n) {
     constexpr int bits = 8 * sizeof(Word), j = 8;
@@ -78,33 +80,33 @@ template <typename Word>
     }
 }
 
-// The same if all exponents are below 16, and returns whether they are: in one pass, which memory keeps up with (from
-// beyond the caches it takes half the time that passes over copies do).
+// The same if all exponents are below 16; returns whether they are. One pass over the operands in place: if they are
+// not in the cache, it takes half the time of several passes over copies.
 template <typename Word, typename Exponent>
 [[gnu::noinline]] static bool pow_wrap_below_16(const Word* __restrict x, const Exponent* __restrict y,
                                                 Word* __restrict out, int n) {
     Exponent all = 0;
     for (int i = 0; i < n; ++i) all |= y[i];  // vector loop
-    if (all >= 16) return false;              // as one below zero is, which has its top bit set
+    if (all >= 16) return false;              // a negative exponent has its top bit set
     if (all < 4) pow_of_few_bits<2>(x, y, out, n);
     else pow_of_few_bits<4>(x, y, out, n);
     return true;
 }
 
-// A tile's bases or exponents: the nearest doubles, and magnitudes where these are integers.
+// A tile's bases or exponents: the nearest doubles, and the magnitudes if they are integers.
 struct Operands {
     const double* nearest;
     const uint64_t* magnitudes;  // or null
 
     bool are_integers() const { return magnitudes != nullptr; }
     Operand operator[](int i) const {
-        if (!are_integers()) return Operand::of(nearest[i] + 0.0);  // a scaled base's minus zero counts as zero
+        if (!are_integers()) return Operand::of(nearest[i] + 0.0);  // a scaled base of -0 counts as 0
         const bool negative = nearest[i] < 0;
         return Operand::of(Integer{negative ? -magnitudes[i] : magnitudes[i], negative});
     }
 };
 
-// Operands whose powers are undecided, one after the other, and where they belong.
+// The packed operands of undecided powers, and their lanes.
 struct UndecidedPowers {
     alignas(64) double x[td_tile], x_residual[td_tile], y[td_tile], y_low[td_tile];
     int lane[td_tile];
@@ -120,7 +122,7 @@ struct UndecidedPowers {
     PairExponents exponents() const { return {y, y_low}; }
 };
 
-// Powers (high + low) 2^k, to within error 2^k.
+// Powers (high + low) 2^k, within error 2^k of the exact value.
 struct PowersWithin {
     alignas(64) double high[td_tile], low[td_tile], error[td_tile];
     alignas(64) uint64_t k[td_tile];
@@ -132,13 +134,13 @@ struct PowersWithin {
         error[j] = at_most;
         k[j] = exponent;
     }
-    // The integer part, at most 2^64 - 1, where the error is `times` what it may be at most.
+    // The integer part, at most 2^64 - 1, of the power plus `times` the maximum error.
     uint64_t floor(int j, double times) const {
         return floor_of_power(high[j], low[j] + times * error[j], static_cast<int64_t>(k[j]));
     }
 };
 
-// By the double-double phase; see pow_trunc.
+// The double-double phase; pow_trunc derives the error.
 [[gnu::noinline]] static void raise_double_doubles(const UndecidedPowers& undecided, PowersWithin& powers) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
     DoubleDoubleLogarithms t;
@@ -154,14 +156,14 @@ struct PowersWithin {
     t.raise(undecided.count, finish, [] {});
 }
 
-// out[i] = x[i]^y[i] for the i listed, at most td_tile: what is known early, then by the double-double phase and the
-// triple-double phase in vectors, and what these leave undecided by pow_exact.h.
+// out[i] = x[i]^y[i] for the listed i, at most td_tile: first the closed forms (pow_trunc_early), then the
+// double-double phase and the triple-double phase in vectors, and pow_exact.h for the powers still undecided.
 //
-// A base beyond 2^53 is no double but the nearest one, b, and r b more, |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2
-// to within 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104,
-// and with it the low part of t stays below 2^-42. None of that shows beside the double-double phase's error. The
-// triple-double phase has the power b^y (1 + y r), to within 2^-107, at an error that is set to 2^-95, more than all of
-// it. (Powers above 2^65 saturate, and so does what the double-double phase makes of t = 1000.)
+// A base beyond 2^53 is b (1 + r) with b the nearest double and |r| <= 2^-53: log2(b + r b) = log2 b + r/ln 2 within
+// 2^-106. If the power is below 2^65, then y < 65/53, so that y r/ln 2 is below 2^-52 and right to 2^-104, and with it
+// the low part of t stays below 2^-42. All of that is negligible beside the double-double phase's error. In the
+// triple-double phase the power is b^y (1 + y r) within 2^-107; error_of_triple_doubles is 2^-95, more than all errors
+// together. (Powers above 2^65 saturate, and so does the double-double phase's result for t = 1000.)
 [[gnu::noinline]] static void pow_trunc(const IntegerRange& range, const Operands& x, const Operands& y,
                                         bool domain_error, uint64_t* out, const int* listed, int count) {
     constexpr double error_of_triple_doubles = 0x1p-95;
@@ -177,7 +179,7 @@ struct PowersWithin {
     const auto saturated = [&](int i, uint64_t magnitude) {
         return range.saturate(x.nearest[i] < 0 && y[i].parity() == odd, magnitude);
     };
-    // Whether a power is decided; it is that of lane i.
+    // Whether power j, which belongs to lane i, is decided. Stores it.
     const auto decides = [&](int j, int i) {
         const uint64_t least = powers.floor(j, -1), greatest = powers.floor(j, 1);
         out[i] = saturated(i, least);
@@ -204,8 +206,8 @@ struct PowersWithin {
     }
 }
 
-// x^y for a tile of integers, in vector lanes as far as the fast phase decides. Lists the others, and returns how many
-// these are. (A base beyond 2^53 is off by 2^-53, and where its power does not saturate, the exponent is below 65/53.)
+// The fast phase for a tile of integers, in vector lanes. Lists the lanes left undecided, and returns how many there
+// are. (A base beyond 2^53 is off by 2^-53; if its power does not saturate, the exponent is below 65/53.)
 [[gnu::noinline]] static int pow_trunc_fast(const IntegerRange& range, const Operands& bases, const double* y,
                                             uint64_t* out, int* listed, int n) {
     const double* x = bases.nearest;
@@ -217,13 +219,13 @@ struct PowersWithin {
         power[i] = clamp(y[i] * log2_fast(quotient_fast(base > 1 ? base : 1)), 1000);
     }
     for (int i = 0; i < n; ++i) power[i] = exp2_fast(power[i]);  // vector loop
-    // Exponents that are no integers from 0 to 2^20.
+    // Set if some exponent is not an integer from 0 to 2^20.
     uint64_t not_small = 0;
     for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2 neon
         parity[i] = parity_of(y[i]);
         not_small |= (parity[i] >> 1) | (y[i] >= 0 && y[i] <= 0x1p20 ? 0 : 1);
     }
-    constexpr double most = 0x1p40;  // the types that have greater values need the bits that the fast phase has not
+    constexpr double most = 0x1p40;  // greater integers need more bits than the fast phase computes
     const bool saturates = range.bits <= 32;
     if (!not_small) {
         alignas(64) uint64_t squares[tile_size], exponents[tile_size];
@@ -258,7 +260,7 @@ struct PowersWithin {
     return any_flag != 0 ? compress_indices(flags, n, listed) : 0;
 }
 
-// x^y for a tile: of integers with exponents of a floating type, or of scaled ones with any.
+// x^y for a tile of integers with exponents of a floating type, or of scaled integers with exponents of any type.
 [[gnu::noinline]] static void pow_trunc_tile(const IntegerRange& range, const Operands& x, const Operands& y,
                                              bool domain_error, uint64_t* out, int n) {
     int listed[listed_size], count = n;

@@ -1,20 +1,19 @@
-// What the phases leave aside, a tile at a time: which bases and exponents it holds, the sign of a power, and special
-// values. Short loops.
+// For one tile, everything that the phases do not handle: classifying operands, the sign of the result, special values.
 #pragma once
 
-#include "../numerics/pow_special.h"
-#include "kernels.h"
+#include "../../numerics/pow_special.h"
+#include "../kernels.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// What kinds of operands a tile holds.
+// Whether a tile has such operands.
 struct OperandFlags {
-    bool negative;   // a base below zero, or minus zero
+    bool negative;   // a negative base, or -0
     bool special;    // see is_special
-    bool subnormal;  // a base
+    bool subnormal;  // a subnormal base
 };
 
-// Integers that carry into their top bits, and maxima, see all kinds in a few instructions.
+// Detects all kinds of operands in a few integer instructions, by carries into the top bit.
 struct DoubleBits {
     uint64_t any_bit = 0, carries = 0, borrows = 0, zeros = 0;
 
@@ -61,11 +60,11 @@ template <std::integral Integer>
     return false;
 }
 
-// Below all_normal for a positive normal float, and only for such a one.
+// Below all_normal only for a positive normal float.
 HALFULP_INLINE uint32_t above_least_normal(float x) { return word_of(x) - 0x00800000; }
 static constexpr uint32_t all_normal = 0x7f800000 - 0x00800000;
 
-// `special` of the bases only.
+// `special` is about the bases only.
 static OperandFlags scan_closely(const float* x, int n) {
     constexpr uint32_t infinity = 0x7f800000;
     uint32_t any_bit = 0, from_one = 0, subnormal = 0;
@@ -84,14 +83,14 @@ static OperandFlags scan_closely(const float* x, int n) {
     return most < all_normal ? OperandFlags{} : scan_closely(x, n);
 }
 
-// Signs, for magnitudes in lanes as wide as the bases.
+// Applies the signs to magnitudes, in lanes as wide as the bases.
 template <Element type, typename X>
 static void put_signs(const X* x, const Word<X>* parities, Word<X>* lanes, int n) {
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) lanes[i] = with_sign<type>(lanes[i], word_of(x[i]), parities[i]);
 }
 
-// Signs, and special values (see special_power).
+// Applies the signs and the special values (see special_power).
 template <Element type, typename X>
 [[gnu::noinline]] static void put_specials(const PowOptions& options, const X* x, const X* y, const Word<X>* parities,
                                            Word<X>* lanes, int n) {
@@ -99,7 +98,7 @@ template <Element type, typename X>
     constexpr X infinite = __builtin_inf();
     const Lane zero = encode<type>(0), one = encode<type>(1), infinity = encode<type>(__builtin_inf());
     const Lane nan = row(type).nan;
-    // The product has the sign that log2 |x| has times y, and is NaN where x or y is, or where the power is 1.
+    // The product has the sign of y log2 |x|. It is NaN if x or y is NaN, or if the power is 1.
     // vector loop: avx512 avx2 neon(most) scalar(most)
     for (int i = 0; i < n; ++i) {
         const X base = fabs(x[i]), product = (base - 1) * y[i];
@@ -121,7 +120,7 @@ template <Element type, typename X>
     }
 }
 
-// Both, as far as the operands need them.
+// Applies signs and special values if the tile has operands that need them.
 template <Element type, typename X, typename Y>
 static void finish(const PowOptions& options, const OperandFlags& operand_flags, const X* x, Y y, Word<X>* lanes,
                    int n) {

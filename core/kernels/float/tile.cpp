@@ -1,13 +1,13 @@
-// Powers of the floating types but float64.
-#include "decode_tile.h"
-#include "pow_tile.h"
+// Powers of every floating type except float64.
+#include "../decode.h"
+#include "pow.h"
 
 namespace halfulp::HALFULP_ISA {
 
 namespace {
 
-// x * scale + bias with one rounding, to float: the product is exact in a double, and the sum's rounding to
-// double is to odd, which leaves the rounding to float right.
+// x * scale + bias, rounded once to float: the product is exact in a double, and the sum is rounded to odd, so that
+// the second rounding, to float, gives the right result.
 float scale_to_float(double x, float scale, float bias) { return static_cast<float>(sum_to_odd(x * scale, bias)); }
 
 template <Element type>
@@ -24,7 +24,7 @@ template <Element type>
             // vector loop: avx512 avx2 neon
             for (int i = 0; i < n; ++i) bases[i] = scale_to_float(bases[i], options.scale, options.bias);
     }
-    // Shorter types take all exponents as doubles: half their code, for 5 to 30 % more time.
+    // Types shorter than 16 bits decode all exponents to doubles: half the code, for 5 to 30 % more time.
     constexpr bool takes_other_numbers = row(type).bits >= 16;
     const auto pow_by = [&](const auto* y_values) { pow_tile<type>(options, x_values, y_values, out, n, prefetch); };
     if constexpr (takes_shortcuts(type)) {
@@ -35,11 +35,11 @@ template <Element type>
             return pow_by(exponents);
         }
     }
-    if (y != to) {  // which the later phases read again
+    if (y != to) {  // y must not alias out: the later phases read y again
         if (y_type == Element::float64) return pow_by(static_cast<const double*>(y));
         if constexpr (takes_other_numbers) {
             if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
-#ifdef __AVX512DQ__  // which makes doubles of integers where the logarithms are multiplied
+#ifdef __AVX512DQ__  // it converts 64-bit integers to doubles when the logarithms are multiplied by them
             if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
             if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
             if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));

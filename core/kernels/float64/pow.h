@@ -1,14 +1,19 @@
-// Powers of float64, a tile at a time: first by the fast phase (numerics/pow_fast_float64.h), or where vectors have 512 bits
-// by the double-double phase at once, whose tables registers hold there. Look-ups in memory are loops of their own, which no
-// compiler need make vectors of.
+// Powers of a tile of float64. The first phase is the fast phase (numerics/pow_fast_float64.h). With AVX-512 it is the
+// double-double phase, whose tables fit in registers there. Look-ups in memory have loops of their own, since compilers
+// do not vectorise them.
 #pragma once
 
-#include "../numerics/pow_fast_float64.h"
-#include "pow_tile.h"
+#include "../../numerics/pow_closed_form.h"
+#include "../../numerics/pow_fast_float64.h"
+#include "../../simd/compress.h"
+#include "../phases/double_double.h"
+#include "../phases/exact.h"
+#include "../phases/signs.h"
+#include "../phases/triple_double.h"
 
 namespace halfulp::HALFULP_ISA {
 
-// Some lanes of operands of float64, one after the other.
+// The operands of some lanes, packed.
 template <typename Y>
 struct SomeLanes {
     alignas(64) double x[tile_size], y_high[tile_size], y_low[Y::has_lows ? tile_size : 1];
@@ -23,12 +28,13 @@ struct SomeLanes {
     Y y() const { return {y_high, y_low}; }
 };
 
-// Powers of float64 in the making: encodings, and a flag for each that is undecided.
+// The powers of a tile so far: encodings, and flags that are not zero if the lane is undecided.
 struct DoubleLanes {
     uint64_t* out;
     alignas(64) uint64_t flags[tile_size];
 
-    // By the first phase, and for what that leaves by the double-double phase. Returns whether any lane may be flagged.
+    // Runs the first phase, and the double-double phase for the lanes left undecided. Returns whether any flag may be
+    // set.
     template <typename Y>
     bool fill(const double* x, Y y, OperandFlags& operand_flags, int n, const Prefetch& prefetch) {
         return fill_by_first_phase(x, y, operand_flags, n, prefetch) &&
@@ -42,17 +48,17 @@ private:
     static constexpr double greatest_t = greatest_float64_t;
 #endif
 
-    // The top bit is set where |t| is too great for the first phase, or NaN: integers, which every instruction set has
-    // in vectors.
+    // The top bit is set if |t| is too great for the first phase, or NaN. (In integers, which every instruction set
+    // supports in vectors.)
     static uint64_t beyond(double t) { return bits_of(greatest_t) - bits_of(fabs(t)); }
 
-    // And where a base is no positive normal number.
+    // The top bit is set if a base is not a positive normal number.
     static uint64_t not_normal(double base) {
         constexpr uint64_t least_normal = uint64_t{1} << 52, infinity = uint64_t{0x7ff} << 52;
         return (bits_of(base) - least_normal) | (infinity - 1 - bits_of(base));
     }
 
-    // Flags the lanes that it leaves undecided or is not for; returns whether there are any.
+    // Flags the lanes that the first phase leaves undecided or does not apply to. Returns whether there are any.
     template <typename Y>
     [[gnu::noinline]] bool fill_by_first_phase(const double* x, Y y, OperandFlags& operand_flags, int n,
                                                const Prefetch& prefetch) {
@@ -111,7 +117,8 @@ private:
         return any != 0;
     }
 
-    // The lanes that are flagged, but for special ones, which are taken for decided. Returns whether any still is.
+    // The double-double phase for the flagged lanes. Special values count as decided. Returns whether any flag is still
+    // set.
     template <typename Y>
     [[gnu::noinline]] bool fill_by_double_doubles(const double* x, Y y, bool any_special, int n) {
         alignas(64) double least[tile_size], greatest[tile_size];
@@ -136,7 +143,7 @@ private:
     }
 };
 
-// The later phases for the lanes listed. Ties are found first, which no phase decides, and single operations.
+// The later phases for the listed lanes. Powers by one operation, and ties, which no interval decides, are found first.
 template <typename Y>
 [[gnu::noinline]] static void resolve(const double* x, Y y, bool any_special, uint64_t* out, int n, const int* listed,
                                       int count) {
