@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from halfulp.cli import app
 from halfulp.conformance import schema
-from halfulp.conformance.runner.targets import BUILT_IN
+from halfulp.conformance.targets import BUILT_IN
 
 pytest.importorskip("gmpy2")
 pytest.importorskip("jinja2")
@@ -132,7 +132,7 @@ def test_known_findings(tmp_path: Path) -> None:
 
 def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
-    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", lambda: here)
+    monkeypatch.setattr("halfulp.conformance.targets.installed", lambda: here)
     result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
     assert json.loads(result.stdout)["target"]["name"] == "onnx-reference"
     assert "no target is named; checking what is installed: onnx-reference" in result.stderr
@@ -141,7 +141,7 @@ def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
 def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", list)
+    monkeypatch.setattr("halfulp.conformance.targets.installed", list)
     result = run(*arguments)
     assert result.exit_code == 2
     assert "nothing to check: no runtime that takes this is installed" in result.stderr
@@ -214,7 +214,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
     assert result.stderr == "HalfulpError: --html needs jinja2: pip install 'halfulp[check]'\n"
-    monkeypatch.setattr("halfulp.conformance.runner.targets.find_spec", lambda name: None)
+    monkeypatch.setattr("halfulp.conformance.targets.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")
     assert result.exit_code == 2

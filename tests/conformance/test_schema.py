@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from halfulp.conformance import schema
+from halfulp.conformance import allow, schema
 from halfulp.conformance.check import check
 from halfulp.conformance.schema import Document, dumps, load, loads
-from halfulp.conformance.verdict import allow
 from halfulp.errors import HalfulpError
 
 PAGE = Path(__file__).parents[2] / "docs/formats/check.md"

@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import halfulp as hu
-from halfulp.conformance import schema
-from halfulp.conformance.runner.wire import MALFORMED, Closed, receive, unpacked
-from halfulp.conformance.verdict import allow
+from halfulp.conformance import allow, schema
+from halfulp.conformance.wire import MALFORMED, Closed, receive, unpacked
 from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.files import open_npy, read_npz

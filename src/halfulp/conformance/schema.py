@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
 from halfulp.conformance.case import Aspect, Group, Mode
-from halfulp.conformance.verdict.judge import FAULTS, HISTOGRAM, Verdict
+from halfulp.conformance.judge import FAULTS, HISTOGRAM, Verdict
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 

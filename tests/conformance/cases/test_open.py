@@ -11,8 +11,8 @@ import pytest
 from halfulp import specs
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.values import every_value
-from halfulp.conformance.verdict.judge import Outcome, judge
-from halfulp.conformance.verdict.unspecified import ELEMENTS, ZERO_SIGNS, integer_power, unspecified
+from halfulp.conformance.judge import Outcome, judge
+from halfulp.conformance.unspecified import ELEMENTS, ZERO_SIGNS, integer_power, unspecified
 from halfulp.specs import find, ids
 from halfulp.specs.unspecified import QUESTIONS
 from halfulp.types import TYPES

@@ -17,9 +17,8 @@ pytest.importorskip("jinja2")
 from tests.conformance.report.documents import PROFILES, document, documents
 
 from halfulp.conformance import schema
-from halfulp.conformance.report import page
-from halfulp.conformance.report.comparison import SHOWN, short, targets
-from halfulp.conformance.verdict.judge import FAULTS
+from halfulp.conformance.judge import FAULTS
+from halfulp.conformance.report import SHOWN, page, short, targets
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}

@@ -1,1 +1,235 @@
-"""Reports on the findings of ``halfulp check``: tables in the terminal, and one self-contained HTML page."""
+"""Documents of several targets side by side, in words and in an order for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
+from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry, faults
+from halfulp.specs import ids
+from halfulp.types import TYPES
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
+
+    Attributes:
+        name: the verdict's name in the documents; ``page.css`` has its colours under ``--<name>``.
+        sign: one character.
+        meaning: a sentence about the runtime.
+        style: the terminal's, as rich spells it.
+    """
+
+    name: Verdict
+    sign: str
+    meaning: str
+    style: str
+
+    @property
+    def fault(self) -> bool:
+        """Whether it is the runtime's fault, with which ``check`` fails."""
+        return self.name in FAULTS
+
+
+_ROWS = (
+    Shown("exact", "=", "every result is the correctly rounded one", "green"),
+    Shown("within", "≈", "not always the nearest value, but never farther off than the limit", "yellow"),
+    Shown("wrong", "≠", "a result farther off than the limit, or a special value gone wrong", "bold red"),
+    Shown("refused", "⊘", "a valid model that the runtime does not take", "blue"),
+    Shown("accepted", "!", "an invalid model that the runtime takes", "magenta"),
+    Shown("crashed", "✕", "the runtime's process died", "bold red"),
+    Shown("hung", "…", "no result within the time limit", "bold red"),
+    Shown("rejected", "✓", "an invalid model that the runtime refuses, as it must", "green"),
+    Shown("unspecified", "?", "the document leaves it open; recorded, not judged", "dim"),
+)
+SHOWN: Mapping[str, Shown] = {row.name: row for row in _ROWS}
+"""The verdicts in the order of a table's columns."""
+
+# A wrong result hides, a refusal doesn't.
+_URGENT_FIRST = (
+    *("crashed", "hung", "wrong", "accepted", "refused"),
+    *("within", "unspecified", "exact", "rejected"),
+)
+
+assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
+    "a verdict without a row, or a row without a verdict"
+)
+
+
+def urgency(verdict: str) -> int:
+    """Return a number that is greater the sooner a person wants to see a finding."""
+    return _URGENT_FIRST[::-1].index(verdict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A document with the name that tells it from the others.
+
+    Attributes:
+        number: its place among the documents.
+        label: the target's name, with its version where two documents have the same name.
+        document: as :mod:`halfulp.conformance.schema` has it.
+    """
+
+    number: int
+    label: str
+    document: Document
+
+    @property
+    def versions(self) -> str:
+        """The measured packages with their versions."""
+        return ", ".join(f"{name} {text}" for name, text in self.document["target"]["versions"].items())
+
+    @property
+    def run(self) -> str:
+        """The circumstances of the run: its date, mode and machine."""
+        run = self.document["run"]
+        parts = [run["date"], f"{run['mode']} run", run["machine"], f"Python {run['python']}"]
+        selection = run["selection"]
+        selected = [*selection["operators"], *selection["versions"], *selection["types"]]
+        if selected:
+            parts.insert(2, f"only {', '.join(selected)}")
+        return ", ".join(map(str, parts))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The summary: how many cases have which verdict."""
+        return cast(Mapping[str, int], self.document["summary"])
+
+    @property
+    def faults(self) -> int:
+        """The number of findings that make ``check`` fail."""
+        return faults(self.document)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operator version and types, with the row of each target that has one."""
+
+    operator: str
+    types: tuple[str, ...]
+    rows: Mapping[int, RowEntry]
+
+    @property
+    def key(self) -> str:
+        """The beginning of the ids of its cases."""
+        return f"{self.operator}/{','.join(self.types)}"
+
+    @property
+    def name(self) -> str:
+        """The types as a person reads them: one name where all are the same."""
+        return types_text(self.types)
+
+
+def targets(documents: Sequence[Document]) -> list[Target]:
+    """Name the documents."""
+    names = Counter(document["target"]["name"] for document in documents)
+    labels = []
+    for document in documents:
+        name, versions = document["target"]["name"], document["target"]["versions"]
+        version = versions.get(name) or " ".join(versions.values())
+        labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
+    repeated = Counter(labels)
+    found = []
+    for number, (label, document) in enumerate(zip(labels, documents, strict=True)):
+        unique = f"{label} ({number + 1})" if repeated[label] > 1 else label
+        found.append(Target(number, unique, document))
+    return found
+
+
+def lines(documents: Sequence[Document]) -> list[Line]:
+    """Return a line for each operator version and types that a document has, in the order of the tables."""
+    found: dict[tuple[str, tuple[str, ...]], dict[int, RowEntry]] = {}
+    for number, document in enumerate(documents):
+        for row in document["rows"]:
+            found.setdefault((row["operator"], tuple(row["types"])), {})[number] = row
+    return [Line(*key, found[key]) for key in sorted(found, key=lambda key: order(*key))]
+
+
+def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
+    """Return a key that sorts operator versions and types as halfulp's own tables do; strangers come last."""
+    known = ids()
+    place = known.index(operator) if operator in known else len(known)
+    return place, operator, [type_order(name) for name in types]
+
+
+def type_order(name: str) -> tuple[int, str]:
+    """Return a key that sorts types as the table of types does."""
+    return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
+
+
+def family(operator: str) -> str:
+    """Return an operator without its version."""
+    return operator.rpartition("-")[0]
+
+
+def version(operator: str) -> str:
+    """Return an operator's version."""
+    return operator.rpartition("-")[2]
+
+
+def types_text(types: Sequence[str]) -> str:
+    """Return types as a person reads them."""
+    return ", ".join(types if len(set(types)) > 1 else types[:1])
+
+
+def distance(row: RowEntry) -> str:
+    """Return how far off a row's results are, in few words; empty if all are exact."""
+    far = [short(row["max_ulp"])] if row["max_ulp"] else []
+    return ", ".join(far + ["special"] * (row["histogram"]["special"] > 0))
+
+
+def short(number: float) -> str:
+    """Return a number in at most five characters."""
+    if abs(number) < 10_000:
+        return f"{number:.4g}"
+    digits, _, exponent = f"{number:.1e}".partition("e")
+    return f"{digits.removesuffix('.0')}e{int(exponent)}"
+
+
+def describe(row: RowEntry) -> str:
+    """Return a sentence on a row, for people who can't see a colour or want to know more."""
+    text = str(row["verdict"])
+    if row["message"]:
+        return f"{text}: {row['message']}"
+    if row["misrounded"]:
+        text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
+        text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
+        special = row["histogram"]["special"]
+        text += f", {special:,} special values wrong" if special else ""
+    return text
+
+
+def gist(case: CaseEntry) -> str:
+    """Return one case's finding in a line."""
+    example = case["example"]
+    if example is None:
+        return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
+    return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
+
+
+def repetition_gist(example: Difference) -> str:
+    """Return in a line an element whose bits were others when it was computed again."""
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    first, again = (
+        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
+    )
+    return f"{inputs} gives {first}, and {again} in {example['case']}"
+
+
+def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+
+    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+        target, case = pair
+        special = case["example"] is not None and case["example"]["ulp"] is None
+        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        return -urgency(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+
+    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, cast
 
+from halfulp.conformance.allow import Allowed
 from halfulp.conformance.case import ASPECTS, GROUPS, Mode
-from halfulp.conformance.report.comparison import order
-from halfulp.conformance.runner.examine import Result
-from halfulp.conformance.runner.targets import versions
+from halfulp.conformance.examine import Result
+from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS
+from halfulp.conformance.report import order
 from halfulp.conformance.schema import (
     SCHEMA,
     CaseEntry,
@@ -26,8 +27,7 @@ from halfulp.conformance.schema import (
     Summary,
     TargetEntry,
 )
-from halfulp.conformance.verdict.allow import Allowed
-from halfulp.conformance.verdict.judge import FAULTS, HISTOGRAM, VERDICTS
+from halfulp.conformance.targets import versions
 from halfulp.operators import instruction_set
 
 _INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}

@@ -16,7 +16,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
-from halfulp.conformance.report.comparison import (
+from halfulp.conformance.judge import HISTOGRAM, VERDICTS
+from halfulp.conformance.report import (
     SHOWN,
     Line,
     Target,
@@ -35,7 +36,6 @@ from halfulp.conformance.report.comparison import (
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
-from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")

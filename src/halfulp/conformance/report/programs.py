@@ -1,6 +1,6 @@
 """The code of programs that reproduce a finding: arrays bit for bit, and the call of each runtime.
 
-A program does the same as the targets in :mod:`halfulp.conformance.runner.targets`, for a person to read and without
+A program does the same as the targets in :mod:`halfulp.conformance.targets`, for a person to read and without
 halfulp.
 """
 
@@ -18,10 +18,10 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes
-from halfulp.conformance.report.comparison import Target
-from halfulp.conformance.runner.targets.arrays import prepare
-from halfulp.conformance.runner.targets.onnx_models import input_names
-from halfulp.conformance.verdict.judge import decimal
+from halfulp.conformance.judge import decimal
+from halfulp.conformance.report import Target
+from halfulp.conformance.targets.arrays import prepare
+from halfulp.conformance.targets.models import input_names
 from halfulp.errors import printable
 from halfulp.types import element_type
 

@@ -16,7 +16,8 @@ import numpy as np
 from halfulp.conformance.case import Case, broadcast, operands_at
 from halfulp.conformance.cases import find_case
 from halfulp.conformance.floats import ranks
-from halfulp.conformance.report.comparison import Target, gist, repetition_gist
+from halfulp.conformance.judge import shown
+from halfulp.conformance.report import Target, gist, repetition_gist
 from halfulp.conformance.report.programs import (
     VARIABLES,
     call,
@@ -28,7 +29,6 @@ from halfulp.conformance.report.programs import (
     scalar,
 )
 from halfulp.conformance.schema import CaseEntry, Difference, Example, ReproducibilityEntry
-from halfulp.conformance.verdict.judge import shown
 from halfulp.errors import HalfulpError
 from halfulp.specs import find
 

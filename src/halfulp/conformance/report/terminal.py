@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.report.comparison import (
+from halfulp.conformance.judge import VERDICTS, Verdict
+from halfulp.conformance.report import (
     SHOWN,
     Line,
     Target,
@@ -25,7 +26,6 @@ from halfulp.conformance.report.comparison import (
     types_text,
 )
 from halfulp.conformance.schema import CaseEntry, Document
-from halfulp.conformance.verdict.judge import VERDICTS, Verdict
 from halfulp.errors import printable
 
 _MOST_FINDINGS = 12

@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import Target
+from halfulp.conformance.targets import Target
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 

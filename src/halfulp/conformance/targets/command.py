@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.runner.targets import CrashedError, death
-from halfulp.conformance.runner.targets.onnx_models import ModelTarget, Prepared
+from halfulp.conformance.targets import CrashedError, death
+from halfulp.conformance.targets.models import ModelTarget, Prepared
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES

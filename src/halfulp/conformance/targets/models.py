@@ -14,7 +14,7 @@ from onnx import helper
 from halfulp import backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.runner.targets import Target
+from halfulp.conformance.targets import Target
 from halfulp.errors import UnsupportedError
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES, element_type

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.runner.targets import CrashedError, Target
-from halfulp.conformance.runner.wire import Closed, first_line, packed, receive, send
+from halfulp.conformance.targets import CrashedError, Target
+from halfulp.conformance.wire import Closed, first_line, packed, receive, send
 
 assert sys.platform != "win32"  # where process.py starts none
 

@@ -6,7 +6,7 @@ import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes, from_codes, ranks
-from halfulp.conformance.verdict.judge import (
+from halfulp.conformance.judge import (
     HISTOGRAM,
     Outcome,
     decimal,

@@ -23,10 +23,10 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle, parse
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
-from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.runner.wire import first_line
-from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process
+from halfulp.conformance.targets import TargetSpec
+from halfulp.conformance.wire import first_line
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
@@ -203,7 +203,7 @@ class Examiner:
             return same.reshape(shape)
         try:
             # halfulp does not judge itself.
-            own = self.spec.code == "onnx_models.Halfulp" and case.clause is None
+            own = self.spec.code == "models.Halfulp" and case.clause is None
             return np.asarray(oracle(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:

@@ -8,7 +8,7 @@ import halfulp as hu
 from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.floats import codes
-from halfulp.conformance.runner.targets.onnx_models import model, model_inputs
+from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError, UnsupportedError
 
 SELECTIONS = [("onnx.Pow-1", "float32"), ("onnx.Pow-15", "int64"), ("onnx.PRelu-6", "float16")]

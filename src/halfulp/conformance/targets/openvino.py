@@ -10,7 +10,7 @@ from openvino import opset1
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets.onnx_models import ModelTarget, Prepared
+from halfulp.conformance.targets.models import ModelTarget, Prepared
 from halfulp.integrations.openvino.operators import array_of, tensor_of
 
 _NODES = {"openvino.Power-1": opset1.power, "openvino.PReLU-1": opset1.prelu}

@@ -19,9 +19,9 @@ from typing import IO, Any
 from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import TargetSpec, death
-from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
-from halfulp.conformance.verdict.judge import Outcome
+from halfulp.conformance.judge import Outcome
+from halfulp.conformance.targets import TargetSpec, death
+from halfulp.conformance.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
 from halfulp.errors import HalfulpError, UnsupportedError
 
 MEMORY = 4 << 30
@@ -38,7 +38,7 @@ _PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy 
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
-from halfulp.conformance.runner.worker import serve
+from halfulp.conformance.worker import serve
 serve(int(sys.argv[1]))
 """
 

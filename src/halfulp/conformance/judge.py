@@ -11,7 +11,7 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, operands_at
 from halfulp.conformance.floats import codes, is_float, is_nan, ranks
-from halfulp.conformance.verdict.unspecified import UnspecifiedOutput, unspecified
+from halfulp.conformance.unspecified import UnspecifiedOutput, unspecified
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import TensorType
 from halfulp.types import type_name
