@@ -38,9 +38,9 @@ from halfulp.auditing.halves import HALVES
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
+from halfulp.conformance.document import CaseEntry, Document, Example, load
 from halfulp.conformance.examine import Examiner, Options, Result
 from halfulp.conformance.judge import VERDICTS
-from halfulp.conformance.schema import CaseEntry, Document, Example, load
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
 from halfulp.measured import SCHEMA, Group, kind_of_slope

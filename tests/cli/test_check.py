@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from halfulp.cli import app
-from halfulp.conformance import schema
+from halfulp.conformance.document import load
 from halfulp.conformance.targets import BUILT_IN
 
 pytest.importorskip("gmpy2")
@@ -39,7 +39,7 @@ def test_a_target_with_faults(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "onnx-reference" in result.stdout
     assert "wrong" in result.stdout
-    (document,) = schema.load(tmp_path / "a.json")
+    (document,) = load(tmp_path / "a.json")
     assert document["summary"]["wrong"] > 0
     assert document["run"]["mode"] == "quick"
     page = (tmp_path / "a.html").read_text()
@@ -93,7 +93,7 @@ def test_targets_side_by_side(tmp_path: Path) -> None:
         "onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--json", f"{tmp_path}/a.json"
     )
     assert result.exit_code == 1
-    names = [document["target"]["name"] for document in schema.load(tmp_path / "a.json")]
+    names = [document["target"]["name"] for document in load(tmp_path / "a.json")]
     assert names == ["onnx-reference", "onnx-reference (2)", "mine"]
 
 
@@ -113,7 +113,7 @@ def test_how_far_off_is_wrong(tmp_path: Path) -> None:
     counts = []
     for limit in ("0", "1000"):
         run(*arguments, "--ulp", limit)
-        (document,) = schema.load(tmp_path / "a")
+        (document,) = load(tmp_path / "a")
         counts.append(document["summary"]["within"])
         assert document["run"]["ulp_limit"] == float(limit)
     assert counts[0] < counts[1]

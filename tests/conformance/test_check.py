@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import halfulp as hu
-from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
+from halfulp.conformance.document import loads
 from halfulp.conformance.examine import _ADDRESS, Examiner, Options, processors
 from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
@@ -43,7 +43,7 @@ def test_the_face() -> None:
         "versions": [],
         "types": ["float32"],
     }
-    assert schema.loads(report.json()) == [document]
+    assert loads(report.json()) == [document]
     assert repr(report).startswith("<CheckReport of onnx-reference: ")
     assert len(repr(report)) < 200
     assert "onnx-reference" in str(report)

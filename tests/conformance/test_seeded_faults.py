@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("gmpy2")
 
 from halfulp.conformance.check import check_target, selection
+from halfulp.conformance.document import Document, faults
 from halfulp.conformance.examine import MOST_HANGS, Options
-from halfulp.conformance.schema import Document, faults
 from halfulp.conformance.targets import find
 
 FAULTY = "tests.conformance.faulty"

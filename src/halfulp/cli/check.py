@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from halfulp.conformance.allow import Allowed
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import CheckReport
+    from halfulp.conformance.document import Selection
     from halfulp.conformance.examine import Options
-    from halfulp.conformance.schema import Selection
     from halfulp.conformance.targets import TargetSpec
 
 
@@ -110,9 +110,9 @@ def check(
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
     from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
+    from halfulp.conformance.document import dumps
     from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.report import terminal
-    from halfulp.conformance.schema import dumps
     from halfulp.conformance.targets import find, find_command, on_device
 
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])

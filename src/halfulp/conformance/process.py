@@ -1,28 +1,38 @@
-"""A target in a process of its own: a crash or a hang there is a result here, and the next case runs on."""
+"""A target in a process of its own: a crash or a hang there is a result here, and the next case runs on.
+
+Messages between ``check`` and a worker are a header in JSON, then raw bytes, over a socket. Nothing that a worker
+answers is unpickled or believed: the runtime that it holds may have overwritten it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pickle
+import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import IO, Any
+from typing import Any
 
+import numpy as np
+
+from halfulp._args import is_masked
 from halfulp._interop import Array
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import TargetSpec, death
-from halfulp.conformance.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.types import TYPES, type_name
 
 MEMORY = 4 << 30
 """The bytes that a target may take beyond those that it has once it is loaded."""
@@ -31,7 +41,10 @@ TIME_LIMIT = 10.0
 """The seconds that a target may take for a case."""
 
 LONGEST = 86400.0
-"""The longest time limit in seconds: clocks of sockets don't take any number."""
+"""The longest time limit in seconds: the clocks of sockets have a maximum."""
+
+MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
+"""The exceptions that reading a malformed answer raises."""
 
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
 _PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
@@ -41,6 +54,13 @@ sys.path[:] = json.loads(sys.argv[2])
 from halfulp.conformance.worker import serve
 serve(int(sys.argv[1]))
 """
+_LENGTHS = struct.Struct("<QQ")
+_LONGEST_HEADER = 1 << 20
+_PIECE = 1 << 20
+_LONGEST_MESSAGE = 300
+# Lines that name a place in a library, or announce the next line.
+_PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
+_MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
 
 
 @dataclass
@@ -52,7 +72,7 @@ class Process:
         threads: the number of threads that it may use.
         time_limit: the seconds that it may take for a case.
         memory: the bytes that it may take beyond those that it has once it is loaded.
-        versions: of the runtime and of what takes part, by package; known once it has started.
+        versions: of the runtime and the packages that take part, by package; known once it has started.
     """
 
     spec: TargetSpec
@@ -69,7 +89,7 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self) -> None:
+    def start(self) -> _Running:
         """Load the target, unless that has been done.
 
         Raises:
@@ -77,86 +97,73 @@ class Process:
             UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
         """
         if self._running is not None:
-            return
+            return self._running
         if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
-        running = _Running(self.threads)
+        name = f"the target {self.spec.name}"
+        self._running = running = _Running(self.threads)
         try:
             start = {"threads": self.threads, "memory": self.memory}
             send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
             answer, _ = receive(running.channel, _START_LIMIT)
-        except Late:
-            running.end()
-            raise HalfulpError(f"the target {self.spec.name} did not start in {_START_LIMIT:.0f} s") from None
-        except Closed:
-            death = running.end(_PATIENCE)
-            raise HalfulpError(f"the target {self.spec.name} {death} when it was loaded") from None
-        except BaseException:
-            running.end()
+            versions = answer.get("versions")
+            if answer.get("kind") != "ready" or not isinstance(versions, dict):
+                raise HalfulpError(f"{name} can't be loaded: {one_line(str(answer.get('message')))}")
+        except BaseException as error:
+            is_late = isinstance(error, TimeoutError)
+            died = self.close(_PATIENCE if isinstance(error, OSError) and not is_late else 0)
+            if is_late:
+                raise HalfulpError(f"{name} did not start in {_START_LIMIT:.0f} s") from None
+            if isinstance(error, OSError):
+                raise HalfulpError(f"{name} {died} when it was loaded") from None
             raise
-        versions = answer.get("versions")
-        if answer.get("kind") != "ready" or not isinstance(versions, dict):
-            running.end()
-            raise HalfulpError(
-                f"the target {self.spec.name} can't be loaded: {one_line(str(answer.get('message')))}"
-            )
-        self._running = running
         self.versions = {str(name): str(version) for name, version in versions.items()}
+        return running
 
     def run(self, case: Case) -> list[Array | str] | Outcome:
         """Run a case.
 
         Returns:
-            The outputs (the type's name instead of one that is no array of numbers), or the outcome without outputs.
+            The outputs (the type's name instead of one that isn't an array of numbers), or the outcome without outputs.
 
         Raises:
             HalfulpError: the target can't be loaded, or the case itself is at fault.
         """
-        self.start()
-        running = self._running
-        assert running is not None
+        channel, asked = self.start().channel, pickle.dumps(case)
         self._asked += 1
         try:
-            send(running.channel, {"number": self._asked}, pickle.dumps(case), self.time_limit)
-            answer, data = receive(running.channel, self.time_limit, most=2 * self.memory)
-        except Late:
+            send(channel, {"number": self._asked}, asked, self.time_limit)
+            answer, data = receive(channel, self.time_limit, most=2 * self.memory)
+            if answer["number"] != self._asked:
+                raise ValueError("the answer to another case")
+            if answer["kind"] == "returned":
+                return unpacked(answer["outputs"], data)
+            kind, message = answer["kind"], one_line(str(answer["message"]))
+            if kind == "fault":
+                raise HalfulpError(f"{case.id} can't be made into a model: {message}")
+            if kind == "crashed":
+                self.close()  # its state is unknown, and the next case must not suffer from it
+            elif kind != "refused":
+                raise ValueError(kind)
+            return Outcome(kind, message)
+        except TimeoutError:
             self.close()
             return Outcome("hung", f"no answer in {self.time_limit:g} s")
-        except Closed:
-            self._running = None
-            return Outcome("crashed", running.end(_PATIENCE))
-        except BaseException:
-            self.close()
-            raise
-        try:
-            return self._outcome(case, answer, data)
+        except OSError:
+            return Outcome("crashed", self.close(_PATIENCE))
         except HalfulpError:
             raise
         except MALFORMED:
             self.close()
             return Outcome("crashed", "its worker answered nonsense")
+        except BaseException:
+            self.close()
+            raise
 
-    def close(self) -> None:
-        """End the process."""
-        if self._running is not None:
-            self._running.end()
-            self._running = None
-
-    def _outcome(self, case: Case, answer: dict[str, Any], data: bytes) -> list[Array | str] | Outcome:
-        if answer["number"] != self._asked:
-            raise ValueError("the answer to another case")
-        kind = answer["kind"]
-        if kind == "returned":
-            return unpacked(answer["outputs"], data)
-        message = one_line(str(answer["message"]))
-        if kind == "refused":
-            return Outcome("refused", message)
-        if kind == "crashed":
-            self.close()  # whatever its state is, the next case is not to suffer from it
-            return Outcome("crashed", message)
-        if kind == "fault":
-            raise HalfulpError(f"{case.id} can't be made into a model: {message}")
-        raise ValueError(kind)
+    def close(self, patience: float = 0) -> str:
+        """End the process. Return how it died, if it died by itself within ``patience`` seconds."""
+        running, self._running = self._running, None
+        return "" if running is None else running.end(patience)
 
 
 class _Running:
@@ -164,8 +171,7 @@ class _Running:
 
     def __init__(self, threads: int) -> None:
         self.channel, theirs = socket.socketpair()
-        path = json.dumps([entry or os.getcwd() for entry in sys.path])
-        # The files that it leaves when it is killed are deleted with this folder.
+        # The files that the worker leaves when it is killed are deleted with this folder.
         self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
         variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
         variables |= {
@@ -173,43 +179,141 @@ class _Running:
             "JAX_PLATFORMS": "cpu",
             "TMPDIR": self._folder.name,
         }
+        path = json.dumps([entry or os.getcwd() for entry in sys.path])
         with theirs:
-            try:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # a group of its own, to be killed with all that it starts
-                    env=os.environ | variables,
-                )
-            except BaseException:
-                self.channel.close()
-                self._folder.cleanup()
-                raise
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
-        self._reader.start()
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a group of its own, to be killed with all that it starts
+                env=os.environ | variables,
+            )
 
-    def end(self, patience: float = 0) -> str:
-        """Kill it with all that it started. Return how it died, if it did by itself within ``patience`` seconds."""
+    def end(self, patience: float) -> str:
+        """Kill the worker with all that it started, and return how it died, as ``Process.close`` does."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         code = self._process.poll()
-        if sys.platform != "win32":  # where none is started
+        if sys.platform != "win32":  # where no worker is started
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._reader.join(1)
         self._folder.cleanup()
         if code is None:
             return "closed its socket"
         return death(-code) if code < 0 else f"exited with status {code}"
 
-    def _read(self, stream: IO[bytes]) -> None:
-        # Its output is noise, but it must not wait for a reader.
-        with stream:
-            while stream.read(1 << 16):
-                pass
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def send(
+    channel: socket.socket, header: dict[str, Any], payload: bytes = b"", limit: float | None = None
+) -> None:
+    """Send a message.
+
+    Args:
+        channel: a connected socket.
+        header: an object for JSON.
+        payload: any bytes.
+        limit: in seconds; None waits for ever.
+
+    Raises:
+        TimeoutError: the other side did not take the message in time.
+        OSError: the other side is gone.
+    """
+    text = json.dumps(header).encode()
+    channel.settimeout(limit)
+    channel.sendall(_LENGTHS.pack(len(text), len(payload)) + text + payload)
+
+
+def receive(
+    channel: socket.socket, limit: float | None = None, most: int = 1 << 32
+) -> tuple[dict[str, Any], bytes]:
+    """Return the next message.
+
+    Args:
+        channel: a connected socket.
+        limit: the time for the whole message in seconds; None waits for ever.
+        most: the maximum number of bytes.
+
+    Raises:
+        TimeoutError: the message took longer.
+        OSError: the other side is gone, or its message is malformed.
+    """
+    deadline = None if limit is None else time.monotonic() + limit
+    header, payload = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline))
+    if header > _LONGEST_HEADER or payload > most:
+        raise ConnectionError("a message that is too long")
+    try:
+        message = json.loads(_exactly(channel, header, deadline))
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise ConnectionError("a malformed header")
+    return message, _exactly(channel, payload, deadline)
+
+
+def _exactly(channel: socket.socket, count: int, deadline: float | None) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < count:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        channel.settimeout(left)
+        piece = channel.recv(min(count - len(pieces), _PIECE))
+        if not piece:
+            raise ConnectionError("the other side is gone")
+        pieces += piece
+    return bytes(pieces)
+
+
+def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the message that holds outputs. An output that isn't a plain array of numbers becomes its type's name."""
+    described: list[dict[str, Any]] = []
+    data = []
+    for output in outputs:
+        is_plain = isinstance(output, np.ndarray | np.generic) and not is_masked(output)
+        array = np.asarray(output) if is_plain else None
+        if array is None or not (array.dtype.kind in "biufc" or type_name(array.dtype) in TYPES):
+            kind = type(output).__name__ if array is None else array.dtype.name
+            described.append({"other": str(kind)[:80]})
+            continue
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
+        data.append(array.tobytes())
+    return {"kind": "returned", "outputs": described}, b"".join(data)
+
+
+def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
+    """Return the outputs that a message holds; raises one of :data:`MALFORMED` if it contradicts itself."""
+    outputs: list[Array | str] = []
+    start = 0
+    for output in described:
+        if "other" in output:
+            outputs.append(str(output["other"]))
+            continue
+        name = output["type"]
+        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
+        size = math.prod(output["shape"]) * dtype.itemsize
+        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
+        start += size
+    if start != len(data):
+        raise ValueError("bytes are left over")
+    return outputs
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's message in one line, without addresses and temporary files, which change from run to run."""
+    return one_line(str(error)) or type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """Return the first informative line of a text, printable and truncated."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
+    line = printable(said, most=None)
+    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]

@@ -16,7 +16,7 @@ pytest.importorskip("jinja2")
 
 from tests.conformance.report.documents import PROFILES, document, documents
 
-from halfulp.conformance import schema
+from halfulp.conformance.document import loads
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.report import SHOWN, page, short, targets
 
@@ -58,7 +58,7 @@ def text() -> str:
 def test_the_made_up_documents_are_documents() -> None:
     found = document("openvino")
     found["specials"] = found["specials"][:2]
-    assert schema.loads(json.dumps(found)) == [found]
+    assert loads(json.dumps(found)) == [found]
 
 
 def test_elements_are_nested_and_ids_unique(text: str) -> None:

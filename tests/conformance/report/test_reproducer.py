@@ -20,12 +20,18 @@ from tests.conformance.report.documents import Document, document
 from halfulp.conformance.case import Case, expected, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
+from halfulp.conformance.document import CaseEntry
 from halfulp.conformance.examine import Options
 from halfulp.conformance.judge import shown
 from halfulp.conformance.report import targets
-from halfulp.conformance.report.programs import comment, keywords, literal
-from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
-from halfulp.conformance.schema import CaseEntry
+from halfulp.conformance.report.reproducer import (
+    comment,
+    keywords,
+    literal,
+    repetition,
+    reproducer,
+    reproducers,
+)
 from halfulp.conformance.targets import BUILT_IN
 from halfulp.specs import find
 

@@ -1,4 +1,7 @@
-"""Documents of several targets side by side, in words and in an order for people."""
+"""Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
+
+``terminal`` shows them as tables, ``page`` as one self-contained HTML page.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, faults, order
 from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
-from halfulp.conformance.schema import CaseEntry, Difference, Document, RowEntry, faults
-from halfulp.specs import ids
-from halfulp.types import TYPES
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Target:
     Attributes:
         number: its place among the documents.
         label: the target's name, with its version where two documents have the same name.
-        document: as :mod:`halfulp.conformance.schema` has it.
+        document: as :mod:`halfulp.conformance.document` has it.
     """
 
     number: int
@@ -148,18 +149,6 @@ def lines(documents: Sequence[Document]) -> list[Line]:
         for row in document["rows"]:
             found.setdefault((row["operator"], tuple(row["types"])), {})[number] = row
     return [Line(*key, found[key]) for key in sorted(found, key=lambda key: order(*key))]
-
-
-def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
-    """Return a key that sorts operator versions and types as halfulp's own tables do; strangers come last."""
-    known = ids()
-    place = known.index(operator) if operator in known else len(known)
-    return place, operator, [type_order(name) for name in types]
-
-
-def type_order(name: str) -> tuple[int, str]:
-    """Return a key that sorts types as the table of types does."""
-    return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
 
 
 def family(operator: str) -> str:

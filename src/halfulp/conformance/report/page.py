@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
+from halfulp.conformance.document import CaseEntry, Cell, Document, RowEntry, order, type_order
 from halfulp.conformance.judge import HISTOGRAM, VERDICTS
 from halfulp.conformance.report import (
     SHOWN,
@@ -26,16 +27,13 @@ from halfulp.conformance.report import (
     family,
     findings,
     lines,
-    order,
     repetition_gist,
     targets,
-    type_order,
     types_text,
     urgency,
     version,
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
-from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from halfulp.conformance.document import CaseEntry, Document
 from halfulp.conformance.judge import VERDICTS, Verdict
 from halfulp.conformance.report import (
     SHOWN,
@@ -25,7 +26,6 @@ from halfulp.conformance.report import (
     targets,
     types_text,
 )
-from halfulp.conformance.schema import CaseEntry, Document
 from halfulp.errors import printable
 
 _MOST_FINDINGS = 12

@@ -140,14 +140,13 @@ _EVERY = ("onnx.", "openvino.", "directml.")
 _OWN_NEEDS = ("numpy", "onnx", "gmpy2")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
-    TargetSpec("openvino", "openvino.FromOnnx", "", "openvino", "openvino"),
+    TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
     TargetSpec(
         "openvino-native",
-        "openvino.Native",
-        "",
-        "openvino",
-        "openvino",
-        ("openvino.",),
+        "models.OpenVinoNative",
+        package="openvino",
+        extra="openvino",
+        families=("openvino.",),
         types="openvino",
         by_call=True,
     ),
@@ -232,7 +231,7 @@ def find_command(text: str) -> TargetSpec:
     # Named after its program, or after the script where that is an interpreter.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
-    return TargetSpec(name, "command.Command", shlex.join([program, *words[1:]]))
+    return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
 
 
 def _module(name: str) -> TargetSpec:

@@ -1,10 +1,16 @@
-"""A case as an ONNX model of one node, and the runtimes that take such a model in Python."""
+"""A case as an ONNX model of one node, and the runtimes that take such a model."""
 
 from __future__ import annotations
 
 import ctypes
 import math
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,22 +20,18 @@ from onnx import helper
 from halfulp import backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import Target
-from halfulp.errors import UnsupportedError
-from halfulp.specs.tensor import Shape
+from halfulp.conformance.targets import CrashedError, Target, death
+from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.models.files import read_npz
 from halfulp.types import TYPES, element_type
 
 _LEAST_IR = 4  # before it, an initializer was a graph input too, which could be fed
 
 
-def model(case: Case, *, dynamic: bool = False) -> onnx.ModelProto:
+def model(case: Case) -> onnx.ModelProto:
     """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
 
     An invalid case's model is as wrong as the case is; nothing checks it here.
-
-    Args:
-        case: of an ONNX operator.
-        dynamic: declare symbolic dims, ``X_0`` and so on, instead of sizes.
 
     Raises:
         UnsupportedError: ONNX lacks the operator or an input's type.
@@ -37,19 +39,29 @@ def model(case: Case, *, dynamic: bool = False) -> onnx.ModelProto:
     row = case.row
     if row.standard != "onnx":
         raise UnsupportedError(f"ONNX has no operator {row.id}")
-    names = input_names(case)
-    (output,) = row.outputs
-    node = helper.make_node(row.name, names, [output.name], **case.attributes)
-    named = list(zip(names, case.inputs, strict=True))
+    output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
+    result: tuple[Any, Any]
+    if case.declared is not None:
+        result = case.declared.type, case.declared.shape
+    elif case.clause is not None:  # nobody knows its shape
+        rank = max(map(len, case.shapes))
+        result = case.inputs[0].dtype, [f"{output}_{i}" for i in range(rank)]
+    else:
+        inferred = row.infer(*case.inputs, **case.attributes)
+        result = inferred.type, inferred.shape
+    declared = {name: (array.dtype, array.shape) for name, array in fed.items()} | {output: result}
+    values = [
+        helper.make_tensor_value_info(name, _enum(kind), shape) for name, (kind, shape) in declared.items()
+    ]
     graph = helper.make_graph(
-        [node],
+        [helper.make_node(row.name, names, [output], **case.attributes)],
         row.name,
-        [_value(name, a, dynamic) for i, (name, a) in enumerate(named) if i not in case.constants],
-        [_output(case, output.name, dynamic)],
+        values[:-1],
+        values[-1:],
         [
             onnx.numpy_helper.from_array(array, name)
-            for i, (name, array) in enumerate(named)
-            if i in case.constants
+            for name, array in zip(names, case.inputs, strict=True)
+            if name not in fed
         ],
     )
     opset = helper.make_opsetid("", int(row.version))
@@ -66,33 +78,9 @@ def input_names(case: Case) -> list[str]:
 
 
 def model_inputs(case: Case) -> dict[str, Array]:
-    """Return the inputs that are no constants, by name: those that are fed."""
+    """Return by name the inputs that are fed, because they are not constants."""
     named = zip(input_names(case), case.inputs, strict=True)
     return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
-
-
-def _value(name: str, array: Array, dynamic: bool) -> onnx.ValueInfoProto:
-    shape: Shape = _symbols(name, array.ndim) if dynamic else array.shape
-    return helper.make_tensor_value_info(name, _enum(array.dtype), shape)
-
-
-def _output(case: Case, name: str, dynamic: bool) -> onnx.ValueInfoProto:
-    """Declare the output; of an invalid case, whose shape nobody knows, only the type and the rank."""
-    if case.declared is not None:
-        return helper.make_tensor_value_info(name, _enum(case.declared.type), case.declared.shape)
-    shape: Shape
-    if case.clause is not None:
-        kind: Any = case.inputs[0].dtype
-        shape = _symbols(name, max(array.ndim for array in case.inputs))
-    else:
-        kind, shape = case.row.infer(*case.inputs, **case.attributes)
-        if dynamic:
-            shape = _symbols(name, len(shape or ()))
-    return helper.make_tensor_value_info(name, _enum(kind), shape)
-
-
-def _symbols(name: str, rank: int) -> tuple[str, ...]:
-    return tuple(f"{name}_{i}" for i in range(rank))
 
 
 def _enum(dtype: object) -> int:
@@ -106,7 +94,7 @@ def _enum(dtype: object) -> int:
 
 
 class Prepared(NamedTuple):
-    """A model, and its inputs by name: all that are no initializers."""
+    """A model, and by name the inputs that are not initializers."""
 
     model: onnx.ModelProto
     inputs: dict[str, Array]
@@ -118,7 +106,6 @@ class ModelTarget(Target):
     packages: tuple[str, ...] = ("onnx",)
 
     def prepare(self, case: Case) -> Any:
-        """Return the model and its inputs."""
         return Prepared(model(case), model_inputs(case))
 
 
@@ -128,11 +115,9 @@ class Reference(ModelTarget):
     packages = ("onnx", "numpy", "ml_dtypes")
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Load the evaluator."""
         self._reference: Any = import_module("onnx.reference")
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the outputs."""
         return list(self._reference.ReferenceEvaluator(prepared.model).run(None, prepared.inputs))
 
 
@@ -140,7 +125,6 @@ class Converter(Reference):
     """Converts the model to the newest opset with the onnx package's version converter, and evaluates it."""
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the outputs."""
         newest = onnx.version_converter.convert_version(prepared.model, onnx.defs.onnx_opset_version())
         return super().run(Prepared(newest, prepared.inputs))
 
@@ -152,7 +136,6 @@ class OnnxRuntime(ModelTarget):
     """
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Set the number of threads."""
         self._ort: Any = import_module("onnxruntime")
         self._options = self._ort.SessionOptions()
         self._options.intra_op_num_threads = threads
@@ -164,7 +147,6 @@ class OnnxRuntime(ModelTarget):
         return {"onnxruntime": self._ort.__version__} | super().versions()
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the outputs."""
         session = self._ort.InferenceSession(
             prepared.model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
         )
@@ -189,19 +171,67 @@ def _array(value: Any) -> Array:
     return np.frombuffer(data, dtype).reshape(shape)
 
 
+class OpenVino(ModelTarget):
+    """Reads, compiles and infers the model with OpenVINO on the CPU, which is asked for full precision."""
+
+    packages = ("openvino", "onnx")
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Load the CPU plugin. By default it computes f32 in bfloat16 where the processor has that."""
+        self._ov: Any = import_module("openvino")
+        self._tensors: Any = import_module("halfulp.integrations.openvino.operators")
+        self._core = self._ov.Core()
+        self._config = {
+            "INFERENCE_NUM_THREADS": threads,
+            "EXECUTION_MODE_HINT": "ACCURACY",
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+
+    def run(self, prepared: Any) -> list[Array]:
+        return self._infer(self._core.read_model(prepared.model.SerializeToString()), prepared.inputs)
+
+    def _infer(self, model: Any, inputs: Mapping[Any, Array]) -> list[Array]:
+        """Return the outputs of a model of OpenVINO's own, with its inputs by name or by number."""
+        request = self._core.compile_model(model, "CPU", self._config).create_infer_request()
+        for key, array in inputs.items():
+            feed = request.set_tensor if isinstance(key, str) else request.set_input_tensor
+            feed(key, self._tensors.tensor_of(array))
+        request.infer()
+        return [np.array(self._tensors.array_of(tensor)) for tensor in request.output_tensors]
+
+
+class OpenVinoNative(OpenVino):
+    """Builds, compiles and infers a graph of one node: Power-1 or PReLU-1."""
+
+    def prepare(self, case: Case) -> Case:
+        """Return the case: OpenVINO refuses an invalid graph while it is built."""
+        return case
+
+    def run(self, prepared: Case) -> list[Array]:
+        ov, tensors = self._ov, [self._tensors.tensor_of(array) for array in prepared.inputs]
+        operands = [
+            ov.op.Constant(tensor)
+            if place in prepared.constants
+            else ov.op.Parameter(tensor.element_type, ov.PartialShape(list(tensor.shape)))
+            for place, tensor in enumerate(tensors)
+        ]
+        fed = [place for place in range(len(operands)) if place not in prepared.constants]
+        node = getattr(ov.opset1, prepared.row.name.lower())(*operands, **prepared.attributes)
+        graph = ov.Model([node], [operands[place] for place in fed])
+        return self._infer(graph, {number: prepared.inputs[place] for number, place in enumerate(fed)})
+
+
 class Backend(ModelTarget):
     """Runs the model with any module, or class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Import the module or the class of that name."""
         self.packages = (argument.partition(".")[0], "onnx")
         self._backend: Any = _imported(argument)
         if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
             raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has")
 
     def run(self, prepared: Prepared) -> list[Any]:
-        """Return the outputs; the interface takes the inputs in the model's order."""
-        inputs = list(prepared.inputs.values())
+        inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
         if hasattr(self._backend, "prepare"):
             outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
         else:
@@ -232,7 +262,68 @@ class Halfulp(ModelTarget):
         return super().prepare(case) if case.operator.startswith("onnx.") else case
 
     def run(self, prepared: Prepared | Case) -> list[Array]:
-        """Return the outputs."""
         if isinstance(prepared, Prepared):
             return list(backend.run_model(prepared.model, prepared.inputs))
         return [expected(prepared)]
+
+
+class Command(ModelTarget):
+    """Runs any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
+
+    The inputs and outputs are .npz files, an entry for each name in the model. Of types that NumPy lacks (bfloat16)
+    an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``; in the outputs unsigned integers
+    of that width will do too. The model says which type is meant. A command can't be asked for its version.
+    """
+
+    packages = ()
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """The argument is the command, with {model}, {inputs} and {outputs} in it."""
+        self._words = shlex.split(argument)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        with tempfile.TemporaryDirectory(prefix="halfulp-check-") as folder:
+            files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
+            files["model.onnx"].write_bytes(prepared.model.SerializeToString())
+            np.savez(files["inputs.npz"], allow_pickle=False, **prepared.inputs)
+            words = self._words
+            for name, path in files.items():
+                words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            _check_status(done.returncode, done.stderr)
+            if not files["outputs.npz"].exists():
+                raise RuntimeError("exited with status 0, and wrote no outputs")
+            try:
+                entries = read_npz(files["outputs.npz"])
+            except HalfulpError as error:
+                raise RuntimeError(error.message.replace(str(files["outputs.npz"]), "its outputs")) from None
+        return [
+            _typed(entries[value.name], value.type.tensor_type.elem_type)
+            for value in prepared.model.graph.output
+            if value.name in entries
+        ]
+
+
+def _check_status(code: int, errors: bytes) -> None:
+    if code == 0:
+        return
+    number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
+    if 0 < number < signal.NSIG:
+        raise CrashedError(death(number))
+    # The last line that a program writes is the reason why it failed.
+    said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
+
+
+def _typed(array: Array, number: int) -> Array:
+    """Return the bits of a type that NumPy lacks as that type."""
+    dtype = next((row.dtype for row in TYPES.values() if row.onnx_enum == number), None)
+    if dtype is None or dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
+        return array
+    return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array
