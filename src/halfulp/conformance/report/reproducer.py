@@ -1,8 +1,8 @@
 """For each finding a short program that shows it: it builds the model and the inputs bit by bit, and needs no halfulp.
 
-``program.py.jinja`` is the program. It consists of pieces (the finding, the inputs, the model, the call of the runtime,
-the output), most of which many programs share. Where a case has few elements, the program has them all. For a large case
-it has the worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
+``program.py.jinja`` is the program. It consists of pieces (the finding, the inputs, the model, the call, the output),
+most of which many programs share. Where a case has few elements, the program has them all. For a large case it has the
+worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
 """
 
 from __future__ import annotations
