@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import html.parser
 import itertools
@@ -139,12 +140,13 @@ def test_what_documents_say_never_becomes_code_of_a_program() -> None:
     hostile_document = hostile()
     for case in hostile_document["cases"]:
         case["message"] = "x\nimport os\r\u2028os.abort()"
-        case["clause"] = case["clause"] and "y\nos.abort()"
+        case["clause"] = case["clause"] and 'y"\nos.abort()'
+        case["attributes"] = {"text": '"""\nos.abort()\n"""', "\\": 1}
     data = json.loads(Elements(page.render([hostile_document])).scripts[0])
     for case in data["cases"]:
         program = "".join(data["pieces"][piece] for piece in case["program"])
-        compile(program, "<program>", "exec")
-        assert "os.abort" not in re.sub(r"#.*|'[^']*'|\"[^\"]*\"", "", program)
+        names = [node.id for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)]
+        assert "os" not in names
 
 
 def test_the_data_is_that_of_the_documents(text: str) -> None:

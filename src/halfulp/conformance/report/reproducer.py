@@ -44,7 +44,7 @@ _COMMENTED = 8
 _LISTED = 256
 _CUT = "\f"
 # Raised for documents that are not about cases of this version.
-_STRANGE = (HalfulpError, ValueError, ArithmeticError, LookupError)
+_STRANGE = (HalfulpError, ValueError, TypeError, ArithmeticError, LookupError)
 
 
 def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
@@ -185,6 +185,8 @@ def _template() -> Template:
     environment.filters |= {
         "literal": literal,
         "keywords": keywords,
+        "quoted": quoted,
+        "repr": repr,
         "type_of": lambda array: element_type(array.dtype),
         "without_imports": _without_imports,
     }
@@ -278,6 +280,12 @@ def keywords(attributes: Mapping[str, Any]) -> str:
     if all(name.isidentifier() and not iskeyword(name) for name in named):
         return "".join(f", {name}={value}" for name, value in named.items())
     return ", **{" + ", ".join(f"{name!r}: {value}" for name, value in named.items()) + "}"
+
+
+def quoted(text: str) -> str:
+    """Return the literal of a text of several lines, which a document's names and values can't end."""
+    escaped = text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    return f'"""\n{escaped}\n"""' if all(line.isprintable() for line in text.split("\n")) else repr(text)
 
 
 def comment(*texts: str) -> str:
