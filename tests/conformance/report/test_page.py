@@ -18,7 +18,6 @@ pytest.importorskip("jinja2")
 from tests.conformance.report.documents import PROFILES, document, documents
 
 from halfulp.conformance.document import loads
-from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.report import SHOWN, page, short, targets
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
@@ -186,8 +185,7 @@ def test_thousands_of_findings_stay_small() -> None:
     assert len(made) < 3_000_000
 
 
-def test_verdicts_that_fail_a_check_are_those_shown_as_faults() -> None:
-    assert {name for name, shown in SHOWN.items() if shown.fault} == set(FAULTS)
+def test_no_two_verdicts_have_one_sign() -> None:
     signs = [shown.sign for shown in SHOWN.values()]
     assert len(set(signs)) == len(signs)
 

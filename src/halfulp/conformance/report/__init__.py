@@ -8,62 +8,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, faults, order
-from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
+from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
+from halfulp.conformance.judge import VERDICTS
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
 
     Attributes:
-        name: the verdict's name in the documents; ``page.css`` has its colours under ``--<name>``.
         sign: one character.
         meaning: a sentence about the runtime.
-        style: the terminal's, as rich spells it.
+        style: the terminal's, as rich spells it. ``page.css`` has the page's colours under ``--<name>``.
     """
 
-    name: Verdict
     sign: str
     meaning: str
     style: str
 
-    @property
-    def fault(self) -> bool:
-        """Whether it is the runtime's fault, with which ``check`` fails."""
-        return self.name in FAULTS
 
-
-_ROWS = (
-    Shown("exact", "=", "every result is the correctly rounded one", "green"),
-    Shown("within", "≈", "not always the nearest value, but never farther off than the limit", "yellow"),
-    Shown("wrong", "≠", "a result farther off than the limit, or a special value gone wrong", "bold red"),
-    Shown("refused", "⊘", "a valid model that the runtime does not take", "blue"),
-    Shown("accepted", "!", "an invalid model that the runtime takes", "magenta"),
-    Shown("crashed", "✕", "the runtime's process died", "bold red"),
-    Shown("hung", "…", "no result within the time limit", "bold red"),
-    Shown("rejected", "✓", "an invalid model that the runtime refuses, as it must", "green"),
-    Shown("unspecified", "?", "the document leaves it open; recorded, not judged", "dim"),
-)
-SHOWN: Mapping[str, Shown] = {row.name: row for row in _ROWS}
+SHOWN: Mapping[str, Shown] = {
+    "exact": Shown("=", "every result is the correctly rounded one", "green"),
+    "within": Shown("≈", "not always the nearest value, but never farther off than the limit", "yellow"),
+    "wrong": Shown("≠", "a result farther off than the limit, or a special value gone wrong", "bold red"),
+    "refused": Shown("⊘", "a valid model that the runtime does not take", "blue"),
+    "accepted": Shown("!", "an invalid model that the runtime takes", "magenta"),
+    "crashed": Shown("✕", "the runtime's process died", "bold red"),
+    "hung": Shown("…", "no result within the time limit", "bold red"),
+    "rejected": Shown("✓", "an invalid model that the runtime refuses, as it must", "green"),
+    "unspecified": Shown("?", "the document leaves it open; recorded, not judged", "dim"),
+}
 """The verdicts in the order of a table's columns."""
 
-# A wrong result hides, a refusal doesn't.
-_URGENT_FIRST = (
-    *("crashed", "hung", "wrong", "accepted", "refused"),
-    *("within", "unspecified", "exact", "rejected"),
+URGENCY = (
+    *("rejected", "exact", "unspecified", "within"),
+    *("refused", "accepted", "wrong", "hung", "crashed"),
 )
+"""The verdicts in the order in which a person wants to see them, the most urgent last. A refusal doesn't hide."""
 
-assert set(SHOWN) == set(_URGENT_FIRST) == set(VERDICTS), (
-    "a verdict without a row, or a row without a verdict"
-)
-
-
-def urgency(verdict: str) -> int:
-    """Return a number that is greater the sooner a person wants to see a finding."""
-    return _URGENT_FIRST[::-1].index(verdict)
+assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or a row without a verdict"
 
 
 @dataclass(frozen=True)
@@ -89,22 +73,17 @@ class Target:
     def run(self) -> str:
         """The circumstances of the run: its date, mode and machine."""
         run = self.document["run"]
-        parts = [run["date"], f"{run['mode']} run", run["machine"], f"Python {run['python']}"]
-        selection = run["selection"]
-        selected = [*selection["operators"], *selection["versions"], *selection["types"]]
-        if selected:
-            parts.insert(2, f"only {', '.join(selected)}")
+        selected = [
+            name for names in cast(Mapping[str, list[str]], run["selection"]).values() for name in names
+        ]
+        only = [f"only {', '.join(selected)}"] if selected else []
+        parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
         return ", ".join(map(str, parts))
 
     @property
     def counts(self) -> Mapping[str, int]:
         """The summary: how many cases have which verdict."""
         return cast(Mapping[str, int], self.document["summary"])
-
-    @property
-    def faults(self) -> int:
-        """The number of findings that make ``check`` fail."""
-        return faults(self.document)
 
 
 @dataclass(frozen=True)
@@ -134,12 +113,10 @@ def targets(documents: Sequence[Document]) -> list[Target]:
         name, versions = document["target"]["name"], document["target"]["versions"]
         version = versions.get(name) or " ".join(versions.values())
         labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
-    repeated = Counter(labels)
-    found = []
-    for number, (label, document) in enumerate(zip(labels, documents, strict=True)):
-        unique = f"{label} ({number + 1})" if repeated[label] > 1 else label
-        found.append(Target(number, unique, document))
-    return found
+    return [
+        Target(number, f"{label} ({number + 1})" if labels.count(label) > 1 else label, document)
+        for number, (label, document) in enumerate(zip(labels, documents, strict=True))
+    ]
 
 
 def lines(documents: Sequence[Document]) -> list[Line]:
@@ -151,14 +128,24 @@ def lines(documents: Sequence[Document]) -> list[Line]:
     return [Line(*key, found[key]) for key in sorted(found, key=lambda key: order(*key))]
 
 
+def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+
+    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+        target, case = pair
+        special = case["example"] is not None and case["example"]["ulp"] is None
+        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+
+    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
 def family(operator: str) -> str:
     """Return an operator without its version."""
     return operator.rpartition("-")[0]
-
-
-def version(operator: str) -> str:
-    """Return an operator's version."""
-    return operator.rpartition("-")[2]
 
 
 def types_text(types: Sequence[str]) -> str:
@@ -166,10 +153,11 @@ def types_text(types: Sequence[str]) -> str:
     return ", ".join(types if len(set(types)) > 1 else types[:1])
 
 
-def distance(row: RowEntry) -> str:
-    """Return how far off a row's results are, in few words; empty if all are exact."""
-    far = [short(row["max_ulp"])] if row["max_ulp"] else []
-    return ", ".join(far + ["special"] * (row["histogram"]["special"] > 0))
+def distance(*rows: RowEntry) -> str:
+    """Return how far off the results of rows are, in few words; empty if all are exact."""
+    far = max((row["max_ulp"] or 0 for row in rows), default=0)
+    special = any(row["histogram"]["special"] for row in rows)
+    return ", ".join([short(far)] * (far > 0) + ["special"] * special)
 
 
 def short(number: float) -> str:
@@ -210,15 +198,3 @@ def repetition_gist(example: Difference) -> str:
         f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
     )
     return f"{inputs} gives {first}, and {again} in {example['case']}"
-
-
-def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
-    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
-
-    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
-        target, case = pair
-        special = case["example"] is not None and case["example"]["ulp"] is None
-        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
-        return -urgency(case["verdict"]), case["allowed"], *distance, case["id"], target.number
-
-    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)
