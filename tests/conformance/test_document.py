@@ -67,7 +67,7 @@ def broken(document: Document, change: str, value: Any) -> str:
 @pytest.mark.parametrize(
     ("change", "value", "says"),
     [
-        ("schema", "halfulp.check/2", "no document of halfulp.check/1"),
+        ("schema", "halfulp.check/2", "not a document of halfulp.check/1"),
         ("target", [], "target must be an object"),
         ("target", "-", "it must have schema, target"),
         ("target.name", 1, "target.name must be a text"),
@@ -106,7 +106,7 @@ def test_broken_documents(change: str, value: Any, says: str, document: Document
     ("text", "words"),
     [
         *((text, "not JSON") for text in ("", "{", "[" * 100_000)),
-        *((text, "no document of halfulp.check/1") for text in ("1", "[1]", "null", '{"schema": []}')),
+        *((text, "not a document of halfulp.check/1") for text in ("1", "[1]", "null", '{"schema": []}')),
     ],
 )
 def test_no_documents(text: str, words: str) -> None:

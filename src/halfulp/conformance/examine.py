@@ -341,14 +341,7 @@ def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: in
 def on_dask(
     spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str, tell: Tell
 ) -> Examined:
-    """Examine batches on the workers of a Dask cluster, which need halfulp and the target installed.
-
-    Args:
-        spec: the target.
-        options: how to examine.
-        batches: the cases.
-        address: the scheduler's, such as ``tcp://10.0.0.1:8786``.
-        tell: receives the results of each batch.
+    """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed.
 
     Raises:
         HalfulpError: dask is not installed, the scheduler does not answer or has no workers, or as ``locally``.

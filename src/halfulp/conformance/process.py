@@ -67,12 +67,8 @@ _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"
 class Process:
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
-    Attributes:
-        spec: the target.
-        threads: the number of threads that it may use.
-        time_limit: the seconds that it may take for a case.
-        memory: the bytes that it may take beyond those that it has once it is loaded.
-        versions: of the runtime and the packages that take part, by package; known once it has started.
+    It may use ``threads`` threads, for a case ``time_limit`` seconds, and ``memory`` bytes beyond those that it has once
+    it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
     """
 
     spec: TargetSpec
@@ -213,18 +209,7 @@ class _Running:
 def send(
     channel: socket.socket, header: dict[str, Any], payload: bytes = b"", limit: float | None = None
 ) -> None:
-    """Send a message.
-
-    Args:
-        channel: a connected socket.
-        header: an object for JSON.
-        payload: any bytes.
-        limit: in seconds; None waits for ever.
-
-    Raises:
-        TimeoutError: the other side did not take the message in time.
-        OSError: the other side is gone.
-    """
+    """Send a message within ``limit`` seconds; raises TimeoutError, or another OSError if the other side is gone."""
     text = json.dumps(header).encode()
     channel.settimeout(limit)
     channel.sendall(_LENGTHS.pack(len(text), len(payload)) + text + payload)
@@ -233,12 +218,7 @@ def send(
 def receive(
     channel: socket.socket, limit: float | None = None, most: int = 1 << 32
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the next message.
-
-    Args:
-        channel: a connected socket.
-        limit: the time for the whole message in seconds; None waits for ever.
-        most: the maximum number of bytes.
+    """Return the next message, of at most ``most`` bytes, which must arrive within ``limit`` seconds.
 
     Raises:
         TimeoutError: the message took longer.
