@@ -67,8 +67,8 @@ _MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"
 class Process:
     """A target in a process of its own, which is started anew when it dies or is too slow.
 
-    It may use ``threads`` threads, for a case ``time_limit`` seconds, and ``memory`` bytes beyond those that it has once
-    it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
+    It may use ``threads`` threads, ``time_limit`` seconds for a case, and ``memory`` bytes beyond those that it has
+    once it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
     """
 
     spec: TargetSpec

@@ -108,7 +108,7 @@ def _ports(new: OpVersion, old: OpVersion) -> Said:
 
 
 def _attributes(new: OpVersion, old: OpVersion) -> Said:
-    named = ({attribute.name: attribute for attribute in op.attributes} for op in (new, old))
+    after, earlier = ({attribute.name: attribute for attribute in op.attributes} for op in (new, old))
 
     def text(attribute: Attribute) -> str:
         default = "required" if attribute.required else f"default {attribute.default}"
@@ -119,7 +119,7 @@ def _attributes(new: OpVersion, old: OpVersion) -> Said:
     def changed(now: Attribute, before: Attribute) -> str:
         return "" if now == before else f"{text(now)} Before: {text(before)}"
 
-    yield from _compared(*named, text, text, changed)
+    yield from _compared(after, earlier, text, text, changed)
 
 
 def _clauses(new: OpVersion, old: OpVersion) -> Said:
@@ -140,7 +140,7 @@ def _clauses(new: OpVersion, old: OpVersion) -> Said:
 
 
 def _unspecified(new: OpVersion, old: OpVersion) -> Said:
-    keyed = ({item.key: item for item in op.unspecified} for op in (new, old))
+    after, earlier = ({item.key: item for item in op.unspecified} for op in (new, old))
 
     def text(item: Unspecified) -> str:
         return f"Left open: {item.question} Our choice: {item.choice}"
@@ -151,7 +151,7 @@ def _unspecified(new: OpVersion, old: OpVersion) -> Said:
     def changed(now: Unspecified, before: Unspecified) -> str:
         return "" if now.choice == before.choice else f"{text(now)} Before: {before.choice}"
 
-    yield from _compared(*keyed, text, removed, changed)
+    yield from _compared(after, earlier, text, removed, changed)
 
 
 def _function(new: OpVersion, old: OpVersion) -> Said:

@@ -130,7 +130,7 @@ def _data(
     rows = {line.key: {number: _row(row) for number, row in line.rows.items()} for line in found}
     keys = {(case["operator"], tuple(case["types"])) for _, case in cases}
     ordered = sorted(keys, key=lambda key: order(*key))
-    severity = {name: place for place, name in enumerate(VERDICTS)}
+    severity: dict[str, int] = {name: place for place, name in enumerate(VERDICTS)}
     return {
         "targets": [target.label for target in named],
         "verdicts": {
