@@ -12,9 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from halfulp.pages import render
 from halfulp.pages.difference import difference
-from halfulp.pages.page import LEGEND, STANDARDS, Section, Table, matrix, page
+from halfulp.pages.page import LEGEND, STANDARDS, Section, Table, markdown, markdown_block, matrix, page
 from halfulp.specs import OpVersion, find, ids
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,7 +30,7 @@ def predecessor(op: OpVersion) -> OpVersion | None:
 
 def operator_page(op: OpVersion) -> str:
     """Return the page of an operator version as Markdown."""
-    parts = [MADE_BY, render.markdown(page(op))]
+    parts = [MADE_BY, markdown(page(op))]
     if (older := predecessor(op)) is not None:
         changes = difference(op, older)
         parts.append(f"## What changed since [{older.id}]({older.id}.md)")
@@ -41,7 +40,7 @@ def operator_page(op: OpVersion) -> str:
 
 
 def _subsection(section: Section) -> str:
-    return "\n\n".join([f"### {section.heading}", *map(render.markdown_block, section.blocks)])
+    return "\n\n".join([f"### {section.heading}", *map(markdown_block, section.blocks)])
 
 
 def index_page() -> str:

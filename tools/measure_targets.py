@@ -39,11 +39,11 @@ from halfulp.auditing.halves import HALVES
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
-from halfulp.conformance.runner.examine import Examiner, Options, Result
-from halfulp.conformance.runner.targets import find
-from halfulp.conformance.runner.targets.onnx_models import Prepared
-from halfulp.conformance.schema import CaseEntry, Document, Example, load
-from halfulp.conformance.verdict.judge import VERDICTS
+from halfulp.conformance.document import CaseEntry, Document, Example, load
+from halfulp.conformance.examine import Examiner, Options, Result
+from halfulp.conformance.judge import VERDICTS
+from halfulp.conformance.targets import find
+from halfulp.conformance.targets.models import Prepared
 from halfulp.measured import SCHEMA, Group, kind_of_slope
 from halfulp.types import TYPES
 

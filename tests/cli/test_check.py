@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from halfulp.cli import app
-from halfulp.conformance import schema
-from halfulp.conformance.runner.targets import BUILT_IN
+from halfulp.conformance.document import load
+from halfulp.conformance.targets import BUILT_IN
 
 pytest.importorskip("gmpy2")
 pytest.importorskip("jinja2")
@@ -39,7 +39,7 @@ def test_a_target_with_faults(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "onnx-reference" in result.stdout
     assert "wrong" in result.stdout
-    (document,) = schema.load(tmp_path / "a.json")
+    (document,) = load(tmp_path / "a.json")
     assert document["summary"]["wrong"] > 0
     assert document["run"]["mode"] == "quick"
     page = (tmp_path / "a.html").read_text()
@@ -93,7 +93,7 @@ def test_targets_side_by_side(tmp_path: Path) -> None:
         "onnx-reference", "onnx-reference", "--command", command, *LITTLE, "--json", f"{tmp_path}/a.json"
     )
     assert result.exit_code == 1
-    names = [document["target"]["name"] for document in schema.load(tmp_path / "a.json")]
+    names = [document["target"]["name"] for document in load(tmp_path / "a.json")]
     assert names == ["onnx-reference", "onnx-reference (2)", "mine"]
 
 
@@ -113,7 +113,7 @@ def test_how_far_off_is_wrong(tmp_path: Path) -> None:
     counts = []
     for limit in ("0", "1000"):
         run(*arguments, "--ulp", limit)
-        (document,) = schema.load(tmp_path / "a")
+        (document,) = load(tmp_path / "a")
         counts.append(document["summary"]["within"])
         assert document["run"]["ulp_limit"] == float(limit)
     assert counts[0] < counts[1]
@@ -132,7 +132,7 @@ def test_known_findings(tmp_path: Path) -> None:
 
 def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     here = [BUILT_IN["numpy"], BUILT_IN["onnx-reference"]]
-    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", lambda: here)
+    monkeypatch.setattr("halfulp.conformance.targets.installed", lambda: here)
     result = run("--json", "-", *LITTLE)  # NumPy does not take PRelu-7
     assert json.loads(result.stdout)["target"]["name"] == "onnx-reference"
     assert "no target is named; checking what is installed: onnx-reference" in result.stderr
@@ -141,7 +141,7 @@ def test_without_a_target_what_is_installed_is_checked(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("arguments", [[], ["--json", "a.json", "--export", "b"]])
 def test_nothing_is_installed(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("halfulp.conformance.runner.targets.installed", list)
+    monkeypatch.setattr("halfulp.conformance.targets.installed", list)
     result = run(*arguments)
     assert result.exit_code == 2
     assert "nothing to check: no runtime that takes this is installed" in result.stderr
@@ -214,7 +214,7 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     result = run("numpy", "--html", str(tmp_path / "a.html"))
     assert result.exit_code == 2
     assert result.stderr == "HalfulpError: --html needs jinja2: pip install 'halfulp[check]'\n"
-    monkeypatch.setattr("halfulp.conformance.runner.targets.find_spec", lambda name: None)
+    monkeypatch.setattr("halfulp.conformance.targets.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "gmpy2", raising=False)
     result = run("halfulp")
     assert result.exit_code == 2

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import halfulp as hu
-from halfulp.conformance import schema
 from halfulp.conformance.case import Case
 from halfulp.conformance.check import CheckReport, Progress, check, check_target, selection
-from halfulp.conformance.runner.examine import _ADDRESS, Examiner, Options, processors
-from halfulp.conformance.runner.targets import find
+from halfulp.conformance.document import loads
+from halfulp.conformance.examine import _ADDRESS, Examiner, Options, processors
+from halfulp.conformance.targets import find
 from halfulp.errors import HalfulpError, UnsupportedError
 
 
@@ -43,7 +43,7 @@ def test_the_face() -> None:
         "versions": [],
         "types": ["float32"],
     }
-    assert schema.loads(report.json()) == [document]
+    assert loads(report.json()) == [document]
     assert repr(report).startswith("<CheckReport of onnx-reference: ")
     assert len(repr(report)) < 200
     assert "onnx-reference" in str(report)
@@ -166,7 +166,7 @@ def test_types_are_known() -> None:
 
 def test_how_many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the core takes threads, at most OMP_NUM_THREADS."""
-    monkeypatch.setattr("halfulp.conformance.runner.examine.thread_count", lambda: 5)
+    monkeypatch.setattr("halfulp.conformance.examine.thread_count", lambda: 5)
     for text, count in (("", 5), ("many", 5), ("0", 5), ("3", 3), ("1,4", 1), ("1000", 5)):
         monkeypatch.setenv("OMP_NUM_THREADS", text)
         assert processors() == count
@@ -188,7 +188,7 @@ def test_an_examination_can_be_ended_from_another_thread(monkeypatch: pytest.Mon
     monkeypatch.setenv("FAULTY", "hangs")
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
-    examiner = Examiner(find("tests.conformance.runner.faulty"), Options())
+    examiner = Examiner(find("tests.conformance.faulty"), Options())
     assert examiner.versions is not None
     threading.Timer(0.3, examiner.close).start()
     with pytest.raises(HalfulpError, match="was ended"):
@@ -228,7 +228,7 @@ def test_an_address(address: str) -> None:
 
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("halfulp.conformance.runner.examine._PATIENCE", 1)
+    monkeypatch.setattr("halfulp.conformance.examine._PATIENCE", 1)
     with pytest.raises(HalfulpError) as caught:
         small(dask="tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in str(caught.value)

@@ -15,7 +15,7 @@ import halfulp.backend
 from halfulp.conformance.case import GROUPS, parse
 from halfulp.conformance.cases import case
 from halfulp.conformance.export import Exported, export, folder_name, tolerances
-from halfulp.conformance.runner.targets.onnx_models import model_inputs
+from halfulp.conformance.targets.models import model_inputs
 from halfulp.errors import HalfulpError
 
 

@@ -101,7 +101,7 @@ def test_bench_and_check_take_as_many_threads_as_the_core(python: Callable[..., 
     program = """
 import sys
 from halfulp.cli import app
-from halfulp.conformance.runner.examine import processors
+from halfulp.conformance.examine import processors
 print(processors())
 sys.modules["halfulp.cli.bench"]._arrays = lambda threads, seconds: print(threads)
 app(["bench"])

@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import halfulp as hu
-from halfulp.conformance import schema
-from halfulp.conformance.runner.wire import MALFORMED, Closed, receive, unpacked
-from halfulp.conformance.verdict import allow
+from halfulp.conformance import allow, document
+from halfulp.conformance.process import MALFORMED, receive, unpacked
 from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.files import open_npy, read_npz
@@ -94,7 +93,7 @@ def _pb(data: bytes) -> None:
 
 
 def _report(data: bytes) -> None:
-    schema.dumps(schema.load(_file(data, "report.json")))
+    document.dumps(document.load(_file(data, "report.json")))
 
 
 def _allowed(data: bytes) -> None:
@@ -113,7 +112,7 @@ def _answer(data: bytes) -> None:
         try:
             message, payload = receive(here, 1)
             unpacked(message["outputs"], payload)
-        except (Closed, *MALFORMED):  # by which Process says that it answered nonsense
+        except (OSError, *MALFORMED):  # by which Process says that it answered nonsense
             raise hu.HalfulpError("nonsense") from None
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from halfulp import pages
 from halfulp.errors import UnsupportedError
-from halfulp.pages import render
 from halfulp.pages.difference import difference
-from halfulp.pages.page import Bullets
+from halfulp.pages.page import Bullets, text
 from halfulp.specs import find, ids
 
 
@@ -26,7 +25,7 @@ def items(new: str, old: str) -> dict[str, tuple[str, ...]]:
 
 def test_from_pow_7_to_pow_12() -> None:
     assert (
-        render.text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
+        text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
         == """\
 From onnx.Pow-7 to onnx.Pow-12
 ==============================
@@ -92,7 +91,7 @@ def test_turning_a_difference_round_swaps_added_and_removed(new: str, old: str) 
     assert there, "two rows never say the same"
 
     def topics(found: tuple[str, ...]) -> set[str]:
-        return {text.partition(":")[0] for text in found if text.startswith(("Attribute ", "Clause "))}
+        return {said.partition(":")[0] for said in found if said.startswith(("Attribute ", "Clause "))}
 
     assert topics(there.get("Added", ())) == topics(back.get("Removed", ()))
     assert len(there.get("Changed", ())) == len(back.get("Changed", ()))
@@ -130,7 +129,7 @@ def test_spec_prints_the_page() -> None:
 def test_spec_diff_prints_the_page_and_then_the_difference() -> None:
     output, error = run("onnx.Pow-12", "--diff", "onnx.Pow-7")
     assert error is None
-    words = render.text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
+    words = text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
     assert output == f"{pages.text(find('onnx.Pow-12'))}\n\n{words}\n"
 
 

@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import halfulp as hu
-from halfulp.pages import render
-from halfulp.pages.page import matrix, page
+from halfulp.pages.page import matrix, page, text
 from halfulp.specs import OpVersion, find, ids
 from halfulp.types import TYPES
 
@@ -58,7 +57,7 @@ def test_lines_of_the_text(id: str, lines: tuple[str, ...]) -> None:
 @every_row
 def test_text_is_narrow(op: OpVersion) -> None:
     for width in (60, 80, 100):
-        prose = render.text(page(op), width).partition("\nExamples of the document")[0]
+        prose = text(page(op), width).partition("\nExamples of the document")[0]
         assert [line for line in prose.splitlines() if len(line) > width and "https://" not in line] == []
 
 

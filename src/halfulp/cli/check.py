@@ -16,12 +16,12 @@ from halfulp.errors import HalfulpError
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from halfulp.conformance.allow import Allowed
     from halfulp.conformance.case import Mode
     from halfulp.conformance.check import CheckReport
-    from halfulp.conformance.runner.examine import Options
-    from halfulp.conformance.runner.targets import TargetSpec
-    from halfulp.conformance.schema import Selection
-    from halfulp.conformance.verdict.allow import Allowed
+    from halfulp.conformance.document import Selection
+    from halfulp.conformance.examine import Options
+    from halfulp.conformance.targets import TargetSpec
 
 
 def check(
@@ -108,12 +108,12 @@ def check(
     Example: halfulp check onnxruntime openvino --html report.html
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
+    from halfulp.conformance.document import dumps
+    from halfulp.conformance.examine import Options, processors
     from halfulp.conformance.report import terminal
-    from halfulp.conformance.runner.examine import Options, processors
-    from halfulp.conformance.runner.targets import find, find_command, on_device
-    from halfulp.conformance.schema import dumps
-    from halfulp.conformance.verdict.allow import load as load_allowed
+    from halfulp.conformance.targets import find, find_command, on_device
 
     specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
     if device is not None:
@@ -166,7 +166,7 @@ def _check_all(
     from rich.progress import Progress as Bars
 
     from halfulp.conformance.check import Progress, check_target
-    from halfulp.conformance.runner.process import Process
+    from halfulp.conformance.process import Process
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -225,7 +225,7 @@ def _installed(chosen: Selection) -> list[TargetSpec]:
         HalfulpError: there are none.
     """
     from halfulp.conformance.check import has_cases
-    from halfulp.conformance.runner.targets import installed
+    from halfulp.conformance.targets import installed
 
     specs = [spec for spec in installed() if has_cases(spec, chosen)]
     if not specs:
@@ -245,7 +245,7 @@ def _having(device: str) -> list[TargetSpec]:
     Raises:
         HalfulpError: there are none.
     """
-    from halfulp.conformance.runner.targets import installed
+    from halfulp.conformance.targets import installed
 
     specs = [spec for spec in installed() if device in spec.devices]
     if not specs:

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from halfulp.errors import HalfulpError
-from halfulp.pages import render
 from halfulp.pages.difference import difference
-from halfulp.pages.page import page
+from halfulp.pages.page import WIDTH, page, text
 from halfulp.specs import find, ids
 
 _NARROWEST = 60
@@ -37,8 +36,8 @@ def spec(
         return
     op = find(id)
     older = None if diff is None else find(diff)  # before anything is printed
-    width = max(min(shutil.get_terminal_size((render.WIDTH, 0)).columns, render.WIDTH), _NARROWEST)
-    typer.echo(render.text(page(op), width))
+    width = max(min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), _NARROWEST)
+    typer.echo(text(page(op), width))
     if older is not None:
         typer.echo()
-        typer.echo(render.text(difference(op, older), width))
+        typer.echo(text(difference(op, older), width))

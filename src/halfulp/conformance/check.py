@@ -12,16 +12,15 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from halfulp.conformance.allow import Allowed, Entry
+from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import Case, Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
-from halfulp.conformance.report.document import document, run_entry
-from halfulp.conformance.runner.examine import Options, Result, locally, on_dask, processors
-from halfulp.conformance.runner.process import LONGEST, TIME_LIMIT
-from halfulp.conformance.runner.targets import TargetSpec, find
-from halfulp.conformance.schema import Document, Selection, dumps, faults
-from halfulp.conformance.verdict.allow import Allowed, Entry
-from halfulp.conformance.verdict.allow import load as load_allowed
-from halfulp.conformance.verdict.judge import FAULTS
+from halfulp.conformance.document import Document, Selection, document, dumps, faults, run_entry
+from halfulp.conformance.examine import Options, Result, locally, on_dask, processors
+from halfulp.conformance.judge import FAULTS
+from halfulp.conformance.process import LONGEST, TIME_LIMIT
+from halfulp.conformance.targets import TargetSpec, find
 from halfulp.errors import HalfulpError, check_integer
 from halfulp.types import element_type
 
@@ -188,7 +187,7 @@ def check_target(
         {"name": spec.name, "versions": dict(sorted(examined.versions.items()))},
         run,
         examined.results,
-        allowed,
+        allowed or Allowed(),
     )
     stale = [] if allowed is None else allowed.stale(spec.name, (result.id for result in examined.results))
     return CheckReport(found, tuple(stale))

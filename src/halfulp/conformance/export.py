@@ -16,8 +16,8 @@ import onnx
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
 from halfulp.conformance.floats import float_type
-from halfulp.conformance.runner.targets.onnx_models import model, model_inputs
-from halfulp.conformance.verdict.unspecified import unspecified
+from halfulp.conformance.judge import unspecified
+from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
 from halfulp.types import element_type
 

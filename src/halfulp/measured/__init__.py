@@ -1,4 +1,4 @@
-"""What runtimes were measured to do: a JSON file for each version beside this one, and their reader.
+"""Measurements of runtimes: a JSON file for each version beside this one, and their reader.
 
 ``tools/measure_targets.py`` makes them from what ``halfulp check --json`` writes.
 """
@@ -46,7 +46,7 @@ def kind_of_slope(slope: float) -> str:
 
 
 class Broadcast(NamedTuple):
-    """What was broadcast in a case."""
+    """The shapes of a case's operands, and the names of its attributes."""
 
     shapes: tuple[tuple[int, ...], ...]
     attributes: tuple[str, ...]
@@ -54,16 +54,16 @@ class Broadcast(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """What the cases of one group gave, where some of them were not exact.
+    """The results of the cases of one group, where some of them were not exact.
 
     Attributes:
         name: as cases have it, such as ``special``.
         verdict: that of its worst case.
-        max_ulp: the greatest difference; None where there was none to be measured.
-        wrong: how many elements were wrong.
-        example: the worst element, or what the runtime said, in one line.
+        max_ulp: the greatest difference; None where no difference could be measured.
+        wrong: the number of elements that were wrong.
+        example: the worst element, or the runtime's message, in one line.
         shapes: for broadcasting: the shapes of X and of Y of each case that was wrong, and the attributes' names.
-        differs: for a constant exponent: ``position`` where the bits depend on that.
+        differs: for a constant exponent: ``position`` where the bits depend on the position.
     """
 
     name: str
@@ -76,24 +76,24 @@ class Group:
 
     @property
     def operands(self) -> tuple[str, str] | None:
-        """Return X and the exponent or slope of the example, as it spells them; None where it is of no element."""
+        """Return X and the exponent or slope of the example, as it spells them; None if it shows no element."""
         found = None if self.example is None else _EXAMPLE.match(self.example)
         return None if found is None else (found["x"] or found["negative"], found["y"])
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a runtime did with an operator version and input types.
+    """The results of a runtime for an operator version and input types.
 
     Attributes:
         verdict: that of the worst case.
         max_ulp: the greatest difference.
-        message: what the runtime said, where it refuses these types altogether.
-        groups: those that were not exact.
-        differs: on what the bits of a result depend beside the operands.
-        constants: what powers to one constant exponent came to, all bases together; measured with the newest version.
+        message: the runtime's message, where it refuses these types altogether.
+        groups: the groups that were not exact.
+        differs: the surroundings of an operand on which the bits of its result depend.
+        constants: powers to one constant exponent, all bases together; measured with the newest version.
         columns: the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
-        slopes: what slopes of one kind came to, by the names of ``SLOPES``; nothing where that was not measured.
+        slopes: slopes of one kind, by the names of ``SLOPES``; empty where they were not measured.
     """
 
     verdict: str
@@ -108,18 +108,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one version of a runtime was measured to do.
+    """The measurement of one version of a runtime.
 
     Attributes:
         target: the runtime.
         version: its version.
-        date: when, as in ISO 8601.
+        date: the date of the measurement, as in ISO 8601.
         mode: ``quick`` or ``full``.
-        ulp_limit: up to how many ulps a difference is ``within``, and not ``wrong``.
+        ulp_limit: the number of ulps up to which a difference is ``within``, and not ``wrong``.
         rows: by operator version and input types.
         accepts: the clauses that it lets invalid models break.
-        by_meaning: whether it is an array library, which has what an operator means and no versions of it: its rows
-            are those of the newest version.
+        by_meaning: whether it is an array library, which has no versions of operators: its rows are those of the
+            newest version.
         halves: the types that it computes in float32 without a rounding between two nodes; with each the operators
             that it computes in the type itself.
     """
@@ -141,12 +141,9 @@ def available() -> dict[str, tuple[str, ...]]:
 
 
 def nearest(target: str, version: str | None = None) -> Measured | None:
-    """Return what is known of a runtime: of the version asked for, or else of the nearest one.
+    """Return the measurement of a version of a runtime, of the newest one if not given, or else of the nearest one.
 
-    Args:
-        target: the runtime.
-        version: the newest one measured where not given. The nearest is the newest that is not newer than the one
-            asked for, and the oldest measured where all are newer.
+    The nearest is the newest that is not newer than the one asked for, and the oldest measured where all are newer.
     """
     versions = available().get(target, ())
     if not versions:
@@ -159,7 +156,7 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
 
 
 def order(version: str) -> tuple[tuple[int, str], ...]:
-    """Return what versions are sorted by."""
+    """Return a key that sorts versions."""
     release, _, rest = re.sub(r"[^\d.].*", r" \g<0>", version.partition("+")[0]).partition(" ")
     parts = tuple((int(part or 0), "") for part in release.split("."))
     return (*parts, (-1, rest) if rest else (0, ""))  # a release candidate comes before its release
@@ -180,16 +177,24 @@ def _read(path: Path) -> Measured:
 
 
 def from_json(document: Mapping[str, Any]) -> Measured:
-    """Return what a file holds.
-
-    Raises:
-        ValueError: it is of another schema.
-    """
+    """Return the measurement that a file holds; raises ValueError if it is of another schema."""
     if document.get("schema") != SCHEMA:
         raise ValueError(f"not {SCHEMA}: {document.get('schema')!r}")
     target, run = document["target"], document["run"]
-    powers, columns = document.get("constants", {}), document.get("columns", {})
-    rows = {(row["operator"], tuple(row["types"])): _row(row, powers, columns) for row in document["rows"]}
+    rows = {}
+    for row in document["rows"]:
+        types = ",".join(row["types"]) if ".Pow" in row["operator"] else ""
+        constants, columns = (document.get(name, {}).get(types, {}) for name in ("constants", "columns"))
+        rows[row["operator"], tuple(row["types"])] = Row(
+            row["verdict"],
+            row.get("max_ulp"),
+            row.get("message"),
+            tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
+            tuple(row.get("differs", ())),
+            {float(exponent): _constant(found) for exponent, found in constants.items()},
+            {float(exponent): _constant(found) for exponent, found in columns.items()},
+            {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
+        )
     return Measured(
         target["name"],
         target["version"],
@@ -203,23 +208,6 @@ def from_json(document: Mapping[str, Any]) -> Measured:
     )
 
 
-def _row(row: Mapping[str, Any], powers: Mapping[str, Any], columns: Mapping[str, Any]) -> Row:
-    constants, of_columns = (
-        known.get(",".join(row["types"]), {}) if ".Pow" in row["operator"] else {}
-        for known in (powers, columns)
-    )
-    return Row(
-        row["verdict"],
-        row.get("max_ulp"),
-        row.get("message"),
-        tuple(_group(name, group) for name, group in row.get("groups", {}).items()),
-        tuple(row.get("differs", ())),
-        {float(exponent): _constant(found) for exponent, found in constants.items()},
-        {float(exponent): _constant(found) for exponent, found in of_columns.items()},
-        {kind: _constant(found) for kind, found in row.get("slopes", {}).items()},
-    )
-
-
 def _constant(found: list[Any]) -> Group:
     verdict, max_ulp, example, differs = [*found, None, None, None][:4]
     return Group("constant", verdict, max_ulp, example=example, differs=differs)
@@ -230,11 +218,4 @@ def _group(name: str, group: Mapping[str, Any]) -> Group:
         Broadcast(tuple(map(tuple, shapes)), tuple(attributes))
         for shapes, attributes in group.get("shapes", ())
     )
-    return Group(
-        name,
-        group["verdict"],
-        group.get("max_ulp"),
-        group.get("wrong", 0),
-        group.get("example"),
-        tuple(shapes),
-    )
+    return Group(name, **{**group, "shapes": tuple(shapes)})

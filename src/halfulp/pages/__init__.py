@@ -1,7 +1,6 @@
 """How operator versions are shown: as text in a terminal, as HTML in a notebook, as Markdown in the docs."""
 
-from halfulp.pages import render
-from halfulp.pages.page import page
+from halfulp.pages import page as shown
 from halfulp.specs import OpVersion
 
 __all__ = ["html", "text"]
@@ -9,9 +8,9 @@ __all__ = ["html", "text"]
 
 def text(op: OpVersion) -> str:
     """Return the page of an operator version as plain text."""
-    return render.text(page(op))
+    return shown.text(shown.page(op))
 
 
 def html(op: OpVersion) -> str:
     """Return the page of an operator version as HTML."""
-    return render.html(page(op))
+    return shown.html(shown.page(op))

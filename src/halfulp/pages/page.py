@@ -1,19 +1,24 @@
-"""What the page of an operator version says, whatever it is printed on, and which version takes which types."""
+"""The page of an operator version, the table of types, and how pages become text, Markdown and HTML."""
 
 from __future__ import annotations
 
+import html as markup
+import textwrap
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from itertools import groupby, zip_longest
 
 import numpy as np
 
 from halfulp.specs import find, ids
-from halfulp.specs.model import Example, OpVersion
-from halfulp.specs.tensor import TensorType
-from halfulp.types import TYPES, ElementType
+from halfulp.specs.model import OpVersion
+from halfulp.types import TYPES
 
 STANDARDS = {"onnx": "ONNX", "openvino": "OpenVINO", "directml": "DirectML"}
+
+WIDTH = 100
+_GAP = "  "
+_NARROW = 26  # a column of a table up to this wide is never wrapped
+_LEAST = 16
 
 
 @dataclass(frozen=True)
@@ -78,20 +83,17 @@ def page(op: OpVersion) -> Page:
 
 
 def _facts(op: OpVersion) -> Table:
+    yes_no = {None: None, True: "yes", False: "no"}
     facts = (
         ("standard", STANDARDS[op.standard]),
         ("operator", op.name),
         ("since version", op.since_version),
         ("support level", op.support_level),
-        ("function", _yes_no(op.function)),
-        ("shape inference", _yes_no(op.shape_inference)),
+        ("function", yes_no[op.function]),
+        ("shape inference", yes_no[op.shape_inference]),
         ("source", op.source),
     )
     return Table(("fact", "value"), tuple((name, value) for name, value in facts if value is not None))
-
-
-def _yes_no(value: bool | None) -> str | None:
-    return None if value is None else ("yes" if value else "no")
 
 
 def _ports(op: OpVersion) -> Table:
@@ -109,10 +111,8 @@ def _types(op: OpVersion) -> Table:
 
 
 def _spelled(op: OpVersion, name: str) -> str | None:
-    row: ElementType = TYPES[name]
-    if op.standard == "onnx":
-        return f"tensor({row.onnx})"
-    return row.openvino if op.standard == "openvino" else row.directml
+    spelled: str | None = getattr(TYPES[name], op.standard)
+    return f"tensor({spelled})" if op.standard == "onnx" else spelled
 
 
 def _attributes(op: OpVersion) -> Block:
@@ -131,14 +131,9 @@ def _attributes(op: OpVersion) -> Block:
 
 
 def _shapes(op: OpVersion) -> tuple[Block, ...]:
-    blocks: list[Block] = []
-    if len(op.inputs) == 2:
-        blocks.append(rule_text(op))
-    else:
-        blocks.append(f"{op.outputs[0].name} has the shape of {op.inputs[0].name}.")
-    if op.limits is not None:
-        blocks.append(limits_text(op))
-    return tuple(blocks)
+    same = f"{op.outputs[0].name} has the shape of {op.inputs[0].name}."
+    rule = rule_text(op) if len(op.inputs) == 2 else same
+    return (rule,) if op.limits is None else (rule, limits_text(op))
 
 
 def rule_text(op: OpVersion) -> str:
@@ -164,40 +159,18 @@ def _unspecified(op: OpVersion) -> Table:
 def _examples(op: OpVersion) -> Code:
     lines = [">>> import numpy as np", ">>> import halfulp as hu", f'>>> op = hu.op("{op.id}")']
     for example in op.examples:
-        lines += _call(example) if example.values else _inference(example)
+        keywords = [
+            f'{name}="{value}"' if isinstance(value, str) else f"{name}={value!r}"
+            for name, value in example.attributes.items()
+        ]
+        arguments = [f'("{operand.type}", {operand.shape})' for operand in example.inputs]
+        called, result = "op.infer", repr(example.output)
+        if example.values:
+            operands = zip(example.values, example.inputs, strict=True)
+            arguments = [f"np.array({values}, np.{operand.type})" for values, operand in operands]
+            called, result = "op", repr(np.array(example.result, TYPES[example.output.type].dtype))
+        lines += [f">>> {called}({', '.join(arguments + keywords)})  # {example.name}", *result.splitlines()]
     return Code("\n".join(lines), "pycon")
-
-
-def _call(example: Example) -> list[str]:
-    arguments = [
-        f"np.array({values}, np.{operand.type})"
-        for values, operand in zip(example.values, example.inputs, strict=True)
-    ]
-    result = np.array(example.result, TYPES[example.output.type].dtype)
-    return [
-        f">>> op({', '.join(arguments + _keywords(example))})  # {example.name}",
-        *repr(result).splitlines(),
-    ]
-
-
-def _inference(example: Example) -> list[str]:
-    arguments = [_pair(operand) for operand in example.inputs]
-    return [
-        f">>> op.infer({', '.join(arguments + _keywords(example))})  # {example.name}",
-        repr(example.output),
-    ]
-
-
-def _pair(operand: TensorType) -> str:
-    return f'("{operand.type}", {operand.shape})'
-
-
-def _keywords(example: Example) -> list[str]:
-    return [f"{name}={_literal(value)}" for name, value in example.attributes.items()]
-
-
-def _literal(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 # --- the table of all operator versions ----------------------------------------------------------
@@ -229,3 +202,127 @@ def _marks(op: OpVersion, name: str) -> str:
     marks = [mark for mark, taken in zip("xy", takes, strict=False) if taken]
     same_type = len({port.type for port in op.inputs}) == 1
     return ("=" if same_type else ", ").join(marks)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def text(page: Page, width: int = WIDTH) -> str:
+    """Return a page as plain text, no line of prose wider than ``width``."""
+    lines = [page.title, "=" * len(page.title), *textwrap.wrap(page.lead, width)]
+    for section in page.sections:
+        lines += ["", section.heading]
+        for block in section.blocks:
+            lines += [f"  {line}".rstrip() for line in _text_block(block, width - 2)]
+    return "\n".join(lines)
+
+
+def _text_block(block: Block, width: int) -> list[str]:
+    if isinstance(block, Code):
+        return block.text.splitlines()
+    if isinstance(block, Bullets):
+        wrapped = (textwrap.wrap(item, width - 2, break_on_hyphens=False) for item in block.items)
+        return [("  " if number else "- ") + line for item in wrapped for number, line in enumerate(item)]
+    if isinstance(block, Table):
+        return _text_table(block, width)
+    return textwrap.wrap(block, width)
+
+
+def _text_table(table: Table, width: int) -> list[str]:
+    """Return aligned columns, without the header: what stands in a column can be seen."""
+    columns = [column for column in zip(*table.rows, strict=True) if any(column)]
+    needed = [max(map(len, column)) for column in columns]
+    widths = _column_widths(needed, width - len(_GAP) * (len(columns) - 1))
+    lines: list[str] = []
+    for row in zip(*columns, strict=True):
+        cells = [
+            # An address must stay whole, so that a terminal can open it.
+            textwrap.wrap(cell, size, break_long_words=False, break_on_hyphens=False)
+            for cell, size in zip(row, widths, strict=True)
+        ]
+        for parts in zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(size) for part, size in zip(parts, widths, strict=True))
+            lines.append(_GAP.join(padded).rstrip())
+    return lines
+
+
+def _column_widths(needed: list[int], room: int) -> list[int]:
+    """Return column widths that fill the room: narrow columns as needed, wide ones share the rest."""
+    widths = [size if size <= _NARROW else 0 for size in needed]
+    wide = sorted((n for n, size in enumerate(widths) if not size), key=lambda n: needed[n])
+    for number, column in enumerate(wide):
+        share = (room - sum(widths)) // (len(wide) - number)
+        widths[column] = min(needed[column], max(share, _LEAST))
+    return widths
+
+
+# --- Markdown ------------------------------------------------------------------------------------
+
+
+def markdown(page: Page) -> str:
+    """Return a page as Markdown."""
+    parts = [f"# {page.title}", _escaped(page.lead)]
+    for section in page.sections:
+        parts.append(f"## {section.heading}")
+        parts += map(markdown_block, section.blocks)
+    return "\n\n".join(parts)
+
+
+def markdown_block(block: Block) -> str:
+    """Return one block as Markdown."""
+    if isinstance(block, Code):
+        return f"```{block.language}\n{block.text}\n```"
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {_escaped(item)}" for item in block.items)
+    if isinstance(block, Table):
+        rows = [block.header, *block.rows]
+        lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+        return "\n".join([lines[0], "|" + "---|" * len(block.header), *lines[1:]])
+    return _escaped(block)
+
+
+def _escaped(prose: str) -> str:
+    for sign in "*_<":
+        prose = prose.replace(sign, f"\\{sign}")
+    return prose
+
+
+def _cell(cell: str) -> str:
+    if cell.startswith("https://"):
+        return f"<{cell}>"
+    return _escaped(cell).replace("|", "\\|")
+
+
+# --- HTML ----------------------------------------------------------------------------------------
+
+
+def html(page: Page) -> str:
+    """Return a page as a fragment of HTML, for notebooks."""
+    parts = [_element("h3", page.title), _element("p", page.lead)]
+    for section in page.sections:
+        parts.append(_element("h4", section.heading))
+        parts += map(_html_block, section.blocks)
+    return "".join(parts)
+
+
+def _html_block(block: Block) -> str:
+    if isinstance(block, Code):
+        return f"<pre>{markup.escape(block.text)}</pre>"
+    if isinstance(block, Bullets):
+        return f"<ul>{''.join(_element('li', item) for item in block.items)}</ul>"
+    if isinstance(block, Table):
+        head = "".join(_element("th", cell) for cell in block.header)
+        rows = ("".join(_html_cell(cell) for cell in row) for row in block.rows)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _element("p", block)
+
+
+def _html_cell(cell: str) -> str:
+    if cell.startswith("https://"):
+        return f'<td><a href="{markup.escape(cell)}">{markup.escape(cell)}</a></td>'
+    return _element("td", cell)
+
+
+def _element(name: str, content: str) -> str:
+    return f"<{name}>{markup.escape(content)}</{name}>"

@@ -16,8 +16,7 @@ from halfulp import reference, specs
 from halfulp.conformance.case import ASPECTS, GROUPS, broadcast, expected, oracle, parse
 from halfulp.conformance.cases import case, cases, selected, type_pairs
 from halfulp.conformance.floats import codes
-from halfulp.conformance.verdict.judge import judge
-from halfulp.conformance.verdict.unspecified import unspecified
+from halfulp.conformance.judge import judge, unspecified
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import Clause, find, ids
 

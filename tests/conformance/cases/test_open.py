@@ -11,8 +11,7 @@ import pytest
 from halfulp import specs
 from halfulp.conformance.case import Case
 from halfulp.conformance.cases.values import every_value
-from halfulp.conformance.verdict.judge import Outcome, judge
-from halfulp.conformance.verdict.unspecified import ELEMENTS, ZERO_SIGNS, integer_power, unspecified
+from halfulp.conformance.judge import ELEMENTS, ZERO_SIGNS, Outcome, integer_power, judge, unspecified
 from halfulp.specs import find, ids
 from halfulp.specs.unspecified import QUESTIONS
 from halfulp.types import TYPES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import html.parser
 import itertools
@@ -16,10 +17,8 @@ pytest.importorskip("jinja2")
 
 from tests.conformance.report.documents import PROFILES, document, documents
 
-from halfulp.conformance import schema
-from halfulp.conformance.report import page
-from halfulp.conformance.report.comparison import SHOWN, short, targets
-from halfulp.conformance.verdict.judge import FAULTS
+from halfulp.conformance.document import loads
+from halfulp.conformance.report import SHOWN, page, short, targets
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'<!--"
 VOID = {"meta", "input", "link", "br", "img", "hr"}
@@ -59,7 +58,7 @@ def text() -> str:
 def test_the_made_up_documents_are_documents() -> None:
     found = document("openvino")
     found["specials"] = found["specials"][:2]
-    assert schema.loads(json.dumps(found)) == [found]
+    assert loads(json.dumps(found)) == [found]
 
 
 def test_elements_are_nested_and_ids_unique(text: str) -> None:
@@ -140,12 +139,13 @@ def test_what_documents_say_never_becomes_code_of_a_program() -> None:
     hostile_document = hostile()
     for case in hostile_document["cases"]:
         case["message"] = "x\nimport os\r\u2028os.abort()"
-        case["clause"] = case["clause"] and "y\nos.abort()"
+        case["clause"] = case["clause"] and 'y"\nos.abort()'
+        case["attributes"] = {"text": '"""\nos.abort()\n"""', "\\": 1}
     data = json.loads(Elements(page.render([hostile_document])).scripts[0])
     for case in data["cases"]:
         program = "".join(data["pieces"][piece] for piece in case["program"])
-        compile(program, "<program>", "exec")
-        assert "os.abort" not in re.sub(r"#.*|'[^']*'|\"[^\"]*\"", "", program)
+        names = [node.id for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)]
+        assert "os" not in names
 
 
 def test_the_data_is_that_of_the_documents(text: str) -> None:
@@ -185,8 +185,7 @@ def test_thousands_of_findings_stay_small() -> None:
     assert len(made) < 3_000_000
 
 
-def test_verdicts_that_fail_a_check_are_those_shown_as_faults() -> None:
-    assert {name for name, shown in SHOWN.items() if shown.fault} == set(FAULTS)
+def test_no_two_verdicts_have_one_sign() -> None:
     signs = [shown.sign for shown in SHOWN.values()]
     assert len(set(signs)) == len(signs)
 

@@ -20,13 +20,19 @@ from tests.conformance.report.documents import Document, document
 from halfulp.conformance.case import Case, expected, operands_at, parse
 from halfulp.conformance.cases import cases
 from halfulp.conformance.check import check_target, selection
-from halfulp.conformance.report.comparison import targets
-from halfulp.conformance.report.programs import comment, keywords, literal
-from halfulp.conformance.report.reproducer import repetition, reproducer, reproducers
-from halfulp.conformance.runner.examine import Options
-from halfulp.conformance.runner.targets import BUILT_IN
-from halfulp.conformance.schema import CaseEntry
-from halfulp.conformance.verdict.judge import shown
+from halfulp.conformance.document import CaseEntry
+from halfulp.conformance.examine import Options
+from halfulp.conformance.judge import shown
+from halfulp.conformance.report import targets
+from halfulp.conformance.report.reproducer import (
+    comment,
+    keywords,
+    literal,
+    repetition,
+    reproducer,
+    reproducers,
+)
+from halfulp.conformance.targets import BUILT_IN
 from halfulp.specs import find
 
 # Reads programs, and answers each with what it printed or raised; one process, so that a runtime is loaded once.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product, zip_longest
 from math import isqrt, prod
 from typing import Any, NamedTuple
@@ -27,103 +26,47 @@ from halfulp.types import TYPES
 
 Shape = tuple[int, ...]
 
-_PAIRS: tuple[tuple[Shape, Shape], ...] = (
-    # the same shape
-    ((2, 3), (2, 3)),
-    ((), ()),
-    ((5,), (5,)),
-    ((2, 3, 4), (2, 3, 4)),
-    # one element
-    ((2, 3, 4), ()),
-    ((2, 3, 4), (1,)),
-    ((2, 3, 4), (1, 1)),
-    ((2, 3, 4), (1, 1, 1)),
-    ((), (1,)),
-    ((1,), ()),
-    # the last dims
-    ((2, 3, 4), (4,)),
-    ((2, 3, 4), (3, 4)),
-    ((2, 3, 4, 5), (5,)),
-    # the first dims, dims in the middle
-    ((2, 3, 4), (3,)),
-    ((2, 3, 4), (2,)),
-    ((2, 3, 4), (2, 3)),
-    ((2, 3, 4, 5), (3,)),
-    ((2, 3, 4, 5), (3, 4)),
-    ((1, 2, 3, 4), (2,)),
-    ((1, 3, 1, 2), (3, 1, 1)),
-    # equal dims, where a wrong place shows in the values only
-    ((3, 3), (3,)),
-    ((3, 3, 3), (3,)),
-    ((3, 3, 3), (3, 3)),
-    ((2, 3, 3, 3), (3,)),
-    # dims of 1
-    ((2, 3, 4), (3, 1)),
-    ((2, 3, 4), (2, 1, 4)),
-    ((2, 3, 4), (2, 1, 1)),
-    ((2, 3, 4), (1, 4)),
-    ((2, 3), (2, 1)),
-    ((2, 1), (1, 3)),
-    ((2, 1), (2, 3)),
-    # a second operand of higher rank, or larger
-    ((3,), (2, 3)),
-    ((2, 3), (1, 2, 3)),
-    ((2, 3, 4), (1, 1, 1, 1)),
-    ((), (2, 3)),
-    ((1,), (5,)),
-    # no element
-    ((0,), (0,)),
-    ((2, 0, 3), (3,)),
-    ((2, 0, 3), (2, 0, 3)),
-    ((2, 0), (1,)),
-    ((2, 0), ()),
-    ((0, 3), (1, 3)),
-    ((1,), (0,)),
-    # four dims and more
-    ((1, 1, 2, 3), (1, 1, 2, 3)),
-    ((2, 3, 2, 2), (2, 3, 2, 2)),
-    ((1, 2, 1, 2, 3), (1, 2, 1, 2, 3)),
-    ((1, 2, 1, 2, 1, 2, 1, 3), (1, 2, 1, 2, 1, 2, 1, 3)),
-    ((1, 2, 1, 2, 1, 2, 1, 3), (2, 1, 3)),
-    ((1, 2, 1, 2, 1, 2, 1, 3), (2, 2, 1, 2, 1, 1)),
-    ((1,) * 8 + (2,), (1,) * 8 + (2,)),
-    # what doesn't fit
-    ((2, 3), (2,)),
-    ((2, 3, 4), (5,)),
-    ((2, 3), (3, 2)),
-    ((6,), (2, 3)),
-    ((2, 3, 4), (4, 3)),
-    ((3, 4), (5, 4)),
-    ((1, 1, 2, 3), (1, 1, 2, 4)),
-    ((2, 0, 1, 3), (2, 0, 1, 3)),
-)
+# As the ids of cases spell them.
+_SHAPES = {
+    "the same shape": "2x3,2x3 scalar,scalar 5,5 2x3x4,2x3x4",
+    "one element": "2x3x4,scalar 2x3x4,1 2x3x4,1x1 2x3x4,1x1x1 scalar,1 1,scalar",
+    "the last dims": "2x3x4,4 2x3x4,3x4 2x3x4x5,5",
+    "the first dims, dims in the middle": "2x3x4,3 2x3x4,2 2x3x4,2x3 2x3x4x5,3 2x3x4x5,3x4 1x2x3x4,2 1x3x1x2,3x1x1",
+    "equal dims, where a wrong place shows in the values only": "3x3,3 3x3x3,3 3x3x3,3x3 2x3x3x3,3",
+    "dims of 1": "2x3x4,3x1 2x3x4,2x1x4 2x3x4,2x1x1 2x3x4,1x4 2x3,2x1 2x1,1x3 2x1,2x3",
+    "a second operand of higher rank, or larger": "3,2x3 2x3,1x2x3 2x3x4,1x1x1x1 scalar,2x3 1,5",
+    "no element": "0,0 2x0x3,3 2x0x3,2x0x3 2x0,1 2x0,scalar 0x3,1x3 1,0",
+    "four dims and more": "1x1x2x3,1x1x2x3 2x3x2x2,2x3x2x2 1x2x1x2x3,1x2x1x2x3 1x2x1x2x1x2x1x3,1x2x1x2x1x2x1x3"
+    " 1x2x1x2x1x2x1x3,2x1x3 1x2x1x2x1x2x1x3,2x2x1x2x1x1 1x1x1x1x1x1x1x1x2,1x1x1x1x1x1x1x1x2",
+    "shapes that don't fit": "2x3,2 2x3x4,5 2x3,3x2 6,2x3 2x3x4,4x3 3x4,5x4 1x1x2x3,1x1x2x4 2x0x1x3,2x0x1x3",
+}
 
 
 class Attempt(NamedTuple):
-    """Shapes and attributes, and the clause that refuses them, or None where they are allowed."""
+    """Operands and attributes to try, perhaps with a declared output, and the clause that refuses them, if any."""
 
-    shapes: tuple[Shape, ...]
-    attributes: Mapping[str, Any]
+    name: str
     clause: str | None
-
-    @property
-    def name(self) -> str:
-        """Such as ``"2x3x4,3,axis=1,broadcast=1"``."""
-        parts = ["x".join(map(str, shape)) or "scalar" for shape in self.shapes]
-        for name, value in self.attributes.items():
-            parts.append(f"{name}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}")
-        return ",".join(parts)
+    shapes: tuple[Shape, ...]
+    types: Types
+    attributes: Mapping[str, Any]
+    declared: TensorType | None = None
 
 
 def attempts(row: OpVersion, types: Types) -> Iterator[Attempt]:
-    """Yield all shapes with all attributes, each with the row's verdict."""
-    pairs: list[tuple[Shape, ...]] = list(_PAIRS)
-    if len(row.inputs) == 1:
-        pairs = list(dict.fromkeys((x,) for x, _ in _PAIRS))
-    for shapes in pairs:
+    """Yield all shapes with all attributes, each with the row's verdict: ``"2x3x4,3,axis=1,broadcast=1"``."""
+    pairs = " ".join(_SHAPES.values()).split()
+    for text in dict.fromkeys(",".join(pair.split(",")[: len(row.inputs)]) for pair in pairs):
+        shapes = tuple(
+            () if part == "scalar" else tuple(map(int, part.split("x"))) for part in text.split(",")
+        )
         for chosen in product(*(_options(attribute, len(shapes[0])) for attribute in row.attributes)):
             attributes = {name: value for name, value in chosen if value is not None}
-            yield Attempt(shapes, attributes, refusal(row, zip(types, shapes, strict=True), attributes))
+            name = text
+            for key, value in attributes.items():
+                name += f",{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}"
+            clause = refusal(row, zip(types, shapes, strict=True), attributes)
+            yield Attempt(name, clause, shapes, types, attributes)
 
 
 def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str | None:
@@ -136,7 +79,7 @@ def refusal(row: OpVersion, operands: Any, attributes: Mapping[str, Any]) -> str
 
 
 def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
-    """The values to try of an attribute; None leaves it out."""
+    """Return the values to try of an attribute; None leaves it out."""
     values: tuple[Any, ...]
     match attribute.type:
         case "INT" if not attribute.values:
@@ -202,89 +145,78 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield cases that breach the row's clauses, named after the clause: ``C2-2x3,2``. Quick mode: few of each."""
     for kind in (_shapes, _types, _numbers, _attributes, _outputs):
         taken: Counter[str] = Counter()
-        for breach in kind(row, types):
-            taken[breach.clause] += 1
-            if mode == "full" or taken[breach.clause] <= _QUICK:
-                yield breach.case(row, types)
+        for attempt in kind(row, types):
+            if attempt.clause is None:
+                continue
+            taken[attempt.clause] += 1
+            if mode == "full" or taken[attempt.clause] <= _QUICK:
+                yield _refused(row, types, attempt, attempt.clause)
 
 
-@dataclass(frozen=True)
-class _Breach:
-    """A case to refuse: its shapes, types, attributes and declared output, and the clause that they breach."""
-
-    name: str
-    clause: str
-    shapes: tuple[Shape, ...]
-    input_types: Types
-    attributes: Mapping[str, Any]
-    declared: TensorType | None = None
-
-    def case(self, row: OpVersion, types: Types) -> Case:
-        """Return the case: operands as the row wants them, with the types and the number of the breach."""
-        id = case_id(row, types, "invalid", f"{self.clause.removeprefix(row.id + '.')}-{self.name}")
-        pairs = small_inputs(row, types, (*self.shapes, self.shapes[-1])[:2], Random(id))
-        given = [pairs[min(i, len(pairs) - 1)] for i in range(len(self.shapes))]
+def _refused(row: OpVersion, types: Types, attempt: Attempt, clause: str) -> Case:
+    """Return the case: operands as the row wants them, then with the types and the number of the attempt."""
+    id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
+    pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
+    inputs = []
+    for place, name in enumerate(attempt.types):
         with np.errstate(invalid="ignore"):
-            wide = [array.astype(np.float64) for array in given]
-        inputs = tuple(cast(array, name) for array, name in zip(wide, self.input_types, strict=True))
-        attributes = dict(self.attributes)
-        return Case(id, row.id, "invalid", inputs, attributes, clause=self.clause, declared=self.declared)
+            inputs.append(cast(pairs[min(place, len(pairs) - 1)].astype(np.float64), name))
+    attributes = dict(attempt.attributes)
+    return Case(id, row.id, "invalid", tuple(inputs), attributes, clause=clause, declared=attempt.declared)
 
 
-def _valid(row: OpVersion, types: Types) -> tuple[list[tuple[str, Shape]], dict[str, Any]]:
-    """Operands and attributes with which nothing is wrong."""
-    shape = (1,) * (least_rank(row) - 2) + (2, 3)
-    return [(name, shape) for name in types], {a.name: 2.0 for a in row.attributes if a.required}
+def _valid(row: OpVersion) -> tuple[Shape, dict[str, Any]]:
+    """Return a shape for all operands, and attributes, with which nothing is wrong."""
+    return (1,) * (least_rank(row) - 2) + (2, 3), {a.name: 2.0 for a in row.attributes if a.required}
 
 
-def _shapes(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """Shapes and attributes that the row refuses, each pair of shapes once for a clause; first some far apart."""
-    refused: dict[str, dict[tuple[Shape, ...], _Breach]] = {}
+def _shapes(row: OpVersion, types: Types) -> Iterator[Attempt]:
+    """Yield shapes and attributes that the row refuses, each pair of shapes once for a clause; first some far apart."""
+    refused: dict[str, dict[tuple[Shape, ...], Attempt]] = {}
     for attempt in attempts(row, types):
         if attempt.clause is not None:
-            breach = _Breach(attempt.name, attempt.clause, attempt.shapes, types, attempt.attributes)
-            refused.setdefault(attempt.clause, {}).setdefault(attempt.shapes, breach)
+            refused.setdefault(attempt.clause, {}).setdefault(attempt.shapes, attempt)
     for breaches in refused.values():
         step = -(-len(breaches) // _QUICK)
         for start in range(step):
             yield from list(breaches.values())[start::step]
 
 
-def _types(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """Types that a type variable does not allow, and two that should be one; the common types first, by turns."""
-    ((_, shape), *_), fine = _valid(row, types)
+def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
+    """Yield types that a type variable does not allow, and two that should be one; the common types first, by turns."""
     others = [name for name, element in TYPES.items() if getattr(element, row.standard, None) is not None]
     others.sort(key=lambda name: name.startswith(("float8", "float4", "int4", "uint4")))
     variables = [port.type for port in row.inputs]
-    everywhere: dict[Types, str] = {}
-    alone: dict[Types, str] = {}
+    everywhere: dict[Types, Attempt] = {}
+    alone: dict[Types, Attempt] = {}
     for number, variable in enumerate(variables):
-        for found, places in (
-            (everywhere, [i for i, v in enumerate(variables) if v == variable]),
-            (alone, [number]),
-        ):
+        together = [place for place, other in enumerate(variables) if other == variable]
+        for found, places in ((everywhere, together), (alone, [number])):
             for other in others:
-                tried = tuple(other if i in places else name for i, name in enumerate(types))
-                clause = refusal(row, [(name, shape) for name in tried], fine)
-                if clause is not None:
-                    found[tried] = clause
-    turns = zip_longest(everywhere.items(), alone.items())
-    for tried, clause in dict(one for both in turns for one in both if one is not None).items():
-        yield _Breach(",".join(tried), clause, (shape,) * len(tried), tried, fine)
+                tried = tuple(other if place in places else name for place, name in enumerate(types))
+                found[tried] = _attempt(row, tried, ",".join(tried))
+    refused = ([a for a in found.values() if a.clause is not None] for found in (everywhere, alone))
+    turns = [attempt for both in zip_longest(*refused) for attempt in both if attempt is not None]
+    yield from {attempt.types: attempt for attempt in turns}.values()
 
 
-def _numbers(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """One input fewer and one more."""
-    ((_, shape), *_), fine = _valid(row, types)
+def _attempt(row: OpVersion, types: Types, name: str) -> Attempt:
+    """Return operands of other types, or another number of them, and nothing else wrong."""
+    shape, fine = _valid(row)
+    clause = refusal(row, [(kind, shape) for kind in types], fine)
+    return Attempt(name, clause, (shape,) * len(types), types, fine)
+
+
+def _numbers(row: OpVersion, types: Types) -> Iterator[Attempt]:
+    """Yield one input fewer and one more."""
     for tried in (types[:-1], types + types[-1:]):
-        clause = refusal(row, [(name, shape) for name in tried], fine)
-        if clause is not None and tried:
-            yield _Breach(f"{len(tried)}-inputs", clause, (shape,) * len(tried), tried, fine)
+        if tried:
+            yield _attempt(row, tried, f"{len(tried)}-inputs")
 
 
-def _attributes(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """Attributes of wrong types and values, missing ones, unknown ones."""
-    operands, fine = _valid(row, types)
+def _attributes(row: OpVersion, types: Types) -> Iterator[Attempt]:
+    """Yield attributes of wrong types and values, missing ones, unknown ones."""
+    shape, fine = _valid(row)
     wrong: list[dict[str, Any]] = []
     for attribute in row.attributes:
         if attribute.required:
@@ -293,24 +225,24 @@ def _attributes(row: OpVersion, types: Types) -> Iterator[_Breach]:
         wrong += [{**fine, attribute.name: value} for value in values.get(attribute.type, ("2", 1))]
     wrong += [{**fine, name: 1} for name in _NAMES if name not in {a.name for a in row.attributes}]
     for attributes in wrong:
-        clause = refusal(row, operands, attributes)
-        if clause is not None:
-            changed = {n: v for n, v in attributes.items() if fine.get(n) != v}
-            name = ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items())
-            name = name or "required"  # something is missing
-            yield _Breach(name, clause, tuple(shape for _, shape in operands), types, attributes)
+        clause = refusal(row, [(kind, shape) for kind in types], attributes)
+        changed = {n: v for n, v in attributes.items() if fine.get(n) != v}
+        name = ",".join(f"{n}={'text:' * isinstance(v, str)}{v}" for n, v in changed.items())
+        # Without a name, something that is required is missing.
+        yield Attempt(name or "required", clause, (shape,) * len(types), types, attributes)
 
 
-def _outputs(row: OpVersion, types: Types) -> Iterator[_Breach]:
-    """An output declared with a type or a shape that it has not."""
-    operands, fine = _valid(row, types)
+def _outputs(row: OpVersion, types: Types) -> Iterator[Attempt]:
+    """Yield outputs that are declared with a wrong type or shape."""
     if not any("output" in clause.enforces for clause in row.clauses):
         return
+    shape, fine = _valid(row)
     clause = f"{row.id}.{row.clause('output').id}"
-    right = row.infer(*operands, **fine)
-    shape = operands[0][1]
-    other = next(name for name in ("float64", "float32") if name != right.type)
+    right = row.infer(*((kind, shape) for kind in types), **fine).type
+    other = next(name for name in ("float64", "float32") if name != right)
     larger = (*shape[:-1], shape[-1] + 1)
-    for declared in (TensorType(other, shape), TensorType(right.type, larger)):
-        name = other if declared.type != right.type else "x".join(map(str, larger))
-        yield _Breach(f"output-{name}", clause, (shape,) * len(types), types, fine, declared)
+    for name, declared in (
+        (other, TensorType(other, shape)),
+        ("x".join(map(str, larger)), TensorType(right, larger)),
+    ):
+        yield Attempt(f"output-{name}", clause, (shape,) * len(types), types, fine, declared)

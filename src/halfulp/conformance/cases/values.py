@@ -27,7 +27,7 @@ from halfulp.conformance.cases.operands import (
     result_logs,
 )
 from halfulp.conformance.floats import codes, float_type, from_codes, from_integers, integer_range
-from halfulp.conformance.verdict.unspecified import unspecified
+from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
 from halfulp.types import TYPES

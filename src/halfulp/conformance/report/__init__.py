@@ -1,1 +1,200 @@
-"""Reports on the findings of ``halfulp check``: tables in the terminal, and one self-contained HTML page."""
+"""Reports on the findings of ``halfulp check``: documents of several targets side by side, in words for people.
+
+``terminal`` shows them as tables, ``page`` as one self-contained HTML page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
+from halfulp.conformance.judge import VERDICTS
+
+
+class Shown(NamedTuple):
+    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
+
+    Attributes:
+        sign: one character.
+        meaning: a sentence about the runtime.
+        style: the terminal's, as rich spells it. ``page.css`` has the page's colours under ``--<name>``.
+    """
+
+    sign: str
+    meaning: str
+    style: str
+
+
+SHOWN: Mapping[str, Shown] = {
+    "exact": Shown("=", "every result is the correctly rounded one", "green"),
+    "within": Shown("≈", "not always the nearest value, but never farther off than the limit", "yellow"),
+    "wrong": Shown("≠", "a result farther off than the limit, or a special value gone wrong", "bold red"),
+    "refused": Shown("⊘", "a valid model that the runtime does not take", "blue"),
+    "accepted": Shown("!", "an invalid model that the runtime takes", "magenta"),
+    "crashed": Shown("✕", "the runtime's process died", "bold red"),
+    "hung": Shown("…", "no result within the time limit", "bold red"),
+    "rejected": Shown("✓", "an invalid model that the runtime refuses, as it must", "green"),
+    "unspecified": Shown("?", "the document leaves it open; recorded, not judged", "dim"),
+}
+"""The verdicts in the order of a table's columns."""
+
+URGENCY = (
+    *("rejected", "exact", "unspecified", "within"),
+    *("refused", "accepted", "wrong", "hung", "crashed"),
+)
+"""The verdicts in the order in which a person wants to see them, the most urgent last. A refusal doesn't hide."""
+
+assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or a row without a verdict"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A document with the name that tells it from the others.
+
+    Attributes:
+        number: its place among the documents.
+        label: the target's name, with its version where two documents have the same name.
+        document: as :mod:`halfulp.conformance.document` has it.
+    """
+
+    number: int
+    label: str
+    document: Document
+
+    @property
+    def versions(self) -> str:
+        """The measured packages with their versions."""
+        return ", ".join(f"{name} {text}" for name, text in self.document["target"]["versions"].items())
+
+    @property
+    def run(self) -> str:
+        """The circumstances of the run: its date, mode and machine."""
+        run = self.document["run"]
+        selected = [
+            name for names in cast(Mapping[str, list[str]], run["selection"]).values() for name in names
+        ]
+        only = [f"only {', '.join(selected)}"] if selected else []
+        parts = [run["date"], f"{run['mode']} run", *only, run["machine"], f"Python {run['python']}"]
+        return ", ".join(map(str, parts))
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The summary: how many cases have which verdict."""
+        return cast(Mapping[str, int], self.document["summary"])
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operator version and types, with the row of each target that has one."""
+
+    operator: str
+    types: tuple[str, ...]
+    rows: Mapping[int, RowEntry]
+
+    @property
+    def key(self) -> str:
+        """The beginning of the ids of its cases."""
+        return f"{self.operator}/{','.join(self.types)}"
+
+    @property
+    def name(self) -> str:
+        """The types as a person reads them: one name where all are the same."""
+        return types_text(self.types)
+
+
+def targets(documents: Sequence[Document]) -> list[Target]:
+    """Name the documents."""
+    names = Counter(document["target"]["name"] for document in documents)
+    labels = []
+    for document in documents:
+        name, versions = document["target"]["name"], document["target"]["versions"]
+        version = versions.get(name) or " ".join(versions.values())
+        labels.append(f"{name} {version}".strip() if names[name] > 1 else name)
+    return [
+        Target(number, f"{label} ({number + 1})" if labels.count(label) > 1 else label, document)
+        for number, (label, document) in enumerate(zip(labels, documents, strict=True))
+    ]
+
+
+def lines(documents: Sequence[Document]) -> list[Line]:
+    """Return a line for each operator version and types that a document has, in the order of the tables."""
+    found: dict[tuple[str, tuple[str, ...]], dict[int, RowEntry]] = {}
+    for number, document in enumerate(documents):
+        for row in document["rows"]:
+            found.setdefault((row["operator"], tuple(row["types"])), {})[number] = row
+    return [Line(*key, found[key]) for key in sorted(found, key=lambda key: order(*key))]
+
+
+def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
+    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+
+    def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
+        target, case = pair
+        special = case["example"] is not None and case["example"]["ulp"] is None
+        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
+
+    return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+
+def family(operator: str) -> str:
+    """Return an operator without its version."""
+    return operator.rpartition("-")[0]
+
+
+def types_text(types: Sequence[str]) -> str:
+    """Return types as a person reads them."""
+    return ", ".join(types if len(set(types)) > 1 else types[:1])
+
+
+def distance(*rows: RowEntry) -> str:
+    """Return how far off the results of rows are, in few words; empty if all are exact."""
+    far = max((row["max_ulp"] or 0 for row in rows), default=0)
+    special = any(row["histogram"]["special"] for row in rows)
+    return ", ".join([short(far)] * (far > 0) + ["special"] * special)
+
+
+def short(number: float) -> str:
+    """Return a number in at most five characters."""
+    if abs(number) < 10_000:
+        return f"{number:.4g}"
+    digits, _, exponent = f"{number:.1e}".partition("e")
+    return f"{digits.removesuffix('.0')}e{int(exponent)}"
+
+
+def describe(row: RowEntry) -> str:
+    """Return a sentence on a row, for people who can't see a colour or want to know more."""
+    text = str(row["verdict"])
+    if row["message"]:
+        return f"{text}: {row['message']}"
+    if row["misrounded"]:
+        text += f": {row['misrounded']:,} of {row['elements']:,} elements not exact"
+        text += f", by up to {short(row['max_ulp'])} ulp" if row["max_ulp"] else ""
+        special = row["histogram"]["special"]
+        text += f", {special:,} special values wrong" if special else ""
+    return text
+
+
+def gist(case: CaseEntry) -> str:
+    """Return one case's finding in a line."""
+    example = case["example"]
+    if example is None:
+        return case["message"] or (f"breaks {case['clause']}" if case["clause"] else "")
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    off = f", {short(example['ulp'])} ulp off" if example["ulp"] else ""
+    return f"{inputs} gives {example['got']['value']}, not {example['expected']['value']}{off}"
+
+
+def repetition_gist(example: Difference) -> str:
+    """Return in a line an element whose bits were others when it was computed again."""
+    inputs = ", ".join(number["value"] for number in example["inputs"])
+    first, again = (
+        f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])
+    )
+    return f"{inputs} gives {first}, and {again} in {example['case']}"

@@ -16,8 +16,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from halfulp.conformance.case import ASPECTS, GROUPS
-from halfulp.conformance.report.comparison import (
+from halfulp.conformance.document import CaseEntry, Cell, Document, RowEntry, order, type_order
+from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS
+from halfulp.conformance.report import (
     SHOWN,
+    URGENCY,
     Line,
     Target,
     describe,
@@ -25,17 +28,11 @@ from halfulp.conformance.report.comparison import (
     family,
     findings,
     lines,
-    order,
     repetition_gist,
     targets,
-    type_order,
     types_text,
-    urgency,
-    version,
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
-from halfulp.conformance.schema import CaseEntry, Cell, Document, RowEntry
-from halfulp.conformance.verdict.judge import HISTOGRAM, VERDICTS
 
 # In the order in which they are joined: each uses what those before it define.
 STYLES = ("colours.css", "page.css")
@@ -68,8 +65,7 @@ def render(results: Sequence[Document]) -> str:
     cases = findings(named)
     programs = reproducers(cases)
     return template.render(
-        title=_title(named),
-        about=_about(results),
+        results=results,
         policy=_policy(style, code),
         style=Markup(style),
         script=Markup(code),
@@ -77,6 +73,7 @@ def render(results: Sequence[Document]) -> str:
         targets=named,
         verdicts=_verdicts(named),
         shown=SHOWN,
+        faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
         selects=_selects(results),
         shares=[_share(target) for target in named],
@@ -91,19 +88,6 @@ def render(results: Sequence[Document]) -> str:
         static=[(*pair, "".join(made)) for pair, made in islice(zip(cases, programs, strict=True), _STATIC)],
         left_out=max(0, len(cases) - _STATIC),
     )
-
-
-def _title(named: Sequence[Target]) -> str:
-    return f"Conformance of {named[0].label if len(named) == 1 else f'{len(named)} runtimes'}"
-
-
-def _about(results: Sequence[Document]) -> str:
-    if not results:
-        return ""
-    versions = ", ".join(sorted({result["run"]["halfulp"] for result in results}))
-    limits = sorted({result["run"]["ulp_limit"] for result in results})
-    limit = " or ".join(f"{limit:g}" for limit in limits)
-    return f"Made by halfulp check {versions}; up to {limit} ulp off counts as within."
 
 
 def _policy(style: str, code: str) -> str:
@@ -146,10 +130,11 @@ def _data(
     rows = {line.key: {number: _row(row) for number, row in line.rows.items()} for line in found}
     keys = {(case["operator"], tuple(case["types"])) for _, case in cases}
     ordered = sorted(keys, key=lambda key: order(*key))
+    severity: dict[str, int] = {name: place for place, name in enumerate(VERDICTS)}
     return {
         "targets": [target.label for target in named],
         "verdicts": {
-            name: {"sign": row.sign, "severity": VERDICTS.index(row.name), "urgency": urgency(name)}
+            name: {"sign": row.sign, "severity": severity[name], "urgency": URGENCY.index(name)}
             for name, row in SHOWN.items()
         },
         "buckets": HISTOGRAM,
@@ -182,7 +167,7 @@ def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
         {name for result in results for row in result["rows"] for name in row["types"]}, key=type_order
     )
     groups = {case["group"] for result in results for case in result["cases"]}
-    versions = sorted({version(operator) for operator in operators}, key=lambda text: (len(text), text))
+    versions = sorted({_version(operator) for operator in operators}, key=lambda text: (len(text), text))
     return [
         ("operator", "Operator", list(dict.fromkeys(map(family, operators)))),
         ("version", "Version", versions),
@@ -234,49 +219,40 @@ def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, 
 
 
 def heatmaps(targets: Sequence[Target], lines: Sequence[Line]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each operator with the tables of all targets."""
+    """Yield each operator with the tables of all targets that have it."""
     for operator, found in groupby(lines, key=lambda line: family(line.operator)):
         group = list(found)
         paired = any(len(set(line.types)) > 1 for line in group)
         # An array library has only the newest version, and so only that one's rows.
-        tables = [
-            _table(target, paired, [line for line in group if target.number in line.rows])
-            for target in targets
-        ]
-        yield operator, [table for table in tables if table["rows"]]
+        had = [(target, [line for line in group if target.number in line.rows]) for target in targets]
+        yield operator, [_table(target, paired, members) for target, members in had if members]
 
 
 def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any]:
-    """Return the table of one operator and target.
+    """Return the table of one operator and target: its versions, each with its rows.
 
-    If ``paired``, a row is a version and a first input's type (``base``), and a column the second input's type.
-    Otherwise a row is a version, and a column a type that all inputs share. The ``first`` row of a version has its
-    number, which spans the others.
+    If ``paired``, a row is a first input's type, and a column the second input's type. Otherwise a version has one row,
+    and a column is a type that all inputs share.
     """
     columns = sorted({line.types[-1] for line in lines}, key=type_order)
-    cells = {
-        (version(line.operator), line.types[0] if paired else "", line.types[-1]): _square(line, target)
-        for line in lines
-    }
-    rows = []
-    # One row for each version and base, in the order in which the lines have them.
-    heads = dict.fromkeys((number, base) for number, base, _ in cells)
-    for number, group in groupby(heads, key=lambda head: head[0]):
-        bases = [base for _, base in group]
-        for place, base in enumerate(bases):
-            row = [cells.get((number, base, name)) for name in columns]
-            head = {"version": number, "base": base, "first": place == 0, "span": len(bases)}
-            rows.append({**head, "cells": row})
-    return {"target": target, "paired": paired, "columns": columns, "rows": rows}
+    versions: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in lines:
+        row = versions.setdefault(_version(line.operator), {}).setdefault(line.types[0] if paired else "", {})
+        row[line.types[-1]] = _square(line, target)
+    return {"target": target, "paired": paired, "columns": columns, "versions": versions}
+
+
+def _version(operator: str) -> str:
+    return operator.rpartition("-")[2]
 
 
 def _square(line: Line, target: Target) -> dict[str, str]:
     """Return a target's verdict on one operator version and types."""
     row = line.rows[target.number]
-    shown = SHOWN[row["verdict"]]
-    text = shown.sign + (distance(row) if shown.name == "within" else "")
+    name = row["verdict"]
+    text = SHOWN[name].sign + (distance(row) if name == "within" else "")
     label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
-    return {"key": line.key, "verdict": shown.name, "text": text, "label": label}
+    return {"key": line.key, "verdict": name, "text": text, "label": label}
 
 
 # --- histograms ----------------------------------------------------------------------------------

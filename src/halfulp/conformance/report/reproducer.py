@@ -1,53 +1,55 @@
 """For each finding a short program that shows it: it builds the model and the inputs bit by bit, and needs no halfulp.
 
-A program consists of pieces (the finding, the inputs, the model, the call of the runtime, the output), most of which
-many programs share. Where a case has few elements the program has them all; of a large one it has the worst element,
-in an array of the case's shape, or the extreme elements where there is no result to compare.
+``program.py.jinja`` is the program. It consists of pieces (the finding, the inputs, the model, the call, the output),
+most of which many programs share. Where a case has few elements, the program has them all. For a large case it has the
+worst element, in an array of the case's shape, or the extreme elements where there is no result to compare.
 """
 
 from __future__ import annotations
 
+import base64
 import math
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from keyword import iskeyword
+from typing import Any
 
 import numpy as np
+import onnx
+from jinja2 import Environment, StrictUndefined, Template
 
-from halfulp.conformance.case import Case, broadcast, operands_at
+from halfulp._interop import Array
+from halfulp.conformance.case import Case, broadcast
 from halfulp.conformance.cases import find_case
-from halfulp.conformance.floats import ranks
-from halfulp.conformance.report.comparison import Target, gist, repetition_gist
-from halfulp.conformance.report.programs import (
-    VARIABLES,
-    call,
-    comment,
-    filled,
-    literal,
-    needs,
-    only_numpys,
-    scalar,
-)
-from halfulp.conformance.schema import CaseEntry, Difference, Example, ReproducibilityEntry
-from halfulp.conformance.verdict.judge import shown
-from halfulp.errors import HalfulpError
+from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
+from halfulp.conformance.floats import codes, ranks
+from halfulp.conformance.judge import decimal
+from halfulp.conformance.report import Target, gist, repetition_gist
+from halfulp.conformance.targets.arrays import prepare
+from halfulp.conformance.targets.models import input_names, model, model_inputs
+from halfulp.errors import HalfulpError, printable
 from halfulp.specs import find
+from halfulp.types import element_type
 
 Program = tuple[str, ...]
 """The pieces of a program, in their order."""
 
-# Up to how many elements a program has all of a case's inputs.
-_WHOLE = 64
+_LIBRARIES = ("numpy", "torch", "jax", "cupy")
+_VARIABLES = ("x", "y", "extra")  # some invalid cases have one input too many
+_WHOLE = 64  # the maximum number of elements of a case whose inputs a program has all
+_COMMENTED = 8
+_LISTED = 256
+_CUT = "\f"
 # Raised for documents that are not about cases of this version.
-_STRANGE = (HalfulpError, ValueError, ArithmeticError, LookupError)
-_PRINTED = (
-    'for name, value in (("{}", {}), ("{}", {})):\n'
-    '    print(name, value, "0x" + value.tobytes()[::-1].hex())\n'
-)
+_STRANGE = (HalfulpError, ValueError, TypeError, ArithmeticError, LookupError)
 
 
 def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
     """Return a program for each case of a target."""
-    # Those that are generated together are rebuilt together.
+    # Cases that are generated together are rebuilt together.
     order = sorted(range(len(cases)), key=lambda place: cases[place][1]["id"])
     made = {place: reproducer(*cases[place]) for place in order}
     return [made[place] for place in range(len(cases))]
@@ -55,104 +57,160 @@ def reproducers(cases: Sequence[tuple[Target, CaseEntry]]) -> list[Program]:
 
 def reproducer(target: Target, entry: CaseEntry) -> Program:
     """Return the program for one case of a target; only comments if this version has no such case."""
+    where = f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}"
+    notes = where, _clause(entry) if entry["clause"] else gist(entry), _made(target)
     try:
-        case = _case(entry)
-        return (
-            _found(target, entry) + _installed(target, case),
-            _inputs(case),
-            *call(target, case),
-            _expected(entry),
-            _report(entry),
-        )
+        example, case = entry["example"], _case(entry)
+        if example is None:
+            return _program(target, case, notes)
+        word = int(example["expected"]["bits"], 16)
+        right = literal(_filled(entry["types"][0], (), word))
+        return _program(target, case, notes, index=tuple(example["index"]), expected=right)
     except _STRANGE as error:
-        return (_found(target, entry) + comment(f"no program for it: {error}"),)
+        return (comment(*notes, f"no program for it: {error}"),)
+
+
+def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
+    """Return the program that computes the same element in two surroundings; empty if this version lacks the case."""
+    example = entry["example"]
+    try:
+        again = None if example is None else find_case(example["case"])
+        first = None if again is None else find_case(again.compared_with or "")
+        if example is None or again is None or first is None:
+            return ()
+        notes = f"the bits depend on {entry['aspect']}: {again.id} and {first.id}", repetition_gist(example)
+        index = tuple(example["index"])
+        place = int(np.ravel_multi_index(index, broadcast(again)[0].shape))
+        if again.positions is not None:
+            place = int(again.positions.reshape(-1)[place])
+        return _program(target, again, (*notes, _made(target)), index=index, first=first, place=place)
+    except _STRANGE:
+        return ()
+
+
+# --- the case ------------------------------------------------------------------------------------
 
 
 def _case(entry: CaseEntry) -> Case:
     """Return the case of an entry, so small that a person can read it."""
-    small = sum(math.prod(shape) for shape in entry["shapes"]) <= _WHOLE
-    told = _told(entry)
-    # The entry lacks some of a reproducibility case, such as its threads.
-    if entry["example"] is not None and not small and entry["group"] != "reproducibility":
-        return told
-    case = find_case(entry["id"])
-    if case is None or not _same(case, entry):
-        return told
-    # Whether a process dies may depend on all of the input.
-    if small or entry["verdict"] in ("crashed", "hung"):
-        return case
-    return _extremes(case) if entry["example"] is None else replace(case, inputs=told.inputs)
-
-
-def _same(case: Case, entry: CaseEntry) -> bool:
-    """Tell whether a case is the one of an entry; another version of halfulp may have made that."""
-    if [list(shape) for shape in case.shapes] != entry["shapes"]:
-        return False
-    return entry["example"] is None or _meet(case, entry["example"])
-
-
-def _meet(case: Case, example: Example | Difference) -> bool:
-    """Tell whether the operands of an example are those of the case."""
-    found = [shown(element)["bits"] for element in operands_at(case, tuple(example["index"]))]
-    return found == [number["bits"] for number in example["inputs"]]
-
-
-def _told(entry: CaseEntry) -> Case:
-    """Return an entry's case with arrays of its shapes, filled with the example's operands or with ones."""
     example = entry["example"]
-    inputs = []
-    for place, shape in enumerate(entry["shapes"]):
-        name = entry["types"][min(place, len(entry["types"]) - 1)]
-        bits = int(example["inputs"][place]["bits"], 16) if example else None
-        inputs.append(filled(name, tuple(shape), bits))
-    return Case(
+    is_small = sum(math.prod(shape) for shape in entry["shapes"]) <= _WHOLE
+    words = [int(number["bits"], 16) for number in example["inputs"]] if example else []
+    names = [*entry["types"], entry["types"][-1]]
+    told = Case(
         id=entry["id"],
         operator=entry["operator"],
         group=entry["group"],
-        inputs=tuple(inputs),
+        inputs=tuple(
+            _filled(name, tuple(shape), words[place] if example else None)
+            for place, (name, shape) in enumerate(zip(names, entry["shapes"], strict=False))
+        ),
         attributes=entry["attributes"],
         constants=frozenset(entry["constants"]),
         clause=entry["clause"],
     )
-
-
-def _extremes(case: Case) -> Case:
-    """Return a case with the extreme elements of a large one, where its inputs go together one by one."""
+    # The entry lacks some of a reproducibility case, such as its threads.
+    if example is not None and not is_small and entry["group"] != "reproducibility":
+        return told
+    case = find_case(entry["id"])
+    if case is None or [list(shape) for shape in case.shapes] != entry["shapes"]:
+        return told
+    # Whether a process dies may depend on all of the input.
+    if is_small or entry["verdict"] in ("crashed", "hung"):
+        return case
+    if example is not None:
+        return replace(case, inputs=told.inputs)
     if len(set(case.shapes)) != 1:
         return case
+    # The inputs meet element by element: the extreme elements stand for all.
     flat = [array.reshape(-1) for array in case.inputs]
     keys = [ranks(array) for array in flat]
     chosen = sorted({int(extreme(key)) for key in keys for extreme in (np.argmin, np.argmax)})
     return replace(case, inputs=tuple(array[chosen] for array in flat))
 
 
-def repetition(target: Target, entry: ReproducibilityEntry) -> Program:
-    """Return the program that computes the same element in two surroundings; empty if this version lacks the case."""
-    try:
-        return _repetition(target, entry)
-    except _STRANGE:
-        return ()
+def _filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
+    """Return an array of one value, given by its bits; of ones if not given."""
+    kind = element_type(name).dtype
+    if bits is None:
+        return np.ones(shape).astype(kind)
+    return np.full(shape, bits, f"u{kind.itemsize}").view(kind)
 
 
-def _repetition(target: Target, entry: ReproducibilityEntry) -> Program:
-    example = entry["example"]
-    again = None if example is None else find_case(example["case"])
-    first = None if again is None or again.compared_with is None else find_case(again.compared_with)
-    if example is None or again is None or first is None or not _meet(again, example):
-        return ()
-    index = tuple(example["index"])
-    shape = np.broadcast_shapes(*(array.shape for array in broadcast(again)))
-    flat = int(np.ravel_multi_index(index, shape))
-    place = flat if again.positions is None else int(again.positions.reshape(-1)[flat])
-    depends = f"the bits depend on {entry['aspect']}: {again.id} and {first.id}"
-    return (
-        comment(depends, repetition_gist(example), _made(target)) + _installed(target, again),
-        _inputs(first),
-        *call(target, first),
-        f"first = np.asarray(got).reshape(-1)[{place}]\n\n",
-        _without_imports("".join((_inputs(again), *call(target, again)))),
-        f"again = np.asarray(got)[{index}]\n\n" + _PRINTED.format("first", "first", "again", "again"),
+# --- the program ---------------------------------------------------------------------------------
+
+
+def _program(
+    target: Target,
+    case: Case,
+    notes: Sequence[str],
+    *,
+    index: tuple[int, ...] | None = None,
+    expected: str = "",
+    first: Case | None = None,
+    place: int = 0,
+) -> Program:
+    found = target.document["target"]
+    name, versions = found["name"], found["versions"]
+    library, _, device = name.removesuffix(")").partition(" (")
+    if library not in _LIBRARIES or device not in ("", "cuda"):
+        library = ""
+    plain = all(_is_numpys(array.dtype) for array in case.inputs)
+    needs = ["numpy", *([] if plain else ["ml_dtypes"])]
+    needs += ["onnx"] if case.row.standard == "onnx" and not library else []
+    needs = [package for package in needs if package not in versions]
+    needs += [f"{package}=={text}" if text[:1].isdigit() else package for package, text in versions.items()]
+    text = _template().render(
+        notes=comment(*notes, f"pip install {' '.join(needs)}"),
+        name=name,
+        library=library,
+        device=device or "cpu",
+        # A command can't be asked for its version; a module has one, or a dot in its name.
+        is_module="." in name or versions,
+        plain=plain,
+        case=case,
+        first=first,
+        index=index,
+        expected=expected,
+        place=place,
     )
+    return tuple(piece for piece in text.split(_CUT) if piece)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        extensions=["jinja2.ext.do"], undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "literal": literal,
+        "keywords": keywords,
+        "quoted": quoted,
+        "repr": repr,
+        "type_of": lambda array: element_type(array.dtype),
+        "without_imports": _without_imports,
+    }
+    environment.globals |= {
+        "cut": _CUT,
+        "variables": _VARIABLES,
+        "zip": zip,
+        "named": lambda case: zip(input_names(case), _VARIABLES, strict=False),
+        "model_inputs": model_inputs,
+        "model_text": _model_text,
+        "prepare": prepare,
+        "is_numpys": _is_numpys,
+        "dtype": _dtype,
+    }
+    return environment.from_string((files(__package__) / "program.py.jinja").read_text("utf-8"))
+
+
+def _model_text(case: Case) -> str:
+    """Return a case's model without its initializers, as ``onnx.parser`` reads it."""
+    made = model(case)
+    del made.graph.initializer[:]
+    made.ClearField("producer_name")
+    made.ClearField("doc_string")
+    return onnx.printer.to_text(made)
 
 
 def _without_imports(code: str) -> str:
@@ -165,12 +223,6 @@ def _made(target: Target) -> str:
     return f"{target.versions or 'unknown version'}; halfulp check {run['halfulp']}, {run['date']}"
 
 
-def _found(target: Target, entry: CaseEntry) -> str:
-    """Return the finding as comments."""
-    where = f"{entry['id']} in {target.document['target']['name']}: {entry['verdict']}"
-    return comment(where, _clause(entry) if entry["clause"] else gist(entry), _made(target))
-
-
 def _clause(entry: CaseEntry) -> str:
     """Return the id and the text of an entry's clause; no text if this version lacks the operator or the clause."""
     try:
@@ -181,33 +233,61 @@ def _clause(entry: CaseEntry) -> str:
     return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
 
 
-def _installed(target: Target, case: Case) -> str:
-    packages = " ".join(needs(target, case))
-    return comment(f"pip install {packages}") if packages else ""
+# --- expressions ---------------------------------------------------------------------------------
 
 
-def _inputs(case: Case) -> str:
-    named = zip(VARIABLES, case.inputs, strict=False)
-    lines = [f"{name} = {literal(array)}\n" for name, array in named]
-    imports = "import numpy as np\n" if only_numpys(case) else "import ml_dtypes\nimport numpy as np\n"
-    if any("zlib." in line for line in lines):
-        imports = f"import base64\nimport zlib\n\n{imports}"
-    return "\n".join([imports, "".join(lines), ""])
+def _is_numpys(dtype: Any) -> bool:
+    """Tell whether a type is one of NumPy's own, which any runtime takes as it is."""
+    return element_type(dtype).dtype.isbuiltin == 1
 
 
-def _expected(entry: CaseEntry) -> str:
-    example = entry["example"]
-    if example is None:
-        return "\n"
-    right = scalar(int(example["expected"]["bits"], 16), entry["types"][0])
-    text = comment(example["expected"]["value"])
-    return f"\nindex = {tuple(example['index'])}\nexpected = {right}  {text}"
+def _dtype(dtype: Any) -> str:
+    return f"{'np' if _is_numpys(dtype) else 'ml_dtypes'}.{element_type(dtype).name}"
 
 
-def _report(entry: CaseEntry) -> str:
-    if entry["example"] is not None:
-        return _PRINTED.format("expected", "expected", "got", "got[index]")
-    if entry["clause"] is not None:
-        text = f"accepted, though {entry['clause']} forbids it:"
-        return f"print({text!r}, got.dtype, got.shape)\n"
-    return 'print("got", got.dtype, got.shape)\n'
+def literal(array: Array) -> str:
+    """Return the expression for an array, bit for bit, with a comment for people.
+
+    A large array of different values is compressed.
+    """
+    name, size = _dtype(array.dtype), array.dtype.itemsize
+    if array.size == 0:
+        return f"np.zeros({array.shape}, {name})"
+    values, bits = array.reshape(-1), codes(array).reshape(-1)
+    if array.size > _LISTED and (bits != bits[0]).any():
+        data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode()
+        text = f'np.frombuffer(zlib.decompress(base64.b64decode("{data}")), {name})'
+        return f"{text}.reshape({array.shape})"
+    words = [f"0x{int(code):0{2 * size}x}" for code in bits[:_LISTED]]
+    if array.ndim == 0:
+        made = f"np.array({words[0]}, np.uint{8 * size})"
+    elif len(set(words)) == 1:
+        made = f"np.full({array.shape}, {words[0]}, np.uint{8 * size})"
+    else:
+        made = f"np.array([{', '.join(words)}], np.uint{8 * size})"
+    shaped = f".reshape({array.shape})" if array.ndim > 1 and len(set(words)) > 1 else ""
+    shown = values[: 1 if len(set(words)) == 1 else _COMMENTED]
+    decimals = ", ".join(map(decimal, shown)) + ", ..." * (len(set(words)) > 1 and array.size > _COMMENTED)
+    return f"{made}.view({name}){shaped}  # {decimals}"
+
+
+def keywords(attributes: Mapping[str, Any]) -> str:
+    """Return the attributes as arguments after others."""
+    named = {
+        name: f"float('{value}')" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+        for name, value in sorted(attributes.items())
+    }
+    if all(name.isidentifier() and not iskeyword(name) for name in named):
+        return "".join(f", {name}={value}" for name, value in named.items())
+    return ", **{" + ", ".join(f"{name!r}: {value}" for name, value in named.items()) + "}"
+
+
+def quoted(text: str) -> str:
+    """Return the literal of a text of several lines, which a document's names and values can't end."""
+    escaped = text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    return f'"""\n{escaped}\n"""' if all(line.isprintable() for line in text.split("\n")) else repr(text)
+
+
+def comment(*texts: str) -> str:
+    """Return texts as comments, a line each: a runtime's message must not become code."""
+    return "".join(f"# {printable(text, most=None, instead=' ')}\n" for text in texts if text)

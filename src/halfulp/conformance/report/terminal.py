@@ -12,20 +12,20 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.report.comparison import (
+from halfulp.conformance.document import CaseEntry, Document, faults
+from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
+from halfulp.conformance.report import (
     SHOWN,
     Line,
     Target,
+    distance,
     family,
     findings,
     gist,
     lines,
-    short,
     targets,
     types_text,
 )
-from halfulp.conformance.schema import CaseEntry, Document
-from halfulp.conformance.verdict.judge import VERDICTS, Verdict
 from halfulp.errors import printable
 
 _MOST_FINDINGS = 12
@@ -122,9 +122,6 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
         label = operator
         for verdict in sorted(alike, key=VERDICTS.index, reverse=True):
             members = [(line.name, line.rows[target.number]) for line in alike[verdict]]
-            farthest = max((row["max_ulp"] or 0 for _, row in members), default=0)
-            special = any(row["histogram"]["special"] for _, row in members)
-            far = ([short(farthest)] if farthest else []) + ["special"] * special
             reasons = list(dict.fromkeys(row["message"] for _, row in members if row["message"]))
             why = printable("".join(reasons[:1]), _LONGEST) + "; or the like" * (len(reasons) > 1)
             table.add_row(
@@ -132,7 +129,7 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
                 _sign(verdict),
                 str(len(members)),
                 escape(_listed([name for name, _ in members])),
-                ", ".join(far),
+                distance(*(row for _, row in members)),
                 *([] if narrow else [escape(why)]),
             )
             label = ""
@@ -181,7 +178,7 @@ def _worst(named: Sequence[Target]) -> Table:
     # The worst case of each operator, target and verdict, so that one fault does not hide the others.
     first: dict[tuple[int, str, str], tuple[Target, CaseEntry]] = {}
     for target, case in findings(named):
-        if SHOWN[case["verdict"]].fault:
+        if case["verdict"] in FAULTS:
             first.setdefault((target.number, family(case["operator"]), case["verdict"]), (target, case))
     table = _table("The worst of each kind")
     if len(named) > 1:
@@ -196,7 +193,7 @@ def _worst(named: Sequence[Target]) -> Table:
 
 def _verdict(target: Target, page: object, *, several: bool) -> Text:
     """Return the closing line."""
-    count = target.faults
+    count = faults(target.document)
     whose = f"{printable(target.label)}: " if several else ""
     if not count:
         allowed = target.document["summary"]["allowed"]

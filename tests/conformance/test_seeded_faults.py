@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("gmpy2")
 
 from halfulp.conformance.check import check_target, selection
-from halfulp.conformance.runner.examine import MOST_HANGS, Options
-from halfulp.conformance.runner.targets import find
-from halfulp.conformance.schema import Document, faults
+from halfulp.conformance.document import Document, faults
+from halfulp.conformance.examine import MOST_HANGS, Options
+from halfulp.conformance.targets import find
 
-FAULTY = "tests.conformance.runner.faulty"
+FAULTY = "tests.conformance.faulty"
 
 
 def checked(

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 import halfulp.backend
-from halfulp.conformance.runner.wire import packed, send
+from halfulp.conformance.process import packed, send
 from halfulp.errors import HalfulpError
 
 Array = Any

@@ -1,6 +1,6 @@
 """The process that holds a runtime: it takes cases, and sends back their outcomes.
 
-It unpickles the cases, because it trusts ``check``. Its answers are never unpickled (see ``wire``).
+It unpickles the cases, because it trusts ``check``. Its answers are never unpickled (see ``process``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.runner.targets import CrashedError, Target
-from halfulp.conformance.runner.wire import Closed, first_line, packed, receive, send
+from halfulp.conformance.process import first_line, packed, receive, send
+from halfulp.conformance.targets import CrashedError, Target
 
 assert sys.platform != "win32"  # where process.py starts none
 
@@ -32,7 +32,7 @@ def serve(descriptor: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)  # a runtime's own processes must not hold it open
-    with contextlib.suppress(Closed):
+    with contextlib.suppress(OSError):
         start, target_bytes = receive(channel)
         try:
             target = pickle.loads(target_bytes).open(start["threads"])

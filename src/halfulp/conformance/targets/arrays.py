@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.targets import Target
+from halfulp.conformance.targets import Target
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
@@ -44,18 +44,16 @@ class Prepared(NamedTuple):
 def prepare(case: Case) -> Prepared:
     """Return the operands of a case."""
     x, y = case.inputs
-    is_prelu = case.row.kernel == "prelu"
+    number: int | float | None = None
     if y.ndim:
-        plan = case.row.plan(tensor_type(x), tensor_type(y), case.attributes)
-        return Prepared(is_prelu, x, y.reshape(plan.y_shape), case.constants, None)
-    is_number = 1 in case.constants or case.aspect == "scalar exponent"
-    number: int | float | None = y.item() if is_number and y.dtype.kind in "iuf" else None
-    return Prepared(is_prelu, x, y, case.constants, number)
+        y = y.reshape(case.row.plan(tensor_type(x), tensor_type(y), case.attributes).y_shape)
+    elif y.dtype.kind in "iuf" and (1 in case.constants or case.aspect == "scalar exponent"):
+        number = y.item()
+    return Prepared(case.row.kernel == "prelu", x, y, case.constants, number)
 
 
 class _Library(Target):
     def prepare(self, case: Case) -> Prepared:
-        """Return the operands."""
         return prepare(case)
 
 
@@ -65,7 +63,6 @@ class NumPy(_Library):
     packages = ("numpy", "ml_dtypes")
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the output, in x's type."""
         x, y = prepared.x, prepared.y
         with np.errstate(all="ignore"):
             if prepared.is_prelu:
@@ -88,13 +85,11 @@ class CuPy(_Library):
         return super().versions() | {"CUDA": str(self._cupy.cuda.runtime.runtimeGetVersion())}
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the output, in x's type."""
         x, y = self._cupy.asarray(prepared.x), self._cupy.asarray(prepared.y)
         if prepared.is_prelu:
-            result = self._cupy.where(x < 0, x * y, x)
-        else:
-            result = (x ** (y if prepared.number is None else prepared.number)).astype(x.dtype)
-        return [np.asarray(self._cupy.asnumpy(result))]
+            return [np.asarray(self._cupy.asnumpy(self._cupy.where(x < 0, x * y, x)))]
+        result = x ** (y if prepared.number is None else prepared.number)
+        return [np.asarray(self._cupy.asnumpy(result.astype(x.dtype)))]
 
 
 class Torch(_Library):
@@ -110,7 +105,6 @@ class Torch(_Library):
         self._torch.ones(1, device=self._device)
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the output, in x's type."""
         x, y = self._tensor(prepared.x), self._tensor(prepared.y)
         if prepared.is_prelu:
             result = self._torch.where(x < 0, x * y, x)
@@ -140,7 +134,6 @@ class Jax(_Library):
         self._function = self._jax.jit(self._compute, static_argnums=(2,))
 
     def run(self, prepared: Prepared) -> list[Array]:
-        """Return the output, in x's type."""
         constants = prepared.constants if prepared.number is None else prepared.constants | {1}
         if not constants:
             # One compilation serves all cases of these types and shapes.

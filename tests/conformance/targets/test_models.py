@@ -8,20 +8,19 @@ import halfulp as hu
 from halfulp.conformance.case import expected
 from halfulp.conformance.cases import case, cases
 from halfulp.conformance.floats import codes
-from halfulp.conformance.runner.targets.onnx_models import model, model_inputs
+from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError, UnsupportedError
 
 SELECTIONS = [("onnx.Pow-1", "float32"), ("onnx.Pow-15", "int64"), ("onnx.PRelu-6", "float16")]
 SELECTIONS += [("onnx.PRelu-16", "bfloat16"), ("onnx.Pow-13", "bfloat16"), ("onnx.PRelu-7", "float64")]
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(("operator", "type_name"), SELECTIONS)
-def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name, dynamic) -> None:
+def test_a_valid_model_is_valid_and_gives_the_expected_bits(operator, type_name) -> None:
     for one in cases("quick", [operator], types=[type_name]):
         if one.clause is not None or one.threads is not None:
             continue
-        made = model(one, dynamic=dynamic)
+        made = model(one)
         onnx.checker.check_model(
             made, full_check=one.operator != "onnx.Pow-1"
         )  # whose shapes onnx does not infer
@@ -60,13 +59,6 @@ def test_constants_are_initializers_that_nothing_can_replace() -> None:
     both = case("onnx.Pow-7/float32,float32/reproducibility/constant-inputs")
     assert not model(both).graph.input
     assert model_inputs(both) == {}
-
-
-def test_dynamic_dims_are_symbols() -> None:
-    made = model(case("onnx.Pow-7/float32,float32/broadcast/2x3x4,4"), dynamic=True)
-    dims = [[dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in made.graph.input]
-    assert dims == [["X_0", "X_1", "X_2"], ["Y_0"]]
-    assert [dim.dim_param for dim in made.graph.output[0].type.tensor_type.shape.dim] == ["Z_0", "Z_1", "Z_2"]
 
 
 def test_a_wrong_declared_output() -> None:

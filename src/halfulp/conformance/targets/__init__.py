@@ -83,7 +83,7 @@ class TargetSpec:
 
     Attributes:
         name: as reports show it.
-        code: the file here and the class in it: ``"onnx_models.Reference"``.
+        code: the file here and the class in it: ``"models.Reference"``.
         argument: the class's argument: a command, the name of a module, or a device.
         package: the package that has to be installed, as it is imported.
         extra: the extra of halfulp that installs it.
@@ -124,7 +124,7 @@ class TargetSpec:
     def open(self, threads: int) -> Target:
         """Load the runtime, in this process; raises what its import raises."""
         file, _, name = self.code.partition(".")
-        module = import_module(f"halfulp.conformance.runner.targets.{file}")
+        module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
         return target
 
@@ -139,15 +139,14 @@ _EVERY = ("onnx.", "openvino.", "directml.")
 # halfulp itself needs these, so their presence does not mean that the user wants them checked.
 _OWN_NEEDS = ("numpy", "onnx", "gmpy2")
 _BUILT_IN = (
-    TargetSpec("onnxruntime", "onnx_models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
-    TargetSpec("openvino", "openvino.FromOnnx", "", "openvino", "openvino"),
+    TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
+    TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
     TargetSpec(
         "openvino-native",
-        "openvino.Native",
-        "",
-        "openvino",
-        "openvino",
-        ("openvino.",),
+        "models.OpenVinoNative",
+        package="openvino",
+        extra="openvino",
+        families=("openvino.",),
         types="openvino",
         by_call=True,
     ),
@@ -155,9 +154,9 @@ _BUILT_IN = (
     _arrays("jax", "Jax", "jax", "cpu", "cuda"),
     _arrays("cupy", "CuPy", "cupy", "cuda"),
     _arrays("numpy", "NumPy", "check", "cpu"),
-    TargetSpec("onnx-reference", "onnx_models.Reference"),
-    TargetSpec("onnx-converter", "onnx_models.Converter"),
-    TargetSpec("halfulp", "onnx_models.Halfulp", package="gmpy2", families=_EVERY),
+    TargetSpec("onnx-reference", "models.Reference"),
+    TargetSpec("onnx-converter", "models.Converter"),
+    TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
 )
 
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
@@ -232,13 +231,13 @@ def find_command(text: str) -> TargetSpec:
     # Named after its program, or after the script where that is an interpreter.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
-    return TargetSpec(name, "command.Command", shlex.join([program, *words[1:]]))
+    return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
 
 
 def _module(name: str) -> TargetSpec:
     package = name.partition(".")[0]
     if all(part.isidentifier() for part in name.split(".")) and _installed(package):
-        return TargetSpec(name, "onnx_models.Backend", name, package)
+        return TargetSpec(name, "models.Backend", name, package)
     close = difflib.get_close_matches(name, BUILT_IN, 1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
     raise HalfulpError(f"no target {name[:80]}; {hint}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from queue import LifoQueue
@@ -23,10 +24,9 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle, parse
 from halfulp.conformance.floats import codes, is_nan
-from halfulp.conformance.runner.process import MEMORY, TIME_LIMIT, Process
-from halfulp.conformance.runner.targets import TargetSpec
-from halfulp.conformance.runner.wire import first_line
-from halfulp.conformance.verdict.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
+from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
+from halfulp.conformance.targets import TargetSpec
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
@@ -129,13 +129,10 @@ class Examiner:
         answers: dict[str, _Answer] = {}
         results: list[Result] = []
         hangs = 0  # one after another, up to the last case
-        for case in cases:
-            if not self.spec.takes(case):
-                continue
+        for case in filter(self.spec.takes, cases):
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
-                result, answers[case.id] = self._one(
-                    case, answers.get(case.compared_with or ""), is_run=hangs < MOST_HANGS
-                )
+                other = answers.get(case.compared_with or "")
+                result, answers[case.id] = self._one(case, other, is_run=hangs < MOST_HANGS)
             hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
             results.append(result)
         return results
@@ -148,26 +145,23 @@ class Examiner:
 
     def _process(self, threads: int) -> Process:
         if threads not in self._processes:
-            self._processes[threads] = Process(
-                self.spec,
-                threads=threads,
-                time_limit=self.options.time_limit,
-                memory=self.options.memory,
-            )
+            limits = self.options.time_limit, self.options.memory
+            self._processes[threads] = Process(self.spec, threads, *limits)
         return self._processes[threads]
 
     def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
         right = self._expected(case, other)
         threads = min(case.threads or 1, self.options.threads)
-        answer: list[Array | str] | Outcome = Outcome(
-            "hung", f"not run: {MOST_HANGS} cases one after another hung"
-        )
+        got: Array | str | Outcome = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         if is_run:
-            answer = self._run(case, threads)
-        judgement, output = _judged(case, right, answer, self.options.ulp_limit)
+            got = self._run(case, threads)
+        judgement = judge(case, right, got, self.options.ulp_limit)
+        output: Array | None = None
         grid: tuple[Mapping[str, str], ...] = ()
-        if case.name.startswith(_GRID) and output is not None:
-            grid = _grid(case, np.asarray(right), output, self.options.ulp_limit)
+        if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
+            output = got if tensor_type(right) == tensor_type(got) else None
+            if case.name.startswith(_GRID) and output is not None:
+                grid = _grid(case, right, output, self.options.ulp_limit)
         repetition = None
         if case.aspect is not None:
             # With one processor, the number of threads changes nothing.
@@ -189,21 +183,26 @@ class Examiner:
         )
         return result, _Answer(right, output)
 
-    def _run(self, case: Case, threads: int) -> list[Array | str] | Outcome:
+    def _run(self, case: Case, threads: int) -> Array | str | Outcome:
+        """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:
             self.close()  # a process may have been started since
             raise HalfulpError("the examination was ended")
-        return answer
+        if isinstance(answer, Outcome):
+            return answer
+        if len(answer) != 1:
+            return f"{len(answer)} outputs instead of 1"
+        (output,) = answer
+        return f"the output is not an array of numbers: {output}" if isinstance(output, str) else output
 
     def _expected(self, case: Case, other: _Answer | None) -> Array | HalfulpError:
         if other is not None and isinstance(other.right, np.ndarray):
             same = other.right if case.positions is None else other.right.ravel()[case.positions]
-            shape = broadcast(case)[0].shape
-            return same.reshape(shape)
+            return same.reshape(broadcast(case)[0].shape)
         try:
             # halfulp does not judge itself.
-            own = self.spec.code == "onnx_models.Halfulp" and case.clause is None
+            own = self.spec.code == "models.Halfulp" and case.clause is None
             return np.asarray(oracle(case) if own else expected(case))
         except SpecError as error:
             if case.clause is None:
@@ -211,32 +210,13 @@ class Examiner:
             return error
 
 
-def _judged(
-    case: Case, right: Array | HalfulpError, answer: list[Array | str] | Outcome, ulp_limit: float
-) -> tuple[Judgement, Array | None]:
-    """Return the judgement of an answer, and its output if that can be compared element by element."""
-    if isinstance(answer, Outcome):
-        return judge(case, right, answer, ulp_limit), None
-    if not isinstance(right, np.ndarray) or case.clause is not None:
-        return judge(case, right, np.empty(0), ulp_limit), None
-    if len(answer) != 1:
-        message = f"{len(answer)} outputs instead of 1"
-        return Judgement("wrong", right.size, right.size, message=message), None
-    output = answer[0]
-    if isinstance(output, str):
-        message = f"the output is no array of numbers: {output}"
-        return Judgement("wrong", right.size, right.size, message=message), None
-    is_alike = tensor_type(right) == tensor_type(output)
-    return judge(case, right, output, ulp_limit), output if is_alike else None
-
-
 def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
     found = verdicts(case, right, output, ulp_limit)
-    inputs = [np.asarray(array) for array in broadcast(case)]
+    x, *rest = broadcast(case)
     return tuple(
         {
-            "x": decimal(inputs[0][index]),
-            "y": decimal(inputs[1][index]) if len(inputs) == 2 else str(case.attributes.get("Exponent", "")),
+            "x": decimal(x[index]),
+            "y": decimal(rest[0][index]) if rest else str(case.attributes.get("Exponent", "")),
             "expected": decimal(right[index]),
             "got": decimal(output[index]),
             "verdict": str(found[index]),
@@ -251,8 +231,7 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
         return Repetition(case.aspect, None, None)
     first = there.ravel() if case.positions is None else there.ravel()[case.positions]
     again = here.ravel()
-    # A NaN is a NaN, whatever its payload.
-    differs = (codes(again) != codes(first)) & ~(is_nan(again) & is_nan(first))
+    differs = ~_are_same(again, first)
     if not differs.any():
         return Repetition(case.aspect, True, None)
     flat = int(differs.argmax())
@@ -267,6 +246,11 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
     return Repetition(case.aspect, False, example)
 
 
+def _are_same(a: Array, b: Array) -> Array:
+    """Return which elements have the same bits. A NaN is a NaN, whatever its payload."""
+    return np.asarray((codes(a) == codes(b)) | (is_nan(a) & is_nan(b)))
+
+
 def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) -> str | None:
     """Ask MPFR about the one element that a report shows."""
     if judgement.example is None or not isinstance(right, np.ndarray):
@@ -276,7 +260,7 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
         exact, found = np.asarray(oracle(case, index)), np.asarray(right[index])
     except ImportError:
         return None
-    if codes(exact) != codes(found) and not (is_nan(exact) and is_nan(found)):
+    if not _are_same(exact, found):
         raise HalfulpError(
             f"{case.id}: halfulp and MPFR disagree at {list(index)}",
             expected=shown(exact)["bits"],
@@ -294,7 +278,7 @@ Tell = Callable[[list[Result]], None]
 
 
 class Examined(NamedTuple):
-    """The results of all batches, in no order, and the versions of what was examined."""
+    """The results of all batches, in no order, and the versions of the runtime."""
 
     results: list[Result]
     versions: dict[str, str]
@@ -315,7 +299,6 @@ def locally(
     Raises:
         HalfulpError: the target can't be loaded, or a case is at fault.
     """
-    results: list[Result] = []
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
         versions = examiners[0].versions
@@ -323,47 +306,42 @@ def locally(
         for examiner in reversed(examiners):  # the first one's process runs already
             free.put(examiner)
 
-        def examine(batch: Batch) -> list[Result]:
+        def examine(batch: Batch) -> tuple[list[Result], dict[str, str]]:
             examiner = free.get()
             try:
-                return examiner.examine(batch)
+                return examiner.examine(batch), versions
             finally:
                 free.put(examiner)
 
         try:
-            for found in _in_turn(lambda batch: pool.submit(examine, batch), batches, processes + 1):
-                results += found
-                tell(found)
+            return _examined(lambda batch: pool.submit(examine, batch), batches, processes + 1, tell)
         except BaseException:
             # The running examinations wait for these processes.
             for examiner in examiners:
                 examiner.close()
             pool.shutdown(cancel_futures=True)
             raise
-    return Examined(results, versions)
 
 
-def _in_turn(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int) -> Iterator[list[Result]]:
+def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: int, tell: Tell) -> Examined:
     """Submit batches, at most ``most`` at a time: those of a full run don't fit into memory together."""
+    results: list[Result] = []
+    versions: dict[str, str] = {}
     waiting = iter(batches)
-    running: set[Future[list[Result]]] = set()
+    running: set[Future[tuple[list[Result], dict[str, str]]]] = set()
     while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
-            yield future.result()
+            found, versions = future.result()
+            results += found
+            tell(found)
+    return Examined(results, versions)
 
 
 def on_dask(
     spec: TargetSpec, options: Options, batches: Iterable[Batch], address: str, tell: Tell
 ) -> Examined:
-    """Examine batches on the workers of a Dask cluster, which need halfulp and the target installed.
-
-    Args:
-        spec: the target.
-        options: how to examine.
-        batches: the cases.
-        address: the scheduler's, such as ``tcp://10.0.0.1:8786``.
-        tell: receives the results of each batch.
+    """Examine batches on the workers of a Dask scheduler's cluster, which need halfulp and the target installed.
 
     Raises:
         HalfulpError: dask is not installed, the scheduler does not answer or has no workers, or as ``locally``.
@@ -380,31 +358,18 @@ def on_dask(
         client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise HalfulpError(f"no Dask scheduler at {address}: {first_line(error)}") from None
-    with client, client.as_current():
+    with client:
         slots = sum(client.nthreads().values())
         if not slots:
             raise HalfulpError(f"the Dask cluster at {address} has no workers")
-        results: list[Result] = []
-        versions: dict[str, str] = {}
-        waiting = iter(batches)
-
-        def submit(count: int) -> list[Any]:
-            chosen = islice(waiting, count)
-            return [client.submit(_on_worker, spec, options, batch, pure=False) for batch in chosen]
-
-        running = distributed.as_completed(submit(2 * slots))
-        for future in running:
-            try:
-                found, versions = future.result()
-            except HalfulpError:
-                raise
-            except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
-                line = f"{type(error).__name__}: {first_line(error)}"
-                raise HalfulpError(f"a worker of {address} failed: {line}") from None
-            results += found
-            tell(found)
-            running.update(submit(1))
-    return Examined(results, versions)
+        pool = client.get_executor(pure=False)
+        try:
+            return _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots, tell)
+        except HalfulpError:
+            raise
+        except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+            line = f"{type(error).__name__}: {first_line(error)}"
+            raise HalfulpError(f"a worker of {address} failed: {line}") from None
 
 
 _kept = threading.local()

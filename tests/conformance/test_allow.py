@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from halfulp.conformance.verdict.allow import Allowed, load
+from halfulp.conformance.allow import Allowed, load
 from halfulp.errors import HalfulpError
 
 TEXT = """

@@ -6,7 +6,7 @@ import pytest
 
 from halfulp.conformance.case import Case
 from halfulp.conformance.floats import codes, from_codes, ranks
-from halfulp.conformance.verdict.judge import (
+from halfulp.conformance.judge import (
     HISTOGRAM,
     Outcome,
     decimal,
@@ -144,8 +144,8 @@ def test_neighbours_in_wide_types(dtype) -> None:
 )
 def test_integers_differ_by_units(name, low, high) -> None:
     a, b = (np.array([value]).astype(TYPES[name].dtype) for value in (low, high))
-    case = pow_case(b, b, operator="openvino.Power-1")
-    found = judge(case, a, b, strict=True, ulp_limit=1e30)
+    one = np.ones_like(a)
+    found = judge(pow_case(one, one, operator="openvino.Power-1"), a, b, ulp_limit=1e30)
     assert (found.verdict, found.max_ulp, found.wrong) == ("wrong", high - low, 1)
     assert distances(b, a)[0].tolist() == [high - low]
 
@@ -204,9 +204,7 @@ def test_what_the_document_leaves_open_is_not_judged() -> None:
     assert found.histogram["0"] == 1
     found = judge(case, right, np.array([9, -7, -7], np.int32))
     assert (found.verdict, found.wrong, found.max_ulp, found.example["index"]) == ("wrong", 1, 1, [0])
-    assert judge(case, right, np.array([8, -7, -7], np.int32), strict=True).verdict == "wrong"
     assert verdicts(case, right, right).tolist() == ["exact", "unspecified", "unspecified"]
-    assert verdicts(case, right, right, strict=True).tolist() == ["exact"] * 3
 
 
 def test_everything_open() -> None:
@@ -226,7 +224,6 @@ def test_an_open_attribute_leaves_the_whole_case_open() -> None:
     assert judge(case, x, np.zeros((1, 1), F32)).verdict == "unspecified"
     case = pow_case(x, y, "onnx.Pow-1", clause="onnx.Pow-1.C5")
     assert judge(case, ERROR, np.zeros((1, 1), F32)).verdict == "unspecified"
-    assert judge(case, ERROR, np.zeros((1, 1), F32), strict=True).verdict == "accepted"
 
 
 def test_the_sign_of_a_zero_that_prelu_passes_is_open() -> None:

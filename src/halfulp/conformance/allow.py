@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from halfulp.conformance.verdict.judge import FAULTS
+from halfulp.conformance.judge import FAULTS
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 

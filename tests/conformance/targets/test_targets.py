@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from halfulp.conformance.case import Case
-from halfulp.conformance.runner.process import Process
-from halfulp.conformance.runner.targets import BUILT_IN, TargetSpec, find, find_command
-from halfulp.conformance.verdict.judge import Outcome
+from halfulp.conformance.judge import Outcome
+from halfulp.conformance.process import Process
+from halfulp.conformance.targets import BUILT_IN, TargetSpec, find, find_command
 from halfulp.errors import HalfulpError
 
 ProcessOf = Callable[[str], Process]
@@ -135,7 +135,7 @@ def test_no_such_target(target: str, says: str) -> None:
 
 
 def test_a_runtime_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halfulp.conformance.runner.targets.find_spec", lambda name: None)
+    monkeypatch.setattr("halfulp.conformance.targets.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(HalfulpError) as caught:
         find("torch")

@@ -1,0 +1,432 @@
+"""The JSON document of one target, ``halfulp.check/1``: its parts as types, its reader, and how results become one.
+
+docs/formats/check.md describes it for people.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import platform
+import types
+import typing
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, TypedDict, cast
+
+from halfulp.conformance.allow import Allowed
+from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Group, Mode
+from halfulp.conformance.examine import Result
+from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Verdict
+from halfulp.conformance.targets import versions
+from halfulp.errors import HalfulpError
+from halfulp.models.files import read_text
+from halfulp.operators import instruction_set
+from halfulp.specs import ids
+from halfulp.types import TYPES
+
+SCHEMA = "halfulp.check/1"
+
+_LARGEST = 1 << 28
+_INSTRUCTIONS = {"avx2": "AVX2", "avx512": "AVX-512"}
+_UNLISTED = ("exact", "rejected")
+_NAMES: dict[Any, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "an integer >= 0",
+    float: "a number",
+    types.NoneType: "null",
+    Any: "JSON: no infinity, and no NaN",
+}
+
+
+class Number(TypedDict):
+    """An element: the shortest decimal that gives it back in its type, and its bits."""
+
+    value: str
+    bits: str
+
+
+class Example(TypedDict):
+    """The element of a case that is farthest off; ``ulp`` is null where it is a special value gone wrong."""
+
+    index: list[int]
+    inputs: list[Number]
+    expected: Number
+    got: Number
+    ulp: float | None
+
+
+class CaseEntry(TypedDict):
+    """A case with a verdict other than exact and rejected."""
+
+    id: str
+    operator: str
+    types: list[str]
+    group: Group
+    shapes: list[list[int]]
+    attributes: dict[str, Any]
+    constants: list[int]
+    clause: str | None
+    verdict: Verdict
+    elements: int
+    wrong: int
+    max_ulp: float | None
+    example: Example | None
+    message: str | None
+    confirmed: str | None
+    allowed: bool
+
+
+class RowEntry(TypedDict):
+    """All valid cases of an operator version and input types together."""
+
+    operator: str
+    types: list[str]
+    verdict: Verdict
+    cases: dict[str, int]
+    elements: int
+    misrounded: int
+    max_ulp: float | None
+    histogram: dict[str, int]
+    worst: str | None
+    message: str | None
+
+
+class Cell(TypedDict):
+    """A pair of special values."""
+
+    x: str
+    y: str
+    expected: str
+    got: str
+    verdict: Verdict
+
+
+class SpecialEntry(TypedDict):
+    """The special-value grid of an operator version and input types."""
+
+    operator: str
+    types: list[str]
+    grid: list[Cell]
+
+
+class Difference(TypedDict):
+    """An element whose bits were others when it was computed again: which case shows it, and both results."""
+
+    case: str
+    index: list[int]
+    inputs: list[Number]
+    first: Number
+    again: Number
+
+
+class ReproducibilityEntry(TypedDict):
+    """Whether other surroundings change the bits of an operator version's results."""
+
+    operator: str
+    types: list[str]
+    aspect: Aspect
+    verdict: Literal["same", "differs", "not tested"]
+    example: Difference | None
+    allowed: bool
+
+
+class TargetEntry(TypedDict):
+    """The runtime that was checked."""
+
+    name: str
+    versions: dict[str, str]
+
+
+class Selection(TypedDict):
+    """The selection that the run was narrowed to; an empty list is everything."""
+
+    operators: list[str]
+    versions: list[str]
+    types: list[str]
+
+
+class Run(TypedDict):
+    """The circumstances of the check: the part of the document that may change though the results don't."""
+
+    halfulp: str
+    date: str
+    mode: Mode
+    selection: Selection
+    machine: str
+    python: str
+    ulp_limit: float
+    seconds: float
+
+
+class Summary(TypedDict):
+    """How many cases have which verdict, how many findings are allowed, and how many entries differ."""
+
+    cases: int
+    exact: int
+    within: int
+    wrong: int
+    refused: int
+    accepted: int
+    rejected: int
+    crashed: int
+    hung: int
+    unspecified: int
+    allowed: int
+    not_reproducible: int
+
+
+class Document(TypedDict):
+    """The document of one target, as ``halfulp check --json`` writes it."""
+
+    schema: str
+    target: TargetEntry
+    run: Run
+    summary: Summary
+    rows: list[RowEntry]
+    specials: list[SpecialEntry]
+    reproducibility: list[ReproducibilityEntry]
+    cases: list[CaseEntry]
+
+
+def faults(document: Document) -> int:
+    """Return how many findings are the runtime's fault, and not allowed."""
+    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
+    return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
+
+
+# --- from results to a document ------------------------------------------------------------------
+
+
+def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
+    """Return a key that sorts operator versions and types as halfulp's own tables do; unknown ones come last."""
+    known = ids()
+    place = known.index(operator) if operator in known else len(known)
+    return place, operator, [type_order(name) for name in types]
+
+
+def type_order(name: str) -> tuple[int, str]:
+    """Return a key that sorts types as the table of types does."""
+    return (list(TYPES).index(name) if name in TYPES else len(TYPES)), name
+
+
+def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float) -> Run:
+    """Return the circumstances of a check that ends now."""
+    return {
+        "halfulp": versions("halfulp")["halfulp"],
+        "date": datetime.now(UTC).date().isoformat(),
+        "mode": mode,
+        "selection": selection,
+        "machine": f"{platform.machine()} {_INSTRUCTIONS.get(instruction_set(), instruction_set())}",
+        "python": platform.python_version(),
+        "ulp_limit": ulp_limit,
+        "seconds": round(seconds, 1),
+    }
+
+
+def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: Allowed) -> Document:
+    """Return the document of one target, in an order that depends on nothing but the cases."""
+    ordered = sorted(results, key=lambda r: (order(r.operator, r.types), GROUPS.index(r.group), r.id))
+    entries = [_case(target["name"], r, allowed) for r in ordered if r.judgement.verdict not in _UNLISTED]
+    rows: list[RowEntry] = []
+    specials: list[SpecialEntry] = []
+    reproducibility: list[ReproducibilityEntry] = []
+    for (operator, names), group in groupby(ordered, key=lambda result: (result.operator, result.types)):
+        members = list(group)
+        if valid := [result for result in members if result.clause is None]:
+            rows.append(_row(operator, names, valid))
+        # A pair that is in the grids of several cases appears once, as the first case has it.
+        grid: dict[tuple[str, str], Any] = {}
+        for cell in (cell for result in members for cell in result.grid):
+            grid.setdefault((cell["x"], cell["y"]), cell)
+        if grid:
+            specials.append({"operator": operator, "types": list(names), "grid": list(grid.values())})
+        reproducibility += _reproducibility(target["name"], operator, names, members, allowed)
+    differing = [entry for entry in reproducibility if entry["verdict"] == "differs"]
+    counts = dict(Counter[str](result.judgement.verdict for result in ordered)) | {
+        "cases": len(ordered),
+        "allowed": sum(entry["allowed"] for entry in (*entries, *differing)),
+        "not_reproducible": len(differing),
+    }
+    return {
+        "schema": SCHEMA,
+        "target": target,
+        "run": run,
+        "summary": cast(Summary, {name: counts.get(name, 0) for name in Summary.__annotations__}),
+        "rows": rows,
+        "specials": specials,
+        "reproducibility": reproducibility,
+        "cases": entries,
+    }
+
+
+def _row(operator: str, types: tuple[str, ...], results: Sequence[Result]) -> RowEntry:
+    judged = [result.judgement for result in results]
+    counts = Counter(judgement.verdict for judgement in judged)
+    histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
+    bad = max(results, key=lambda result: result.judgement.badness)
+    reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
+    return {
+        "operator": operator,
+        "types": list(types),
+        "verdict": max(counts, key=VERDICTS.index),
+        "cases": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        "elements": sum(judgement.elements for judgement in judged),
+        "misrounded": sum(histogram.values()) - histogram["0"],
+        "max_ulp": max((j.max_ulp for j in judged if j.max_ulp is not None), default=None),
+        "histogram": histogram,
+        "worst": bad.id if bad.judgement.verdict not in (*_UNLISTED, "unspecified") else None,
+        "message": reasons[0] if reasons else None,
+    }
+
+
+def _reproducibility(
+    target: str, operator: str, types: tuple[str, ...], results: Sequence[Result], allowed: Allowed
+) -> Iterator[ReproducibilityEntry]:
+    for aspect in ASPECTS:
+        tried = [(r.id, r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect]
+        differing = [(id, repetition.example) for id, repetition in tried if repetition.same is False]
+        permitted = [allowed.allows(target, id, "differs") for id, _ in differing]
+        same: Any = "same" if any(repetition.same for _, repetition in tried) else "not tested"
+        if tried:
+            yield {
+                "operator": operator,
+                "types": list(types),
+                "aspect": aspect,
+                "verdict": "differs" if differing else same,
+                "example": cast(Difference, differing[0][1]) if differing else None,
+                "allowed": bool(differing) and all(permitted),
+            }
+
+
+def _case(target: str, result: Result, allowed: Allowed) -> CaseEntry:
+    verdict = result.judgement.verdict
+    found = vars(result) | vars(result.judgement)
+    found["attributes"] = dict(sorted(result.attributes.items()))
+    found["allowed"] = verdict in FAULTS and allowed.allows(target, result.id, verdict)
+    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: a tuple as a list, and as text whatever JSON lacks."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
+
+
+# --- from a document to text, and back -----------------------------------------------------------
+
+
+def dumps(documents: list[Document]) -> str:
+    """Return the text of a file: one document as itself, several as a list.
+
+    A line holds one entry, so that two files differ in the lines of the entries that differ.
+    """
+    texts = [_text(document) for document in documents]
+    return texts[0] + "\n" if len(texts) == 1 else "[\n" + ",\n".join(texts) + "\n]\n"
+
+
+def _text(document: Document) -> str:
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list) and value:
+            text = "[\n" + ",\n".join(f"  {_line(item)}" for item in value) + "\n]"
+        else:
+            text = _line(value)
+        parts.append(f"{_line(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def load(path: Path | str) -> list[Document]:
+    """Read a file that ``halfulp check --json`` wrote.
+
+    Raises:
+        HalfulpError: it can't be read, or isn't such a document; the error names the place.
+    """
+    return loads(read_text(Path(path), _LARGEST), str(path))
+
+
+def loads(text: str, file: str = "<text>") -> list[Document]:
+    """Return the documents in a text; raises HalfulpError as :func:`load` does."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HalfulpError(f"{file}: not JSON: {str(error)[:100]}") from None
+    documents = found if isinstance(found, list) else [found]
+    for document in documents:
+        schema = document.get("schema") if isinstance(document, dict) else document
+        if schema != SCHEMA:
+            wanted = f'"schema": "{SCHEMA}"'
+            raise HalfulpError(f"{file}: not a document of {SCHEMA}", expected=wanted, got=repr(schema)[:80])
+        problem = next(_problems(document, Document, ""), None) or next(
+            (
+                f"rows[{number}].histogram must have {', '.join(HISTOGRAM)}"
+                for number, row in enumerate(document["rows"])
+                if tuple(row["histogram"]) != HISTOGRAM
+            ),
+            None,
+        )
+        if problem is not None:
+            raise HalfulpError(f"{file}: a broken document of {SCHEMA}: {problem}")
+    return cast(list[Document], documents)
+
+
+def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
+    """Yield the places where a value is not of a kind, each with the kind that is expected there."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if typing.is_typeddict(kind):
+        fields = _fields(kind)
+        if not isinstance(value, dict):
+            yield f"{where or 'it'} must be an object"
+        elif strange := sorted(value.keys() ^ fields.keys()):
+            yield f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
+        else:
+            for name in fields:
+                yield from _problems(value[name], fields[name], f"{where}.{name}".lstrip("."))
+    elif origin is types.UnionType:
+        found = [next(_problems(value, argument, where), None) for argument in arguments]
+        if None not in found:
+            yield str(found[0])
+    elif origin in (list, dict) and isinstance(value, origin):
+        for key, item in enumerate(value) if isinstance(value, list) else value.items():
+            yield from _problems(item, arguments[-1], f"{where}[{key!r}]")
+    elif not _fits(value, kind):
+        words = (
+            f"{', '.join(arguments[:-1])} or {arguments[-1]}" if origin is Literal else _NAMES[origin or kind]
+        )
+        yield f"{where} must be {words}"
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Any]:
+    """Return the fields of a TypedDict. Evaluating them takes longer than checking an object does."""
+    return typing.get_type_hints(kind)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Tell whether a value is of a kind that has no parts, or is any JSON."""
+    if kind is Any:
+        try:
+            return bool(_line(value))
+        except (ValueError, RecursionError):
+            return False
+    if kind in (int, float):
+        is_number = isinstance(value, int | kind) and not isinstance(value, bool) and abs(value) < math.inf
+        return is_number and (kind is float or value >= 0)
+    origin = typing.get_origin(kind)
+    return value in typing.get_args(kind) if origin is Literal else isinstance(value, origin or kind)

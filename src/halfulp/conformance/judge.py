@@ -1,0 +1,360 @@
+"""The verdict on a runtime's answer to a case. Elements that the document leaves open are not judged.
+
+``specs/unspecified.py`` says which open questions concern a case as a whole. The end of this file says which elements
+the other questions concern. Roundings are judged by the exact value, and special values by IEEE 754.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.conformance.case import Case, broadcast, operands_at
+from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
+from halfulp.errors import HalfulpError
+from halfulp.operators import pow as exact_pow
+from halfulp.specs import TensorType
+from halfulp.specs import unspecified as keys
+from halfulp.specs.unspecified import QUESTIONS, Node
+from halfulp.types import element_type, type_name
+
+Verdict = Literal[
+    "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""From best to worst: the worst one of a row's cases is the row's.
+
+An invalid case's: ``rejected`` (right) and ``accepted``. ``unspecified``: the document leaves it all open.
+``exact``; ``within``: all differences are small; ``wrong``; ``refused``, ``crashed``, ``hung``: no result.
+"""
+
+FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
+"""The verdicts that are a runtime's fault."""
+
+HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
+
+
+class Outcome(NamedTuple):
+    """A run without a result: the kind of its end, and the first line of the runtime's message."""
+
+    kind: Literal["refused", "crashed", "hung"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The comparison of one case's results with the right ones.
+
+    Attributes:
+        verdict: one of VERDICTS.
+        elements: the number of elements that were judged; those that the document leaves open are not.
+        wrong: the number of them that are special values gone wrong, or farther off than the limit.
+        max_ulp: the greatest distance from the right result, in representable values (of integers: in units); None
+            where nothing could be compared.
+        histogram: the number of elements at each distance; ``special`` counts infinities, NaNs and signs of zeros gone
+            wrong.
+        example: the element that is farthest off: its index, its operands, the expected and the actual result.
+        unspecified: the number of elements that the document leaves open.
+        message: one line: a refusal's reason, a wrong type or shape, or the open question.
+    """
+
+    verdict: Verdict
+    elements: int = 0
+    wrong: int = 0
+    max_ulp: float | None = None
+    histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
+    example: Mapping[str, Any] | None = None
+    unspecified: int = 0
+    message: str | None = None
+
+    @property
+    def badness(self) -> tuple[int, bool, float]:
+        """A key that sorts judgements, the worst one last."""
+        return VERDICTS.index(self.verdict), self.histogram["special"] > 0, self.max_ulp or 0
+
+
+def judge(
+    case: Case, expected: Array | HalfulpError, got: Array | str | Outcome, ulp_limit: float = 4
+) -> Judgement:
+    """Judge a runtime's answer to a case.
+
+    Args:
+        case: the case.
+        expected: the right result, of ``expected(case)``; in an invalid case the error, or anything.
+        got: the runtime's output, a sentence on outputs that can't be one array, or the outcome without outputs.
+        ulp_limit: the greatest distance, in representable values, at which a floating result is still ``within``.
+    """
+    open_ = unspecified(case)
+    is_whole = open_ is not None and open_.whole
+    question = "" if open_ is None else open_.question
+    if isinstance(got, Outcome):
+        message = got.message.strip().split("\n")[0]
+        if got.kind != "refused":
+            return Judgement(got.kind, message=message)
+        if case.clause is not None:
+            return Judgement("rejected", message=message)
+        if open_ is not None and (open_.refusal or bool(open_.elements.all())):
+            return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
+        return Judgement("refused", message=message)
+    if case.clause is not None or not isinstance(expected, np.ndarray):
+        if is_whole:
+            return Judgement("unspecified", message=f"accepted; {question}")
+        return Judgement("accepted", message=f"{case.clause} must refuse it")
+    if isinstance(got, str):
+        return Judgement("wrong", expected.size, expected.size, message=got)
+    if is_whole:
+        return Judgement("unspecified", unspecified=expected.size, message=question)
+    got = np.asarray(got)
+    wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, got))
+    if wanted != given:
+        return Judgement(
+            "wrong", expected.size, expected.size, message=f"the output is {given}, not {wanted}"
+        )
+    steps, special = distances(expected, got, open_)
+    judged = np.ones(expected.shape, bool) if open_ is None else ~open_.elements
+    left_open = int(expected.size - judged.sum())
+    if left_open and left_open == expected.size:
+        return Judgement("unspecified", unspecified=left_open, message=question)
+    wrong = int(_are_wrong(expected, steps, special, ulp_limit).sum())
+    max_ulp = int(steps.max(initial=0))
+    different = special.any() or max_ulp > 0
+    return Judgement(
+        verdict="wrong" if wrong else "within" if different else "exact",
+        elements=int(judged.sum()),
+        wrong=wrong,
+        max_ulp=max_ulp,
+        histogram=_histogram(steps[judged], special[judged]),
+        example=_example(case, expected, got, steps, special) if different else None,
+        unspecified=left_open,
+    )
+
+
+def verdicts(case: Case, expected: Array, got: Array, ulp_limit: float = 4) -> Array:
+    """Return the verdict on each element, as an array of str: ``exact``, ``within``, ``wrong`` or ``unspecified``."""
+    open_ = unspecified(case)
+    steps, special = distances(expected, got, open_)
+    found = np.where(steps > 0, "within", np.full(expected.shape, "exact", "<U11"))
+    found[_are_wrong(expected, steps, special, ulp_limit)] = "wrong"
+    if open_ is not None:
+        found[np.broadcast_to(open_.whole | open_.elements, found.shape)] = "unspecified"
+    return found
+
+
+@np.errstate(invalid="ignore")  # signalling NaNs
+def distances(expected: Array, got: Array, open_: UnspecifiedOutput | None = None) -> tuple[Array, Array]:
+    """Return each element's distance in representable values, and which elements are special values gone wrong.
+
+    Special values gone wrong are a NaN instead of a number, a number instead of a NaN, an infinity likewise, and a zero
+    of the wrong sign. Every NaN equals every other. Distances are uint64, and 0 where an element is special or open.
+    """
+    a, b = ranks(expected), ranks(got)
+    steps = np.maximum(a, b) - np.minimum(a, b)
+    special = np.zeros(expected.shape, bool)
+    if is_float(expected):
+        nan_a, nan_b = is_nan(expected), is_nan(got)
+        infinite = np.isinf(expected) != np.isinf(got)
+        other_infinity = np.isinf(expected) & np.isinf(got) & (steps != 0)
+        zeros = (expected == 0) & (got == 0)
+        signs = zeros & (steps != 0) & (True if open_ is None else ~open_.zero_signs)
+        special = (nan_a != nan_b) | (~(nan_a | nan_b) & (infinite | other_infinity | signs))
+        steps = np.where(special | nan_a | zeros, np.uint64(0), steps)
+    if open_ is not None:
+        steps, special = np.where(open_.elements, np.uint64(0), steps), special & ~open_.elements
+    return steps, special
+
+
+def _are_wrong(expected: Array, steps: Array, special: Array, ulp_limit: float) -> Array:
+    return np.asarray(special | (steps > (ulp_limit if is_float(expected) else 0)))
+
+
+def _histogram(steps: Array, special: Array) -> dict[str, int]:
+    steps = steps[~special]
+    edges = np.searchsorted(np.array([1, 2, 3, 5, 17], np.uint64), steps, side="right")
+    counts = [*np.bincount(edges.ravel(), minlength=6).tolist(), int(special.sum())]
+    return dict(zip(HISTOGRAM, counts, strict=True))
+
+
+def _example(case: Case, expected: Array, got: Array, steps: Array, special: Array) -> dict[str, Any]:
+    """Return the first element that is farthest off. A special value gone wrong is farther off than any number."""
+    flat = int(special.argmax() if special.any() else steps.argmax())
+    index = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
+    return {
+        "index": list(index),
+        "inputs": [shown(element) for element in operands_at(case, index)],
+        "expected": shown(expected[index]),
+        "got": shown(got[index]),
+        "ulp": None if special[index] else int(steps[index]),
+    }
+
+
+def shown(element: Any) -> dict[str, str]:
+    """Return an element as JSON has it: the shortest decimal that gives it back, and its bits."""
+    array = np.asarray(element)
+    width = 2 * array.dtype.itemsize
+    return {"value": decimal(array), "bits": f"0x{int(codes(array)):0{width}x}"}
+
+
+def decimal(element: Any) -> str:
+    """Return the shortest decimal that gives an element back in its type."""
+    array = np.asarray(element)
+    if not is_float(array):
+        return str(int(array))
+    number = float(array)
+    if not np.isfinite(number):
+        return str(number)
+    for digits in range(1, 18):
+        text = f"{number:.{digits}g}"
+        with np.errstate(all="ignore"):
+            if np.float64(text).astype(array.dtype) == array:
+                return text
+    return repr(number)
+
+
+# --- what the documents leave open ---------------------------------------------------------------
+
+
+class UnspecifiedOutput(NamedTuple):
+    """The parts of a case's output that its document leaves open.
+
+    Attributes:
+        elements: for each element of the output whether it is open.
+        zero_signs: for each element whether the sign of a zero is open.
+        whole: whether everything is open, even whether there is an output.
+        refusal: whether the case may be refused. An output is judged all the same.
+        question: the open question, with its place in the row: ``"onnx.Pow-15.U4: An integer result ..."``.
+    """
+
+    elements: Array
+    zero_signs: Array
+    whole: bool
+    refusal: bool
+    question: str
+
+
+@np.errstate(invalid="ignore")  # signalling NaNs
+def unspecified(case: Case) -> UnspecifiedOutput | None:
+    """Return the parts of a case's output that its document leaves open, or None where it determines everything."""
+    operands = [TensorType(*operand) for operand in zip(case.types, case.shapes, strict=True)]
+    node = Node(operands[0], operands[1] if len(operands) == 2 else None, case.attributes)
+    asked = {
+        entry.key: f"{case.row.id}.U{number}: {entry.question}"
+        for number, entry in enumerate(case.row.unspecified, start=1)
+    }
+    for key, question in asked.items():
+        if QUESTIONS[key].concerns(node, "all"):
+            nothing = np.zeros((), bool)
+            return UnspecifiedOutput(nothing, nothing, True, True, question)
+    if case.clause is not None:
+        return None
+    x, *rest = broadcast(case)
+    # An operator of one input has its exponent as an attribute.
+    y = rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
+    elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
+    refusal, first = False, None
+    for key, question in asked.items():
+        if QUESTIONS[key].concerns(node, "refusal"):
+            refusal, first = True, first or question
+        for table, mask in ((ELEMENTS, elements), (ZERO_SIGNS, zero_signs)):
+            if key in table:
+                found = table[key](case, x, y)
+                mask |= found
+                first = first or (question if np.any(found) else None)
+    return None if first is None else UnspecifiedOutput(elements, zero_signs, False, refusal, first)
+
+
+def _integer_overflow(case: Case, x: Array, y: Array) -> Any:
+    return not (is_float(x) or is_float(y)) and _inexact(x, y) & (y >= 0)
+
+
+def _integer_base(case: Case, x: Array, y: Array) -> Any:
+    return not is_float(x) and _inexact(x, y) & (is_float(y) | (y < 0))
+
+
+def _inexact(x: Array, y: Array) -> Array:
+    """Return where the real power is not an integer that the type of x holds."""
+    least, largest = integer_range(element_type(x.dtype).name)
+    wide = np.float64 if is_float(y) else np.uint64 if element_type(y.dtype).kind == "uint" else np.int64
+    bases = x.astype(np.uint64 if least == 0 else np.int64).ravel().tolist()
+    pairs = list(zip(bases, y.astype(wide).ravel().tolist(), strict=True))
+    known = {}
+    for pair in set(pairs):
+        power = _integer_power(*pair)
+        known[pair] = power is None or not least <= power <= largest
+    return np.array([known[pair] for pair in pairs], bool).reshape(x.shape)
+
+
+def _integer_power(x: int, y: int | float) -> int | None:
+    """Return x^y where that is an integer of at most 64 bits, or None."""
+    if y == 0 or x == 1:
+        return 1
+    if math.isnan(y):
+        return None
+    if math.isinf(y):
+        if x in (0, -1):
+            return (abs(x) if y > 0 else None) if x == 0 else 1
+        return 0 if y < 0 else None
+    if x == 0:
+        return 0 if y > 0 else None
+    numerator, denominator = y.as_integer_ratio()
+    if x == -1:
+        return (-1) ** (numerator % 2) if denominator == 1 else None
+    # The root must be an integer: a square root for each factor 2 of the denominator.
+    while denominator > 1 and x > 1:
+        root = math.isqrt(x)
+        if root * root != x:
+            return None
+        x, denominator = root, denominator // 2
+    if denominator > 1 or y < 0 or numerator * (abs(x).bit_length() - 1) > 64:
+        return None
+    power = int(x**numerator)
+    return power if abs(power) < 1 << 64 else None
+
+
+def _prelu_overflow(case: Case, x: Array, y: Array) -> Any:
+    if is_float(x):
+        return False
+    least, largest = integer_range(element_type(x.dtype).name)
+    products = np.asarray(x.astype(object) * y.astype(object))
+    return np.asarray((products < least) | (products > largest), bool) & (x < 0)
+
+
+def _beyond_the_range(case: Case, x: Array, y: Array) -> Any:
+    """Return where a type without infinities, or without zero, lacks the result."""
+    if not is_float(x) or (facts := float_type(element_type(x.dtype).name)).has_infinity:
+        return False
+    wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if case.row.kernel == "prelu":
+            real = np.where(wide_x < 0, wide_x * wide_y, wide_x)
+        else:
+            real = np.asarray(exact_pow(wide_x, wide_y))
+        beyond = ~(np.abs(real) < 2.0**facts.greatest_exponent * (1 - 2.0 ** -(facts.digits + 1)))
+    return beyond if facts.has_zero else beyond | (real < 2.0**facts.least_exponent)
+
+
+def _negative_base(case: Case, x: Array, y: Array) -> Any:
+    wide, wide_y = x.astype(np.float64), y.astype(np.float64)
+    return is_float(y) & (wide < 0) & ((wide == -1) | np.isinf(wide) | np.isinf(wide_y))
+
+
+Elements = Callable[[Case, Array, Array], Any]
+
+ELEMENTS: Mapping[str, Elements] = {
+    keys.ROUNDING.key: _beyond_the_range,
+    keys.INTEGER_OVERFLOW.key: _integer_overflow,
+    keys.INTEGER_BASE.key: _integer_base,
+    keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: is_nan(x),
+    keys.PRELU_ROUNDING.key: _beyond_the_range,
+    keys.PRELU_INTEGER.key: _prelu_overflow,
+    "negative-base": _negative_base,
+    "prelu-nan": lambda case, x, y: is_nan(x),
+}
+"""The functions that return which elements of an output are open, by the question's key."""
+
+ZERO_SIGNS: Mapping[str, Elements] = {keys.PRELU_ZERO_AND_NAN.key: lambda case, x, y: x == 0}
+"""The functions that return where the sign of a zero is open."""

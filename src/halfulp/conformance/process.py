@@ -1,0 +1,299 @@
+"""A target in a process of its own: a crash or a hang there is a result here, and the next case runs on.
+
+Messages between ``check`` and a worker are a header in JSON, then raw bytes, over a socket. Nothing that a worker
+answers is unpickled or believed: the runtime that it holds may have overwritten it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pickle
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from halfulp._args import is_masked
+from halfulp._interop import Array
+from halfulp.benchmark.environment import environment
+from halfulp.conformance.case import Case
+from halfulp.conformance.judge import Outcome
+from halfulp.conformance.targets import TargetSpec, death
+from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.types import TYPES, type_name
+
+MEMORY = 4 << 30
+"""The bytes that a target may take beyond those that it has once it is loaded."""
+
+TIME_LIMIT = 10.0
+"""The seconds that a target may take for a case."""
+
+LONGEST = 86400.0
+"""The longest time limit in seconds: the clocks of sockets have a maximum."""
+
+MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
+"""The exceptions that reading a malformed answer raises."""
+
+_START_LIMIT = 120.0  # a runtime may be large, and the disk cold
+_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from halfulp.conformance.worker import serve
+serve(int(sys.argv[1]))
+"""
+_LENGTHS = struct.Struct("<QQ")
+_LONGEST_HEADER = 1 << 20
+_PIECE = 1 << 20
+_LONGEST_MESSAGE = 300
+# Lines that name a place in a library, or announce the next line.
+_PLACE = re.compile(r"^(Exception from |Check '.*' failed at |Traceback )|:$")
+_MACHINE = re.compile(r"0x[0-9a-f]{6,}|" + re.escape(tempfile.gettempdir()) + r"/[^\s'\":,;)]*")
+
+
+@dataclass
+class Process:
+    """A target in a process of its own, which is started anew when it dies or is too slow.
+
+    It may use ``threads`` threads, ``time_limit`` seconds for a case, and ``memory`` bytes beyond those that it has
+    once it is loaded. Then ``versions`` has the versions of the runtime and of the packages that take part.
+    """
+
+    spec: TargetSpec
+    threads: int = 1
+    time_limit: float = TIME_LIMIT
+    memory: int = MEMORY
+    versions: dict[str, str] = field(default_factory=dict, init=False)
+    _running: _Running | None = field(default=None, init=False)
+    _asked: int = field(default=0, init=False)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> _Running:
+        """Load the target, unless that has been done.
+
+        Raises:
+            HalfulpError: it can't be loaded.
+            UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
+        """
+        if self._running is not None:
+            return self._running
+        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
+            raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
+        name = f"the target {self.spec.name}"
+        self._running = running = _Running(self.threads)
+        try:
+            start = {"threads": self.threads, "memory": self.memory}
+            send(running.channel, start, pickle.dumps(self.spec), _START_LIMIT)
+            answer, _ = receive(running.channel, _START_LIMIT)
+            versions = answer.get("versions")
+            if answer.get("kind") != "ready" or not isinstance(versions, dict):
+                raise HalfulpError(f"{name} can't be loaded: {one_line(str(answer.get('message')))}")
+        except BaseException as error:
+            is_late = isinstance(error, TimeoutError)
+            died = self.close(_PATIENCE if isinstance(error, OSError) and not is_late else 0)
+            if is_late:
+                raise HalfulpError(f"{name} did not start in {_START_LIMIT:.0f} s") from None
+            if isinstance(error, OSError):
+                raise HalfulpError(f"{name} {died} when it was loaded") from None
+            raise
+        self.versions = {str(name): str(version) for name, version in versions.items()}
+        return running
+
+    def run(self, case: Case) -> list[Array | str] | Outcome:
+        """Run a case.
+
+        Returns:
+            The outputs (the type's name instead of one that isn't an array of numbers), or the outcome without outputs.
+
+        Raises:
+            HalfulpError: the target can't be loaded, or the case itself is at fault.
+        """
+        channel, asked = self.start().channel, pickle.dumps(case)
+        self._asked += 1
+        try:
+            send(channel, {"number": self._asked}, asked, self.time_limit)
+            answer, data = receive(channel, self.time_limit, most=2 * self.memory)
+            if answer["number"] != self._asked:
+                raise ValueError("the answer to another case")
+            if answer["kind"] == "returned":
+                return unpacked(answer["outputs"], data)
+            kind, message = answer["kind"], one_line(str(answer["message"]))
+            if kind == "fault":
+                raise HalfulpError(f"{case.id} can't be made into a model: {message}")
+            if kind == "crashed":
+                self.close()  # its state is unknown, and the next case must not suffer from it
+            elif kind != "refused":
+                raise ValueError(kind)
+            return Outcome(kind, message)
+        except TimeoutError:
+            self.close()
+            return Outcome("hung", f"no answer in {self.time_limit:g} s")
+        except OSError:
+            return Outcome("crashed", self.close(_PATIENCE))
+        except HalfulpError:
+            raise
+        except MALFORMED:
+            self.close()
+            return Outcome("crashed", "its worker answered nonsense")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self, patience: float = 0) -> str:
+        """End the process. Return how it died, if it died by itself within ``patience`` seconds."""
+        running, self._running = self._running, None
+        return "" if running is None else running.end(patience)
+
+
+class _Running:
+    """A worker process and the socket to it."""
+
+    def __init__(self, threads: int) -> None:
+        self.channel, theirs = socket.socketpair()
+        # The files that the worker leaves when it is killed are deleted with this folder.
+        self._folder = tempfile.TemporaryDirectory(prefix="halfulp-check-", ignore_cleanup_errors=True)
+        variables = {k: v for k, v in environment(threads).items() if not k.startswith("MALLOC_")}
+        variables |= {
+            "OPENBLAS_NUM_THREADS": str(threads),
+            "JAX_PLATFORMS": "cpu",
+            "TMPDIR": self._folder.name,
+        }
+        path = json.dumps([entry or os.getcwd() for entry in sys.path])
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _CODE, str(theirs.fileno()), path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a group of its own, to be killed with all that it starts
+                env=os.environ | variables,
+            )
+
+    def end(self, patience: float) -> str:
+        """Kill the worker with all that it started, and return how it died, as ``Process.close`` does."""
+        self.channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        code = self._process.poll()
+        if sys.platform != "win32":  # where no worker is started
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._folder.cleanup()
+        if code is None:
+            return "closed its socket"
+        return death(-code) if code < 0 else f"exited with status {code}"
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def send(
+    channel: socket.socket, header: dict[str, Any], payload: bytes = b"", limit: float | None = None
+) -> None:
+    """Send a message within ``limit`` seconds; raises TimeoutError, or another OSError if the other side is gone."""
+    text = json.dumps(header).encode()
+    channel.settimeout(limit)
+    channel.sendall(_LENGTHS.pack(len(text), len(payload)) + text + payload)
+
+
+def receive(
+    channel: socket.socket, limit: float | None = None, most: int = 1 << 32
+) -> tuple[dict[str, Any], bytes]:
+    """Return the next message, of at most ``most`` bytes, which must arrive within ``limit`` seconds.
+
+    Raises:
+        TimeoutError: the message took longer.
+        OSError: the other side is gone, or its message is malformed.
+    """
+    deadline = None if limit is None else time.monotonic() + limit
+    header, payload = _LENGTHS.unpack(_exactly(channel, _LENGTHS.size, deadline))
+    if header > _LONGEST_HEADER or payload > most:
+        raise ConnectionError("a message that is too long")
+    try:
+        message = json.loads(_exactly(channel, header, deadline))
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise ConnectionError("a malformed header")
+    return message, _exactly(channel, payload, deadline)
+
+
+def _exactly(channel: socket.socket, count: int, deadline: float | None) -> bytes:
+    pieces = bytearray()
+    while len(pieces) < count:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        channel.settimeout(left)
+        piece = channel.recv(min(count - len(pieces), _PIECE))
+        if not piece:
+            raise ConnectionError("the other side is gone")
+        pieces += piece
+    return bytes(pieces)
+
+
+def packed(outputs: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the message that holds outputs. An output that isn't a plain array of numbers becomes its type's name."""
+    described: list[dict[str, Any]] = []
+    data = []
+    for output in outputs:
+        is_plain = isinstance(output, np.ndarray | np.generic) and not is_masked(output)
+        array = np.asarray(output) if is_plain else None
+        if array is None or not (array.dtype.kind in "biufc" or type_name(array.dtype) in TYPES):
+            kind = type(output).__name__ if array is None else array.dtype.name
+            described.append({"other": str(kind)[:80]})
+            continue
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        described.append({"type": type_name(array.dtype), "shape": list(array.shape)})
+        data.append(array.tobytes())
+    return {"kind": "returned", "outputs": described}, b"".join(data)
+
+
+def unpacked(described: list[dict[str, Any]], data: bytes) -> list[Array | str]:
+    """Return the outputs that a message holds; raises one of :data:`MALFORMED` if it contradicts itself."""
+    outputs: list[Array | str] = []
+    start = 0
+    for output in described:
+        if "other" in output:
+            outputs.append(str(output["other"]))
+            continue
+        name = output["type"]
+        dtype = TYPES[name].dtype if name in TYPES else np.dtype(name)
+        size = math.prod(output["shape"]) * dtype.itemsize
+        outputs.append(np.frombuffer(data[start : start + size], dtype).reshape(output["shape"]))
+        start += size
+    if start != len(data):
+        raise ValueError("bytes are left over")
+    return outputs
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's message in one line, without addresses and temporary files, which change from run to run."""
+    return one_line(str(error)) or type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """Return the first informative line of a text, printable and truncated."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
+    line = printable(said, most=None)
+    return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]

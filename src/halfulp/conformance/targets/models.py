@@ -1,0 +1,329 @@
+"""A case as an ONNX model of one node, and the runtimes that take such a model."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from halfulp import backend
+from halfulp._interop import Array
+from halfulp.conformance.case import Case, expected
+from halfulp.conformance.targets import CrashedError, Target, death
+from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.models.files import read_npz
+from halfulp.types import TYPES, element_type
+
+_LEAST_IR = 4  # before it, an initializer was a graph input too, which could be fed
+
+
+def model(case: Case) -> onnx.ModelProto:
+    """Return the model of a case: the node in its version's own opset, with the operator's names of its inputs.
+
+    An invalid case's model is as wrong as the case is; nothing checks it here.
+
+    Raises:
+        UnsupportedError: ONNX lacks the operator or an input's type.
+    """
+    row = case.row
+    if row.standard != "onnx":
+        raise UnsupportedError(f"ONNX has no operator {row.id}")
+    output, names, fed = row.outputs[0].name, input_names(case), model_inputs(case)
+    result: tuple[Any, Any]
+    if case.declared is not None:
+        result = case.declared.type, case.declared.shape
+    elif case.clause is not None:  # nobody knows its shape
+        rank = max(map(len, case.shapes))
+        result = case.inputs[0].dtype, [f"{output}_{i}" for i in range(rank)]
+    else:
+        inferred = row.infer(*case.inputs, **case.attributes)
+        result = inferred.type, inferred.shape
+    declared = {name: (array.dtype, array.shape) for name, array in fed.items()} | {output: result}
+    values = [
+        helper.make_tensor_value_info(name, _enum(kind), shape) for name, (kind, shape) in declared.items()
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(row.name, names, [output], **case.attributes)],
+        row.name,
+        values[:-1],
+        values[-1:],
+        [
+            onnx.numpy_helper.from_array(array, name)
+            for name, array in zip(names, case.inputs, strict=True)
+            if name not in fed
+        ],
+    )
+    opset = helper.make_opsetid("", int(row.version))
+    ir_version = max(_LEAST_IR, helper.find_min_ir_version_for([opset]))
+    return helper.make_model(
+        graph, opset_imports=[opset], ir_version=ir_version, producer_name="halfulp", doc_string=case.id
+    )
+
+
+def input_names(case: Case) -> list[str]:
+    """Return the names of a case's inputs, as the operator's document has them; beyond those, ``extra``."""
+    names = [port.name for port in case.row.inputs]
+    return [*names, "extra"][: len(case.inputs)]
+
+
+def model_inputs(case: Case) -> dict[str, Array]:
+    """Return by name the inputs that are fed, because they are not constants."""
+    named = zip(input_names(case), case.inputs, strict=True)
+    return {name: array for i, (name, array) in enumerate(named) if i not in case.constants}
+
+
+def _enum(dtype: object) -> int:
+    row = element_type(dtype)
+    if row.onnx_enum is None:
+        raise UnsupportedError(f"ONNX has no type {row.name}")
+    return row.onnx_enum
+
+
+# --- runtimes that take a model ------------------------------------------------------------------
+
+
+class Prepared(NamedTuple):
+    """A model, and by name the inputs that are not initializers."""
+
+    model: onnx.ModelProto
+    inputs: dict[str, Array]
+
+
+class ModelTarget(Target):
+    """Takes a case as an ONNX model."""
+
+    packages: tuple[str, ...] = ("onnx",)
+
+    def prepare(self, case: Case) -> Any:
+        return Prepared(model(case), model_inputs(case))
+
+
+class Reference(ModelTarget):
+    """Evaluates the model with the onnx package's ReferenceEvaluator."""
+
+    packages = ("onnx", "numpy", "ml_dtypes")
+
+    def __init__(self, threads: int, argument: str) -> None:
+        self._reference: Any = import_module("onnx.reference")
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        return list(self._reference.ReferenceEvaluator(prepared.model).run(None, prepared.inputs))
+
+
+class Converter(Reference):
+    """Converts the model to the newest opset with the onnx package's version converter, and evaluates it."""
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        newest = onnx.version_converter.convert_version(prepared.model, onnx.defs.onnx_opset_version())
+        return super().run(Prepared(newest, prepared.inputs))
+
+
+class OnnxRuntime(ModelTarget):
+    """Runs the model once in a session of ONNX Runtime on the CPU, with only the number of threads set.
+
+    Inputs and outputs cross by their bits, so that they may have types that NumPy lacks.
+    """
+
+    def __init__(self, threads: int, argument: str) -> None:
+        self._ort: Any = import_module("onnxruntime")
+        self._options = self._ort.SessionOptions()
+        self._options.intra_op_num_threads = threads
+        self._options.inter_op_num_threads = 1
+        self._options.log_severity_level = 4
+
+    def versions(self) -> dict[str, str]:
+        """Return ONNX Runtime's version, whichever of its packages is installed."""
+        return {"onnxruntime": self._ort.__version__} | super().versions()
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        session = self._ort.InferenceSession(
+            prepared.model.SerializeToString(), self._options, providers=["CPUExecutionProvider"]
+        )
+        binding = session.io_binding()
+        kept = {
+            name: np.ascontiguousarray(array).reshape(array.shape) for name, array in prepared.inputs.items()
+        }
+        for name, array in kept.items():
+            binding.bind_input(name, "cpu", 0, _enum(array.dtype), array.shape, array.ctypes.data)
+        for output in session.get_outputs():
+            binding.bind_output(output.name, "cpu")
+        session.run_with_iobinding(binding)
+        return [_array(value) for value in binding.get_outputs()]
+
+
+def _array(value: Any) -> Array:
+    name = value.data_type().removeprefix("tensor(").removesuffix(")")
+    dtype = next(row.dtype for row in TYPES.values() if row.onnx == name)
+    shape = tuple(value.shape())
+    size = math.prod(shape) * dtype.itemsize
+    data = ctypes.string_at(value.data_ptr(), size) if size else b""
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+class OpenVino(ModelTarget):
+    """Reads, compiles and infers the model with OpenVINO on the CPU, which is asked for full precision."""
+
+    packages = ("openvino", "onnx")
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """Load the CPU plugin. By default it computes f32 in bfloat16 where the processor has that."""
+        self._ov: Any = import_module("openvino")
+        self._tensors: Any = import_module("halfulp.integrations.openvino.operators")
+        self._core = self._ov.Core()
+        self._config = {
+            "INFERENCE_NUM_THREADS": threads,
+            "EXECUTION_MODE_HINT": "ACCURACY",
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+
+    def run(self, prepared: Any) -> list[Array]:
+        return self._infer(self._core.read_model(prepared.model.SerializeToString()), prepared.inputs)
+
+    def _infer(self, model: Any, inputs: Mapping[Any, Array]) -> list[Array]:
+        """Return the outputs of a model of OpenVINO's own, with its inputs by name or by number."""
+        request = self._core.compile_model(model, "CPU", self._config).create_infer_request()
+        for key, array in inputs.items():
+            feed = request.set_tensor if isinstance(key, str) else request.set_input_tensor
+            feed(key, self._tensors.tensor_of(array))
+        request.infer()
+        return [np.array(self._tensors.array_of(tensor)) for tensor in request.output_tensors]
+
+
+class OpenVinoNative(OpenVino):
+    """Builds, compiles and infers a graph of one node: Power-1 or PReLU-1."""
+
+    def prepare(self, case: Case) -> Case:
+        """Return the case: OpenVINO refuses an invalid graph while it is built."""
+        return case
+
+    def run(self, prepared: Case) -> list[Array]:
+        ov, tensors = self._ov, [self._tensors.tensor_of(array) for array in prepared.inputs]
+        operands = [
+            ov.op.Constant(tensor)
+            if place in prepared.constants
+            else ov.op.Parameter(tensor.element_type, ov.PartialShape(list(tensor.shape)))
+            for place, tensor in enumerate(tensors)
+        ]
+        fed = [place for place in range(len(operands)) if place not in prepared.constants]
+        node = getattr(ov.opset1, prepared.row.name.lower())(*operands, **prepared.attributes)
+        graph = ov.Model([node], [operands[place] for place in fed])
+        return self._infer(graph, {number: prepared.inputs[place] for number, place in enumerate(fed)})
+
+
+class Backend(ModelTarget):
+    """Runs the model with any module, or class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        self.packages = (argument.partition(".")[0], "onnx")
+        self._backend: Any = _imported(argument)
+        if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
+            raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has")
+
+    def run(self, prepared: Prepared) -> list[Any]:
+        inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
+        if hasattr(self._backend, "prepare"):
+            outputs = self._backend.prepare(prepared.model, "CPU").run(inputs)
+        else:
+            outputs = self._backend.run_model(prepared.model, inputs, "CPU")
+        return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        module, _, attribute = name.rpartition(".")
+        if not module or error.name != name:
+            raise
+        return getattr(import_module(module), attribute)
+
+
+class Halfulp(ModelTarget):
+    """Runs ONNX models with ``halfulp.backend``, and calls the operators of other standards by their ids.
+
+    The slow exact oracle judges it, not halfulp itself. The number of threads comes from the environment.
+    """
+
+    packages = ("halfulp",)
+
+    def prepare(self, case: Case) -> Any:
+        """Return the model and its inputs, or the case where ONNX has no such operator."""
+        return super().prepare(case) if case.operator.startswith("onnx.") else case
+
+    def run(self, prepared: Prepared | Case) -> list[Array]:
+        if isinstance(prepared, Prepared):
+            return list(backend.run_model(prepared.model, prepared.inputs))
+        return [expected(prepared)]
+
+
+class Command(ModelTarget):
+    """Runs any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
+
+    The inputs and outputs are .npz files, an entry for each name in the model. Of types that NumPy lacks (bfloat16)
+    an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``; in the outputs unsigned integers
+    of that width will do too. The model says which type is meant. A command can't be asked for its version.
+    """
+
+    packages = ()
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """The argument is the command, with {model}, {inputs} and {outputs} in it."""
+        self._words = shlex.split(argument)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        with tempfile.TemporaryDirectory(prefix="halfulp-check-") as folder:
+            files = {name: Path(folder) / name for name in ("model.onnx", "inputs.npz", "outputs.npz")}
+            files["model.onnx"].write_bytes(prepared.model.SerializeToString())
+            np.savez(files["inputs.npz"], allow_pickle=False, **prepared.inputs)
+            words = self._words
+            for name, path in files.items():
+                words = [word.replace("{" + name.partition(".")[0] + "}", str(path)) for word in words]
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            _check_status(done.returncode, done.stderr)
+            if not files["outputs.npz"].exists():
+                raise RuntimeError("exited with status 0, and wrote no outputs")
+            try:
+                entries = read_npz(files["outputs.npz"])
+            except HalfulpError as error:
+                raise RuntimeError(error.message.replace(str(files["outputs.npz"]), "its outputs")) from None
+        return [
+            _typed(entries[value.name], value.type.tensor_type.elem_type)
+            for value in prepared.model.graph.output
+            if value.name in entries
+        ]
+
+
+def _check_status(code: int, errors: bytes) -> None:
+    if code == 0:
+        return
+    number = -code if code < 0 else code - 128  # a shell adds 128 to the signal's number
+    if 0 < number < signal.NSIG:
+        raise CrashedError(death(number))
+    # The last line that a program writes is the reason why it failed.
+    said = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    raise RuntimeError(f"exited with status {code}" + (f": {said[-1]}" if said else ""))
+
+
+def _typed(array: Array, number: int) -> Array:
+    """Return the bits of a type that NumPy lacks as that type."""
+    dtype = next((row.dtype for row in TYPES.values() if row.onnx_enum == number), None)
+    if dtype is None or dtype.isbuiltin == 1 or array.dtype.itemsize != dtype.itemsize:
+        return array
+    return np.ascontiguousarray(array).view(dtype).reshape(array.shape) if array.dtype.kind in "Vu" else array

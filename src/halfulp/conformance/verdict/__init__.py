@@ -1,1 +1,0 @@
-"""Verdicts on answers: comparison with the right result, open questions of the documents, allowed findings."""
