@@ -22,8 +22,8 @@ from tests.models.openvino_models import (
 )
 
 import halfulp as hu
+from halfulp.models import load as load_any
 from halfulp.models.graph import Model, Value
-from halfulp.models.load import load as load_any
 from halfulp.models.openvino import load, save
 from halfulp.models.openvino.layers import OPENVINO_TYPES, allows, natural, parse_shape, split_names
 from halfulp.types import TYPES

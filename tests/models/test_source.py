@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.models.load import load
+from halfulp.models import load
 from halfulp.models.onnx import parse
 
 
