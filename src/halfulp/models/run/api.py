@@ -25,9 +25,8 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
 from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.openvino.builder import Origin
-from halfulp.models.openvino.layers import allows
 from halfulp.models.openvino.operators import OPERATORS, foreign, infer
+from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
 from halfulp.models.run.control import CONTROL
