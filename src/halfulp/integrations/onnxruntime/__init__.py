@@ -1,8 +1,8 @@
 """ONNX Runtime with exact Pow and PRelu: every such node of a model runs on halfulp's kernels.
 
-The kernels are custom operators in a native library of this package, which ONNX Runtime loads. They run on the session's
-own threads and read and write its own memory. A session runs a patched copy of the model, whose nodes have the domain
-``halfulp``.
+The kernels are custom operators in a native library of this package, which ONNX Runtime loads. They run on the
+session's own threads and read and write its own memory. A session runs a patched copy of the model, whose nodes have
+the domain ``halfulp``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def session(
     Args:
         model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is not changed.
         sess_options: an ``onnxruntime.SessionOptions``. The custom operators are registered with it.
-        providers: as for ``InferenceSession``. The custom operators run on the CPU, or on CUDA if that provider is named.
+        providers: as for ``InferenceSession``. The custom operators run on the CPU, or on CUDA if that provider is
+            named.
         keep_fusions: let ONNX Runtime first replace subgraphs with operators of its own, such as LayerNorm and GELU.
             ONNX Runtime then computes the powers in them.
         **kwargs: other arguments of ``InferenceSession``.
@@ -154,8 +155,8 @@ def library() -> str:
 def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a session and return its outputs by name: ``session.run`` for every element type.
 
-    ``session.run`` itself refuses bfloat16 and float8 arrays. Here inputs are copied only if they have another byte order,
-    and outputs of these types are not copied.
+    ``session.run`` itself refuses bfloat16 and float8 arrays. Here inputs are copied only if they have another byte
+    order, and outputs of these types are not copied.
 
     Args:
         session: an ``onnxruntime.InferenceSession``.
