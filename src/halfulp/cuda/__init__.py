@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from halfulp._args import as_array
-from halfulp._interop import Array, is_on_cuda
+from halfulp._interop import Array, as_array, is_on_cuda
 from halfulp.cuda.device import Memory, device_count, is_available, launch, share_memory, undecided
 from halfulp.cuda.libraries import Library, library_of
 from halfulp.errors import HalfulpError

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp._args import is_masked
-from halfulp._interop import Array
+from halfulp._interop import Array, is_masked
 from halfulp.errors import printable
 from halfulp.types import TYPES, type_name
 
