@@ -1,8 +1,8 @@
-"""Other libraries' arrays: the protocols by which they take part in a call, and get their own kind back.
+"""The operands of a call as arrays: array-likes, Python numbers, ``out``, and other libraries' arrays.
 
-A library that implements ``__array_ufunc__`` (dask, pandas, xarray and others) is asked to make the
-result, as NumPy's ufuncs ask it; a subclass of ndarray wraps the result (masked arrays, memory maps);
-what exports its memory by DLPack (JAX, CuPy, torch) gets an array of its own library.
+A library with ``__array_ufunc__`` (dask, pandas, xarray and others) is asked for the result, as NumPy's ufuncs ask
+it. A subclass of ndarray wraps the result (masked arrays, memory maps). A library that exports its memory by DLPack
+(JAX, CuPy, torch) gets an array of its own.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import HalfulpError
+from halfulp.types import TYPES
 
 Array = NDArray[Any]
+Number = int | float
 
 
 class Ufunc:
-    """``hu.pow`` or ``hu.prelu`` in the shape of a NumPy ufunc, for libraries that expect one.
+    """``hu.pow`` or ``hu.prelu`` with the interface of a NumPy ufunc, for libraries that expect one.
 
-    Its name is not one of NumPy's. Otherwise a library could mistake it for the ufunc of that name and compute
-    something else.
+    Its name is not one of NumPy's: a library could mistake it for NumPy's ufunc and compute something else.
 
     Args:
         function: takes two operands and ``out``.
-        name: of the variable, in the function's module, that holds this object; how it is pickled.
+        name: the variable in the function's module that holds this object, by which it is pickled.
     """
 
     nin, nout, nargs, ntypes = 2, 1, 3, 0
@@ -56,9 +57,9 @@ class Ufunc:
 
 
 def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
-    """Return the result of an operand's own ``__array_ufunc__``, as for a NumPy ufunc.
+    """Return the result of an operand's own ``__array_ufunc__``, as for a NumPy ufunc; NotImplemented if none has it.
 
-    Subclasses come before their bases, otherwise the order is the operands'. NotImplemented if no operand has one.
+    Subclasses come before their bases; otherwise the order is that of the operands.
 
     Raises:
         TypeError: an operand forbids ufuncs (``__array_ufunc__ = None``), or all overrides decline.
@@ -97,18 +98,14 @@ def overriding_result(ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
 def is_frame(operand: Any) -> bool:
     """Whether an operand is a pandas DataFrame, whose columns have types of their own.
 
-    Its ``__array_ufunc__`` makes one array of them all, and of a number an array that has a type, too.
+    Its ``__array_ufunc__`` combines the columns into one array, and turns a number into an array with a type.
     """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(operand, pandas.DataFrame)
 
 
 def check_frame(frame: Any) -> None:
-    """Check that all columns of a pandas DataFrame have one type.
-
-    Raises:
-        HalfulpError: they have several, of which pandas would make one.
-    """
+    """Refuse a pandas DataFrame with columns of several types, which pandas would convert to one."""
     types = sorted({str(dtype) for dtype in frame.dtypes})
     if len(types) > 1:
         raise HalfulpError("a DataFrame: its columns have several types; pass each column", got=types)
@@ -120,35 +117,35 @@ def is_foreign(operand: Any) -> bool:
 
 
 # DLPack's numbers of device types.
-_PROCESSORS = (1, 3, 11)  # memory of the processor: its own, or shared with devices of CUDA or ROCm
-_CUDA = (2, 13)  # memory of CUDA's devices: their own, or managed
+_PROCESSORS = (1, 3, 11)  # the processor's memory, or memory that it shares with devices of CUDA or ROCm
+_CUDA = (2, 13)  # CUDA's memory: a device's, or managed
 
 
 def device_type(operand: Any) -> int | None:
-    """Return DLPack's number of the type of device that an array lies on; None where it does not say."""
+    """Return DLPack's number of an array's device type; None if the array does not know."""
     ask = getattr(type(operand), "__dlpack_device__", None)
     if ask is None:
         return _CUDA[0] if hasattr(type(operand), "__cuda_array_interface__") else None
     try:
         return int(ask(operand)[0])
-    except Exception:  # as of JAX's tracers, which lie nowhere
+    except Exception:  # for example of JAX's tracers, which have no memory
         return None
 
 
 def is_on_cuda(operand: Any) -> bool:
-    """Whether an array lies in the memory of a CUDA device."""
+    """Whether an array is in the memory of a CUDA device."""
     return not isinstance(operand, np.ndarray | np.generic) and device_type(operand) in _CUDA
 
 
 def from_foreign(operand: Any) -> Array:
-    """Return another library's array as an ndarray: of the same memory, unless elements are still to be resolved.
+    """Return another library's array as an ndarray of the same memory, unless elements must be resolved.
 
-    The library's own ``__array__`` decides. Where that refuses, DLPack is not asked: it may know less of the array, as
-    of a sign or a scale that torch keeps beside the memory.
+    The library's own ``__array__`` decides. If it refuses, DLPack is not tried: it may ignore a part of the array,
+    such as a sign or scale that torch stores beside the memory.
 
     Raises:
-        HalfulpError: it is a kind of array that has to be converted first, and the error says how.
-        TypeError, ValueError, RuntimeError, BufferError: it cannot be exported for another reason.
+        HalfulpError: the array has to be converted first, and the error says how.
+        TypeError, ValueError, RuntimeError, BufferError: it can't be exported for another reason.
     """
     if (torch := torch_of(operand)) is not None:
         operand = plain_tensor(operand, torch)
@@ -158,7 +155,7 @@ def from_foreign(operand: Any) -> Array:
     if device is not None and device not in _PROCESSORS:
         raise BufferError(f"it is in a device's memory (DLPack's type {device}); copy it to the processor's")
     if not hasattr(type(operand), "__array__"):
-        return np.from_dlpack(operand)  # which lacks bfloat16 and the float8 types, as JAX's arrays may have
+        return np.from_dlpack(operand)  # which does not support bfloat16 and float8
     try:
         return np.asarray(operand)
     except TypeError as error:
@@ -173,10 +170,10 @@ def torch_of(operand: Any) -> Any:
 
 
 def plain_tensor(tensor: Any, torch: Any) -> Any:
-    """Return a torch tensor as one whose memory holds its elements: with its negative bit, if any, resolved.
+    """Return a torch tensor whose memory holds its elements: a negative bit is resolved.
 
     Raises:
-        HalfulpError: its elements are elsewhere or in another form, or its gradients would be lost.
+        HalfulpError: its elements are not in its memory, or its gradients would be lost.
     """
     refusal = tensor_refusal(tensor, torch)
     kind = type(tensor)
@@ -200,7 +197,7 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
 
 
 def tensor_refusal(tensor: Any, torch: Any) -> str | None:
-    """Return why no kernel takes a torch tensor of this kind, and how to convert it; None for all other kinds."""
+    """Return why the kernels do not accept a torch tensor, and how to convert it; None if they accept it."""
     if tensor.is_nested:
         return "a nested tensor: it is not one array; pass the tensors of x.unbind(), or x.to_padded_tensor(value)"
     if isinstance(tensor, torch.masked.MaskedTensor):
@@ -218,10 +215,10 @@ def _is_tracer(operand: Any) -> bool:
 
 
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
-    """Return the result as what NumPy's ufuncs return for such operands.
+    """Return the result in the class that NumPy's ufuncs return for such operands.
 
-    That is the ndarray subclass among them that has the highest priority; the other library's array
-    where that can hold the result's type; a scalar where both are scalars.
+    This is the operands' ndarray subclass of the highest priority, another library's array if it can hold the result's
+    type, or a scalar if both operands are scalars.
     """
     operands = (x, y)
     subclassed = [a for a in operands if isinstance(a, np.ndarray) and type(a) is not np.ndarray]
@@ -253,3 +250,140 @@ def to_foreign(like: Any, result: Array) -> Any:
         return result
     # JAX without 64-bit types would make float32 of float64.
     return converted if str(converted.dtype).rpartition(".")[2] == result.dtype.name else result
+
+
+# --- operands as arrays of NumPy ----------------------------------------------------------------------
+
+
+def is_number(operand: object) -> bool:
+    """Whether an operand is a Python number, which has a value but no element type."""
+    return type(operand) is int or type(operand) is float
+
+
+def as_array(operand: Any) -> Array:
+    """Return an operand as a plain ndarray, without a copy if it is an array.
+
+    Raises:
+        HalfulpError: NumPy can't make an array of it, or the array would lose a mask or missing values.
+    """
+    if type(operand) is np.ndarray:
+        return operand
+    if hasattr(type(operand), "todense"):  # SciPy's sparse arrays, JAX's, CuPy's and others
+        raise HalfulpError(f"{_kind(operand)}: it is not dense; pass x.todense()")
+    if is_frame(operand):
+        check_frame(operand)
+    if _has_missing_values(operand):
+        raise HalfulpError(f"{_kind(operand)}: it has missing values (pandas.NA); pass x.fillna(value)")
+    try:
+        array = from_foreign(operand) if is_foreign(operand) else np.asanyarray(operand)
+    except HalfulpError:
+        raise
+    except (TypeError, ValueError, OverflowError, RuntimeError, BufferError) as error:
+        raise HalfulpError(f"not an array: {error}") from None
+    if is_masked(array) or isinstance(getattr(operand, "_meta", None), np.ma.MaskedArray):  # Dask's arrays
+        raise HalfulpError("a masked array: its mask would be lost; pass x.filled(value)")
+    return np.asarray(array)
+
+
+def _kind(operand: Any) -> str:
+    name = type(operand).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _has_missing_values(operand: Any) -> bool:
+    """Whether pandas.NA, which NumPy would convert to NaN, is an element of a pandas object or a wrapper of one."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return False
+    dtypes = operand.dtypes if is_frame(operand) else [getattr(operand, "dtype", None)]
+    if all(getattr(dtype, "na_value", None) is not pandas.NA for dtype in dtypes):
+        return False
+    find = operand.isna if hasattr(operand, "isna") else operand.isnull  # xarray has the latter
+    return bool(np.asarray(find()).any())
+
+
+def is_masked(array: Array | np.generic) -> bool:
+    """Whether an array hides elements by a mask."""
+    return type(array) is not np.ndarray and array.dtype.fields is None and bool(np.ma.is_masked(array))
+
+
+def without_mask(operand: Any) -> Any:
+    """Return a masked array's elements, masked ones too, as an array; any other operand unchanged."""
+    is_masked = isinstance(operand, np.ndarray) and hasattr(operand, "mask")
+    return operand.view(np.ndarray) if is_masked else operand
+
+
+def exponent_array(number: Number) -> Array:
+    """Return a Python number as a 0-d array with the same powers in every type.
+
+    A float is that double. An integer outside the 64-bit range becomes one within it with equal results in every type:
+    with an exponent of 2^63, a base other than 0 and +-1 overflows or underflows every floating type, and only sign and
+    parity count; modulo 2^n with n <= 64, powers of an odd base repeat after 2^62.
+    """
+    if isinstance(number, float):
+        return np.array(number, np.float64)
+    if -(2**63) <= number < 2**63:
+        return np.array(number, np.int64)
+    if number > 0:
+        return np.array(number if number < 2**64 else number % 2**63 + 2**63, np.uint64)
+    return np.array(-(2**63) + number % 2, np.int64)
+
+
+def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array | None:
+    """Return a Python number as a 0-d array of a type; None if it does not fit.
+
+    With ``exactly``, a number that would be rounded does not fit. Integer types never round.
+    """
+    row = TYPES.get(dtype.name)
+    if row is None:
+        return np.array(number)  # the clause on types refuses the other operand
+    if row.kind != "float":
+        low = -(1 << (row.bits - 1)) if row.kind == "int" else 0
+        if number % 1 != 0 or not low <= number < low + (1 << row.bits):  # infinity % 1 is NaN
+            return None
+        return np.array(int(number), np.int64 if low else np.uint64).astype(dtype)
+    with np.errstate(all="ignore"):
+        try:
+            value = np.float64(number)
+        except OverflowError:
+            return None
+        # Every step but the last rounds to odd, so that the result is as if rounded once.
+        if dtype != np.float64:
+            value = _to_odd(value, number)
+        # ml_dtypes converts by way of float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
+        if row.dtype.isbuiltin != 1:
+            value = _to_odd(np.float32(value), value)
+        converted = np.array(value).astype(dtype)
+        same = converted.astype(np.float64).item() == number or number != number
+    return converted if same or not exactly else None
+
+
+def _to_odd(nearest: Any, exact: Any) -> Any:
+    """Return a number rounded to odd, given its nearest neighbour: the number itself if that is exact."""
+    if float(nearest) == exact or exact != exact:
+        return nearest
+    if abs(float(nearest)) > abs(exact):
+        nearest = np.nextafter(nearest, type(nearest)(0))
+    word = f"u{nearest.itemsize}"
+    return (nearest.view(word) | np.array(1, word)).view(type(nearest))
+
+
+def is_safe_to_overwrite(out: Array, operand: Array) -> bool:
+    """Whether results can be written to ``out`` element by element while an operand is read.
+
+    They can if the two share no memory, or are the same elements in the same order.
+    """
+    if not np.may_share_memory(out, operand):
+        return True
+    same_place = out.__array_interface__["data"][0] == operand.__array_interface__["data"][0]
+    if same_place and (out.shape, out.strides, out.itemsize) == (
+        operand.shape,
+        operand.strides,
+        operand.itemsize,
+    ):
+        return True
+    try:
+        # NumPy's stubs know only the two named bounds on the work.
+        return not np.shares_memory(out, operand, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return False

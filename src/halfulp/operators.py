@@ -17,17 +17,21 @@ from numpy import ndarray  # looked up in the module, it would take a tenth of a
 from numpy.typing import NDArray
 
 from halfulp import _core
-from halfulp._args import (
+from halfulp._interop import (
+    Array,
     Number,
+    Ufunc,
     as_array,
     exponent_array,
     is_masked,
     is_number,
+    is_on_cuda,
     is_safe_to_overwrite,
+    like_operands,
     number_as,
+    overriding_result,
     without_mask,
 )
-from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -142,7 +146,7 @@ _FLOAT64 = np.dtype(np.float64)
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
     """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
 
-    It is kept for the next call. None where the number does not fit, see ``halfulp._args.number_as``.
+    It is kept for the next call. None where the number does not fit, see ``halfulp._interop.number_as``.
     """
     # -0.0 equals 0.0, and so has to be told apart.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)

@@ -18,7 +18,7 @@ from onnx import parser
 import halfulp as hu
 from halfulp.benchmark.networks.comparison import InRuntime, compare, document, runtimes_of, sentences
 from halfulp.benchmark.networks.network import Network, light, network_of, release, watched
-from halfulp.models.load import load
+from halfulp.models import load
 from halfulp.models.run.inputs import make_inputs
 
 MIXED = """<ir_version: 8, opset_import: ["": 15]>

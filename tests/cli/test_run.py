@@ -141,7 +141,7 @@ def test_a_long_model_is_summed_up() -> None:
         (["none.onnx"], "ModelError none.onnx: can't be read: No such file"),
         (["."], "ModelError .: not a plain file"),
         (["junk.onnx"], "ModelError junk.onnx: truncated, or not an ONNX model"),
-        (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): it reads 'w', which is no input"),
+        (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): it reads 'w', which nothing defines"),
         (["net.onnx", "-i", "x"], "an input must be NAME=FILE"),
         (["net.onnx", "-i", "=x.npy"], "an input must be NAME=FILE"),
         (["net.onnx", "-i", "x="], "an input must be NAME=FILE"),

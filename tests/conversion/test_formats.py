@@ -18,9 +18,8 @@ from tests.models.onnx_models import parsed, single
 import halfulp as hu
 from halfulp.conversion import Conversion, Format
 from halfulp.conversion.between import integral
-from halfulp.models import openvino
+from halfulp.models import load, openvino
 from halfulp.models.directml import dxdispatch
-from halfulp.models.load import load
 from halfulp.types import TYPES
 
 FORMATS = get_args(Format)

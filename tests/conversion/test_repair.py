@@ -413,7 +413,7 @@ def test_all_faults_at_once() -> None:
 
 
 def test_another_fault_is_an_error() -> None:
-    with pytest.raises(ModelError, match="it reads 'nowhere', which is no input"):
+    with pytest.raises(ModelError, match="it reads 'nowhere', which nothing defines"):
         hu.repair(model(f"{IMAGE} {SLOPE} {{ z = PRelu(x, s)  y = Add(z, nowhere) }}"))
     with pytest.raises(HalfulpError, match="only ONNX models are repaired"):
         hu.repair("m.xml")

@@ -12,7 +12,7 @@ from tests.cuda.build import Driver
 
 import halfulp as hu
 from halfulp import cuda
-from halfulp.cuda import device, libraries
+from halfulp.cuda import device
 from halfulp.types import TYPES
 
 X = np.random.default_rng(3).uniform(-3, 9, (30, 40)).astype(np.float32)
@@ -62,7 +62,7 @@ class WithDLPack:
 
         self.streams.append(stream)
         name = self.array.dtype.name
-        code, bits = next(key for key, value in libraries._DLPACK_TYPES.items() if value == name)
+        code, bits = next(key for key, value in cuda._DLPACK_TYPES.items() if value == name)
         return _cuda.write_dlpack(
             self.array.ctypes.data, code, bits, self.array.shape, self.device, self.array
         )
@@ -89,7 +89,7 @@ def test_the_bits_of_the_processors(kind: Any) -> None:
 
 
 def test_dlpacks_types() -> None:
-    for name in set(libraries._DLPACK_TYPES.values()):
+    for name in set(cuda._DLPACK_TYPES.values()):
         x = np.array([0.5, 1, 2, 4]).astype(TYPES[name].dtype)
         result = hu.pow(WithDLPack(x), 2)
         assert result.dtype == x.dtype

@@ -20,21 +20,20 @@ MAY_IMPORT = {
     "specs": BASE,
     "pages": BASE | {"specs"},
     "reference": BASE,
-    "_interop": {"errors"},
-    "_args": BASE | {"_interop"},
-    "cuda": BASE | {"specs", "_interop", "_args", "_cuda"},
-    "operators": BASE | {"specs", "pages", "_interop", "_args", "cuda", "_core"},
+    "_interop": {"errors", "types"},
+    "cuda": BASE | {"specs", "_interop", "_cuda"},
+    "operators": BASE | {"specs", "pages", "_interop", "cuda", "_core"},
     "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
-    "models": BASE | {"specs", "_args", "operators"},
+    "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
     "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
-    | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
+    | {"specs", "_interop", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "_interop", "_args", "operators", "models"},
+    "integrations": BASE | {"specs", "_interop", "operators", "models"},
     "cli": BASE
     | {
         "specs",

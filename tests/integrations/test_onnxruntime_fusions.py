@@ -130,7 +130,7 @@ def test_external_data(tmp_path: Path) -> None:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
     onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="weights.bin")
     if tuple(map(int, ort.__version__.split(".")[:2])) < (1, 21):
-        pytest.skip("finds no external data of a patched model")
+        pytest.skip("can't read the external data of a patched model")
     check(plugin.session(path, keep_fusions=True).run(None, FEEDS))
     onnx.save(plugin.patch(path, keep_fusions=True), tmp_path / "patched.onnx")
     check(plugin.session(tmp_path / "patched.onnx").run(None, FEEDS))

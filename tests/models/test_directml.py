@@ -182,7 +182,7 @@ def test_what_an_operator_does_not_take(desc: Any, level: str, clause: str) -> N
 def test_feature_levels() -> None:
     for level in FEATURE_LEVELS:
         validate(constant_pow(X4), level)
-    with pytest.raises(hu.HalfulpError, match="no such feature level"):
+    with pytest.raises(hu.HalfulpError, match="unknown feature level"):
         validate(constant_pow(X4), "7_0")
     assert [list(tensors(desc)) for desc in (prelu(X2, X2), power(X2, X2))] == [
         ["InputTensor", "SlopeTensor", "OutputTensor"],
@@ -332,7 +332,11 @@ def test_tensors_beside_each_other_in_one_buffer() -> None:
             {"InputTensor": 16},
             "C9: the buffer of Input",
         ),
-        ({"InputTensor": [1, 2, 3], "OutputTensor": bytearray(12)}, {}, "the buffer of InputTensor is none"),
+        (
+            {"InputTensor": [1, 2, 3], "OutputTensor": bytearray(12)},
+            {},
+            "InputTensor: expected an object with the buffer protocol",
+        ),
         ({"InputTensor": np.zeros(6, np.float32)[::2], "OutputTensor": bytearray(12)}, {}, "not contiguous"),
     ],
 )

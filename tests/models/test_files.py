@@ -177,7 +177,7 @@ def test_an_entry_compressed_as_numpy_does_not(tmp_path: Path, method: int) -> N
     """A header of LZMA claims memory, up to 4 GiB."""
     with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
         archive.writestr("x.npy", header("{'descr': '|i1', 'fortran_order': False, 'shape': (1,), }") + b"1")
-    with pytest.raises(HalfulpError, match=r"entry 'x': compressed as NumPy does not do"):
+    with pytest.raises(HalfulpError, match=r"entry 'x': unsupported compression"):
         read_npz(tmp_path / "x.npz")
 
 

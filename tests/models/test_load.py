@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import halfulp as hu
-from halfulp.models.load import load
+from halfulp.models import load
 
 
 @pytest.mark.parametrize("door", [load, hu.run, hu.audit, hu.convert])

@@ -16,7 +16,7 @@ from tests.models.onnx_models import parsed
 import halfulp as hu
 from halfulp.errors import HalfulpWarning
 from halfulp.models.onnx import load, parse
-from halfulp.models.onnx.order import in_order
+from halfulp.models.onnx.walk import in_order
 
 SAID = (
     "its nodes were not in order and have been sorted; a node without a name has its number in the new order"

@@ -22,10 +22,11 @@ from tests.models.openvino_models import (
 )
 
 import halfulp as hu
+from halfulp.models import load as load_any
 from halfulp.models.graph import Model, Value
-from halfulp.models.load import load as load_any
 from halfulp.models.openvino import load, save
-from halfulp.models.openvino.layers import OPENVINO_TYPES, allows, natural, parse_shape, split_names
+from halfulp.models.openvino.operators import OPENVINO_TYPES
+from halfulp.models.openvino.reader import allows, natural, parse_shape, split_names
 from halfulp.types import TYPES
 
 X = np.array([[3, -2, 4], [0, 1, 9]], np.float32)
@@ -107,7 +108,7 @@ def test_auto_broadcast() -> None:
         text = text.replace('shape="?,3"', 'shape="3"').replace("<dim>-1</dim>", "")
         same(hu.run(load(text.encode(), weights=WEIGHTS), {"x": X[0]})["y"], Y[0])
     text = SMALL.replace('auto_broadcast="numpy"', 'auto_broadcast="pdpd"')
-    with pytest.raises(hu.UnsupportedError, match=r"n.xml, layer 'power' \(Power\): auto_broadcast is pdpd"):
+    with pytest.raises(hu.UnsupportedError, match=r"n.xml, layer 'power' \(Power\): auto_broadcast=pdpd"):
         load(text.encode(), weights=WEIGHTS, file="n.xml")
 
 
@@ -161,7 +162,7 @@ def test_every_type(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [row.name for row in TYPES.values() if row.openvino is None])
 def test_types_that_openvino_lacks_are_named(name: str, tmp_path: Path) -> None:
     made = graph([], [Value("x", name, (2,))], ["x"])
-    with pytest.raises(hu.UnsupportedError, match=f"OpenVINO has no type {name}, which 'x' is of"):
+    with pytest.raises(hu.UnsupportedError, match=f"OpenVINO has no type {name}, which 'x' has"):
         save(made, tmp_path / "a.xml")
 
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.models.load import load
+from halfulp.models import load
 from halfulp.models.onnx import parse
 
 
@@ -154,7 +154,7 @@ def test_another_format_under_an_onnx_name(tmp_path: Path) -> None:
         (tmp_path / "net.onnx").write_bytes(data)
         with pytest.raises(hu.ModelError) as caught:
             load(tmp_path / "net.onnx")
-        assert caught.value.message == f"not an ONNX model: it begins as a file does that is named *.{suffix}"
+        assert caught.value.message == f"not an ONNX model: it begins like a *.{suffix} file"
 
 
 def test_a_tensor_is_no_graph_of_tensorflow(tmp_path: Path) -> None:

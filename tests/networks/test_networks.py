@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp.cli import app
-from halfulp.models.load import load
+from halfulp.models import load
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import held_tensor
 from halfulp.models.run.fitting import fit

@@ -11,10 +11,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from halfulp.auditing.halves import Net, Step
 from halfulp.auditing.node import Operand, Use, breaches
 from halfulp.errors import ModelError, UnsupportedError, printable
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import FunctionTypes, ValueInfo, infer_types
-from halfulp.models.onnx.stand_ins import with_stand_ins
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import (
     default_opset,
@@ -47,7 +46,7 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
     try:
         build(proto, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
-        build(with_stand_ins(proto, file), file, folder, keep_unknown=True)
+        build(proto, file, folder, keep_unknown=True, check_ours=False)
         # The rest of the model is sound: what is wrong with nodes of ours, their clauses say.
         found = list(_Reader(proto, file, folder).all())
         if isinstance(error, ModelError) and not any(map(breaches, found)):

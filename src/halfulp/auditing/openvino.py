@@ -11,8 +11,7 @@ from halfulp.auditing.node import Operand, Use, breach_of
 from halfulp.errors import ModelError, printable
 from halfulp.models.graph import Graph, Node, Value
 from halfulp.models.openvino import LARGEST_FILE
-from halfulp.models.openvino.builder import build
-from halfulp.models.openvino.layers import Weights, elements, read
+from halfulp.models.openvino.reader import Weights, build, elements
 from halfulp.models.source import read_source
 from halfulp.specs import in_force
 
@@ -40,7 +39,7 @@ def uses(source: Path | bytes, file: str) -> list[Use]:
 
 def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> Iterator[Use]:
     try:
-        graph = build(read(net, file), weights, file, is_body=depth > 0).graph
+        graph = build(net, weights, file, is_body=depth > 0).graph
     except ModelError as error:
         if error.clause is None or error.node is None:
             raise

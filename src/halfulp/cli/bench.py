@@ -187,8 +187,8 @@ def _network(
     """
     from halfulp.benchmark.networks.comparison import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.networks.network import light, nodes_of
+    from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.load import load
 
     check_writable(output)
     model = load(path, keep_unknown=True)
@@ -236,8 +236,8 @@ def _runnable(
 ) -> tuple[Network, str]:
     """Return the network with inputs on which it runs, and a line on those that were made up."""
     from halfulp.benchmark.networks.network import network_of, release, watched
+    from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
 
     progress("running it once for the operands of its Pow and PRelu")

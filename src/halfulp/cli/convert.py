@@ -90,7 +90,7 @@ def convert(
     """
     # Here, so that the other verbs need not wait for the onnx package.
     from halfulp.conversion import convert as convert_model
-    from halfulp.models.load import load
+    from halfulp.models import load
 
     check_writable(output, binary=True)
     if (dims or inputs) and not verify:

@@ -75,7 +75,7 @@ def repair(
         raise HalfulpError("--dim and --input are for --verify, which is not given")
     fed_inputs = None
     if inputs:
-        from halfulp.models.load import load
+        from halfulp.models import load
 
         fed_inputs = fed(load(model), inputs)
     with working() as progress:

@@ -74,8 +74,8 @@ def run(
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
     from halfulp.models.run.report import sentence, vacuous
 

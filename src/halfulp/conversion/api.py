@@ -29,13 +29,12 @@ from halfulp.conversion.verify import Verification, compare
 from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
+from halfulp.models import load, openvino
 from halfulp.models import onnx as onnx_front_end
-from halfulp.models import openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model
-from halfulp.models.load import load
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.source import Format, Source, format_of
 

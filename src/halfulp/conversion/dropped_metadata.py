@@ -8,7 +8,7 @@ from halfulp.conversion.editor import Change
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.walk import every_node, plain_domain
-from halfulp.models.openvino.builder import Origin
+from halfulp.models.openvino.reader import Origin
 
 
 def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:

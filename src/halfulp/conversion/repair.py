@@ -28,9 +28,8 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_int
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, agree, describe
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.stand_ins import with_stand_ins
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of
 from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours
 from halfulp.models.run.fitting import fit
@@ -196,7 +195,7 @@ def _check_rest(model: ModelProto, file: str, folder: Path | None) -> None:
     try:
         build(model, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError):
-        build(with_stand_ins(model, file), file, folder, keep_unknown=True)
+        build(model, file, folder, keep_unknown=True, check_ours=False)
 
 
 def _repaired(

@@ -15,7 +15,7 @@ from halfulp.conversion.between import is_foreign
 from halfulp.errors import HalfulpError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.run.api import run
 from halfulp.models.run.control import CONTROL

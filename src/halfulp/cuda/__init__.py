@@ -1,22 +1,35 @@
-"""CUDA: powers and PReLU of arrays in a device's memory, computed there, with the bits of the processor's.
+"""CUDA: powers and PReLU of arrays in a device's memory, computed on the device with the same bits as on the processor.
 
 ``hu.pow`` and ``hu.prelu`` call ``apply`` for such arrays. It launches the kernels in ``kernels.ptx`` by NVIDIA's
-driver, and needs nothing else of CUDA.
+driver, and needs nothing else of CUDA. For each library there is a class: the place of its arrays, new arrays, and
+its stream.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from halfulp._args import as_array
-from halfulp._interop import Array, is_on_cuda
-from halfulp.cuda.device import Memory, device_count, is_available, launch, share_memory, undecided
-from halfulp.cuda.libraries import Library, library_of
+from halfulp._interop import Array, as_array, is_on_cuda, plain_tensor, torch_of
+from halfulp.cuda.device import (
+    Allocate,
+    Memory,
+    ask,
+    core,
+    dense_strides,
+    device_count,
+    is_available,
+    launch,
+    share_memory,
+    undecided,
+)
 from halfulp.errors import HalfulpError
 from halfulp.specs.tensor import TensorType, tensor_type
+from halfulp.types import TYPES, element_type
 
 __all__ = ["apply", "device_count", "is_available", "undecided"]
 
@@ -27,14 +40,13 @@ def apply(operator: Any, x: Any, y: Any, out: Any = None) -> Any:
     Args:
         operator: the operator of ``hu.pow`` or ``hu.prelu``.
         x, y: arrays on one device, or numbers: of Python, of NumPy, or 0-d arrays in the processor's memory.
-        out: an array on that device for the result; it may share memory with an operand.
+        out: an array on that device for the result. It may share memory with an operand.
 
     Returns:
-        An array of the first device array's kind, on its device and in its library's stream; ``out`` where that is
-        given.
+        ``out`` if it is given, else an array of the first device array's library, on its device and in its stream.
 
     Raises:
-        SpecError: what ``hu.pow`` and ``hu.prelu`` refuse.
+        SpecError: as ``hu.pow`` and ``hu.prelu``.
         HalfulpError: operands on several devices, an array in the processor's memory, no driver, no memory.
     """
     arrays = [a for a in (x, y) if is_on_cuda(a)]
@@ -88,3 +100,286 @@ def _memory_or_number(operand: Any) -> Memory | Array:
             "one operand is on a CUDA device and the other in the processor's memory: move one of them"
         )
     return array
+
+
+# --- arrays of libraries in a device's memory ---------------------------------------------------------
+
+
+class Library:
+    """A library's arrays on one device. The base class has the common parts of torch and CuPy.
+
+    Attributes:
+        stream: the library's stream of the device.
+        allocate: the argument of ``launch``; None for the driver's own.
+    """
+
+    stream: int
+    allocate: Allocate | None = None
+
+    def __init__(self) -> None:
+        self._between: list[Any] = []  # objects whose memory is needed until the launches are in the stream
+
+    def memory(self, array: Any) -> Memory:
+        """Return an array's place. All later work in the stream finds its elements there."""
+        raise NotImplementedError
+
+    def is_writeable(self, array: Any) -> bool:
+        """Whether an array may be written to, and its memory holds its elements unchanged."""
+        return True
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        """Return a new array of a type, with the layout of `like` if that is an array of the shape."""
+        raise NotImplementedError
+
+    def copy(self, array: Any, to: Any) -> None:
+        """Copy the elements of a new array to one of the library's."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Called when all launches are in the stream."""
+        self._between.clear()
+
+    def given(self, array: Any) -> Any:
+        """Return a new array in the library's own class."""
+        return array
+
+
+def library_of(arrays: Sequence[Any]) -> Library:
+    """Return the library of arrays, on the first array's device. Arrays of several libraries use protocols."""
+    first = arrays[0]
+    names = {_name_of(array) for array in arrays}
+    if names == {"torch"}:
+        return Torch(first)
+    if names == {"cupy"}:
+        return CuPy(first)
+    return Other(first)
+
+
+def _name_of(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+class Torch(Library):
+    """torch's tensors on a device."""
+
+    def __init__(self, like: Any) -> None:
+        super().__init__()
+        self._torch = sys.modules["torch"]
+        self._device = like.device
+        self.stream = self._torch.cuda.current_stream(self._device).cuda_stream
+        self.allocate = self._allocate
+
+    def _allocate(self, size: int) -> int:
+        memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._device)
+        self._between.append(memory)
+        return int(memory.data_ptr())
+
+    def is_writeable(self, array: Any) -> bool:
+        return _is_writeable_tensor(array)
+
+    def memory(self, array: Any) -> Memory:
+        resolved = plain_tensor(array, self._torch)
+        if resolved is not array:
+            self._between.append(resolved)
+        size = resolved.element_size()
+        strides = tuple(stride * size for stride in resolved.stride())
+        type = _known(str(resolved.dtype)[6:])
+        return Memory(resolved.data_ptr(), type, tuple(resolved.shape), strides, resolved.device.index or 0)
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        dtype = getattr(self._torch, type)
+        if like is not None:
+            return self._torch.empty_like(like, dtype=dtype, requires_grad=False)
+        return self._torch.empty(shape, dtype=dtype, device=self._device)
+
+    def copy(self, array: Any, to: Any) -> None:
+        to.copy_(array)
+
+
+def _is_writeable_tensor(tensor: Any) -> bool:
+    """Whether a tensor's memory holds its elements, without a pending negation."""
+    return not (tensor.is_neg() or tensor._is_zerotensor())
+
+
+class CuPy(Library):
+    """CuPy's arrays on a device."""
+
+    def __init__(self, like: Any) -> None:
+        super().__init__()
+        self._cupy = sys.modules["cupy"]
+        self._device = like.device
+        with self._device:
+            self.stream = self._cupy.cuda.get_current_stream().ptr
+        self.allocate = self._allocate
+
+    def _allocate(self, size: int) -> int:
+        with self._device:
+            memory = self._cupy.empty(size, "uint8")
+        self._between.append(memory)
+        return int(memory.data.ptr)
+
+    def memory(self, array: Any) -> Memory:
+        shape, strides = tuple(array.shape), tuple(array.strides)
+        return Memory(int(array.data.ptr), _known(array.dtype.name), shape, strides, int(array.device.id))
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        with self._device:
+            if like is not None:
+                return self._cupy.empty_like(like, dtype=element_type(type).dtype)
+            return self._cupy.empty(shape, element_type(type).dtype)
+
+    def copy(self, array: Any, to: Any) -> None:
+        with self._device:
+            to[...] = array
+
+
+_JAX = ("jax", "jaxlib")  # their arrays are immutable
+
+
+class Other(Library):
+    """Arrays with ``__cuda_array_interface__`` or DLPack, JAX's among them.
+
+    The work is in the device's default stream. Producers of operands learn that by DLPack; other streams are waited
+    for. Results are complete when the call returns.
+    """
+
+    stream = 1  # CUDA's number of the device's default stream
+
+    def __init__(self, like: Any) -> None:
+        super().__init__()
+        self._like = like
+        self._core = core()
+        self._device = 0
+
+    def memory(self, array: Any) -> Memory:
+        memory = array.memory if isinstance(array, DeviceArray) else self._memory(array)
+        self._device = memory.device
+        return memory
+
+    def is_writeable(self, array: Any) -> bool:
+        if _name_of(array) in _JAX:
+            return False
+        if torch_of(array) is not None:
+            return _is_writeable_tensor(array)
+        interface = getattr(array, "__cuda_array_interface__", None)
+        return interface is None or not interface["data"][1]
+
+    def _memory(self, array: Any) -> Memory:
+        if (torch := torch_of(array)) is not None:
+            array = plain_tensor(array, torch)  # DLPack would ignore the negative bit
+        if hasattr(type(array), "__dlpack__"):
+            try:
+                capsule = array.__dlpack__(stream=self.stream)
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:
+                raise HalfulpError(f"not an array: {error}") from None
+            address, code, bits, shape, strides, device = self._core.read_dlpack(capsule)
+            self._between.append((array, capsule))
+            return Memory(address, _type_of_dlpack(code, bits), tuple(shape), tuple(strides), device)
+        interface = array.__cuda_array_interface__
+        if interface.get("mask") is not None:
+            raise HalfulpError("a masked array")
+        address = interface["data"][0]
+        device = self._core.device_of(address) if address else 0
+        if interface.get("stream") is not None:
+            self._core.synchronize(device, interface["stream"])
+        dtype = _type_of_interface(interface["typestr"])
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides") or dense_strides(shape, element_type(dtype).dtype.itemsize)
+        return Memory(address, dtype, shape, tuple(strides), device)
+
+    def new(self, shape: Sequence[int], type: str, like: Any) -> Any:
+        return DeviceArray(tuple(shape), type, self._device)
+
+    def copy(self, array: Any, to: Any) -> None:
+        raise HalfulpError("out overlaps an operand, but not element by element")
+
+    def finish(self) -> None:
+        self._core.synchronize(self._device, self.stream)
+        super().finish()
+
+    def given(self, array: Any) -> Any:
+        name = _name_of(self._like)
+        if name in _JAX:
+            return sys.modules["jax"].dlpack.from_dlpack(array)
+        if name in ("torch", "cupy"):
+            return sys.modules[name].from_dlpack(array)
+        if name == "numba":
+            return sys.modules["numba"].cuda.as_cuda_array(array)
+        return array
+
+
+class DeviceArray:
+    """A new array in a device's memory, which other libraries accept by DLPack or ``__cuda_array_interface__``."""
+
+    def __init__(self, shape: tuple[int, ...], type: str, device: int) -> None:
+        dtype = element_type(type).dtype
+        self._core = core()
+        size = dtype.itemsize * math.prod(shape)
+        self.dtype = dtype
+        self.shape = shape
+        address = ask(self._core.allocate, device, size) if size else 0
+        self.memory = Memory(address, type, shape, dense_strides(shape, dtype.itemsize), device)
+
+    def __del__(self) -> None:
+        memory = getattr(self, "memory", None)
+        if memory is not None and memory.address:
+            self._core.free(memory.device, memory.address)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.memory.type}{list(self.shape)} on device {self.memory.device}>"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.memory.address, False),
+            "strides": None,
+            "version": 3,
+            "stream": None,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.memory.device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        code, bits = next(key for key, name in _DLPACK_TYPES.items() if name == self.memory.type)
+        memory = self.memory
+        return self._core.write_dlpack(memory.address, code, bits, list(self.shape), memory.device, self)
+
+
+# (code, bits) of DLPack 1.1; types of 4 bits are a byte each here.
+_DLPACK_TYPES = {
+    **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
+    (4, 16): "bfloat16",
+    (7, 8): "float8_e3m4",
+    (8, 8): "float8_e4m3",
+    (9, 8): "float8_e4m3b11fnuz",
+    (10, 8): "float8_e4m3fn",
+    (11, 8): "float8_e4m3fnuz",
+    (12, 8): "float8_e5m2",
+    (13, 8): "float8_e5m2fnuz",
+    (14, 8): "float8_e8m0fnu",
+}
+
+
+def _type_of_dlpack(code: int, bits: int) -> str:
+    name = _DLPACK_TYPES.get((code, bits))
+    if name is None:
+        raise HalfulpError(f"no element type of DLPack's code {code} with {bits} bits")
+    return name
+
+
+def _type_of_interface(typestr: str) -> str:
+    dtype = np.dtype(typestr)
+    if not dtype.isnative:
+        raise HalfulpError(f"elements in another byte order ({typestr})")
+    return _known(dtype.name)
+
+
+def _known(name: str) -> str:
+    if name not in TYPES:
+        raise HalfulpError(f"no element type {name}")
+    return name

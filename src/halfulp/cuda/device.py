@@ -1,4 +1,4 @@
-"""The door to halfulp._cuda: operands as addresses, and the driver's errors as HalfulpError."""
+"""The only access to halfulp._cuda: operands as addresses, and the driver's errors as HalfulpError."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Allocate = Callable[[int], int]
 
 
 def _kernels() -> Path | None:
-    """Return what tools/make_ptx.py made, if the build did: beside this file, or in an editable install elsewhere."""
+    """Return the file of tools/make_ptx.py, if the build made it. In an editable install it is in another folder."""
     spec = find_spec(__package__ or "")
     folders = (spec.submodule_search_locations if spec else None) or []
     return next((path for folder in folders if (path := Path(folder) / "kernels.ptx").is_file()), None)
@@ -28,15 +28,7 @@ KERNELS = _kernels()
 
 
 class Memory(NamedTuple):
-    """An array in a device's memory.
-
-    Attributes:
-        address: of its first element.
-        type: its element type's name.
-        shape: its dims.
-        strides: in bytes, one for each dim.
-        device: the device's number.
-    """
+    """An array in a device's memory: the address of its first element, and its strides in bytes."""
 
     address: int
     type: str
@@ -52,11 +44,7 @@ class Memory(NamedTuple):
 
 @cache
 def core() -> Any:
-    """Return ``halfulp._cuda`` with its kernels.
-
-    Raises:
-        HalfulpError: this installation has none.
-    """
+    """Return ``halfulp._cuda`` with its kernels; raises HalfulpError if this installation has none."""
     from halfulp import _cuda
 
     if KERNELS is None:
@@ -77,12 +65,12 @@ def launch(
     """Put x to the power y, or PReLU with the slope y, into a stream of the output's device.
 
     Args:
-        prelu: which of the two.
+        prelu: whether to compute PReLU.
         x, y: an array on the device, or a 0-d ndarray for a number.
-        out: where the results go: an operand's own elements, or memory that shares none with them.
+        out: memory for the results: that of an operand's elements, or memory that overlaps none.
         stream: the stream's handle; 0 is the device's default stream.
-        allocate: takes a number of bytes and returns the address of that much of the device's memory. The memory may
-            be reused once the stream has done its work so far. None: the driver allocates.
+        allocate: takes a number of bytes and returns the address of memory on the device. The memory may be reused
+            after the stream's work so far. None: the driver allocates.
 
     Raises:
         HalfulpError: no driver, no kernels, no memory, or another error of the driver.
@@ -91,7 +79,7 @@ def launch(
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of a function of ``halfulp._cuda``; an error of the driver becomes a HalfulpError."""
+    """Call a function of ``halfulp._cuda``. An error of the driver becomes a HalfulpError."""
     try:
         return function(*arguments)
     except RuntimeError as error:
@@ -106,7 +94,7 @@ def _operand(operand: Memory | Array) -> Any:
 
 
 def share_memory(a: Memory, b: Memory) -> bool:
-    """Whether two arrays may share memory other than element by element, going by their bounds."""
+    """Whether two arrays may overlap other than element by element, judged by their bounds."""
     if (a.address, a.shape, a.strides, a.type) == (b.address, b.shape, b.strides, b.type):
         return False
     (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
@@ -122,7 +110,7 @@ def _bounds(memory: Memory) -> tuple[int, int]:
 
 
 def dense_strides(shape: Sequence[int], item_size: int) -> tuple[int, ...]:
-    """Return the strides, in bytes, of an array without gaps whose last axis is the fastest."""
+    """Return the strides in bytes of a contiguous array in C order."""
     strides = [item_size]
     for dim in reversed(shape[1:]):
         strides.append(strides[-1] * dim)
@@ -138,18 +126,13 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Return how many devices the driver knows.
-
-    Raises:
-        HalfulpError: there is no driver, or there are no kernels.
-    """
+    """Return the number of devices; raises HalfulpError without a driver or kernels."""
     return int(ask(core().device_count))
 
 
 def undecided(device: int) -> int:
-    """Return how many powers the last phase could not decide on a device, which it waits for. None is known.
+    """Return the number of powers that the last phase left undecided on a device; it should be 0.
 
-    Raises:
-        HalfulpError: there is no such device.
+    The call waits for the device, and raises HalfulpError if there is no such device.
     """
     return int(ask(core().undecided, device))

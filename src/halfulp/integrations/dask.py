@@ -12,7 +12,7 @@ from typing import Any
 import dask.array as da
 
 import halfulp as hu
-from halfulp._args import as_array, is_number
+from halfulp._interop import as_array, is_number
 from halfulp.operators import POW, PRELU, Operator
 from halfulp.specs.tensor import TensorType, tensor_type
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import halfulp as hu
-from halfulp._args import Number, as_array, exponent_array
+from halfulp._interop import Number, as_array, exponent_array
 from halfulp.errors import HalfulpError
 from halfulp.operators import POW, PRELU, number_array
 from halfulp.types import TYPES

@@ -1,11 +1,10 @@
-"""Reading and writing files: plain ones as they are, .npy and .npz as NumPy writes them.
+"""Reading and writing files: plain ones, and NumPy's .npy and .npz.
 
-No array is believed larger than its file, nothing is unpickled, and what is written appears under
-its name only when it is complete.
+The shape in a header is compared with the file's size, nothing is unpickled, and a written file appears under its name
+only when it is complete.
 
-NumPy stores the element types it doesn't know (bfloat16, the float8 and float4 types, int4, uint4) as
-raw bytes, type ``V2`` or ``V1``. That is how they are written here, one element to an item; when
-read, they are viewed as the type that the model or ``--type`` says.
+NumPy stores the element types that it lacks (bfloat16, the float8 and float4 types, int4, uint4) as raw bytes of type
+``V2`` or ``V1``, one element to an item. When read, they are viewed as the type that the model or ``--type`` names.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NO_NPZ = (
 
 @dataclass(frozen=True)
 class NpyFile:
-    """The array of a .npy file, which is mapped when it is asked for, in whole or in part."""
+    """The array of a .npy file. It can be mapped in whole or in part."""
 
     path: Path
     dtype: np.dtype[Any]
@@ -55,20 +54,18 @@ class NpyFile:
         return np.asarray(np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order))
 
     def map_part(self, start: int, shape: tuple[int, ...], mode: Literal["r", "r+"] = "r") -> Array:
-        """Return ``shape`` elements from element ``start`` on, in C order; written through with r+."""
+        """Map ``shape`` elements from element ``start`` on, in C order. With r+, writes change the file."""
         offset = self.offset + start * self.dtype.itemsize
         return np.asarray(np.memmap(self.path, self.dtype, mode, offset, shape))
 
 
 def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
-    """Return a .npy file, its header read and compared with its size.
+    """Return a .npy file after reading its header and comparing it with the file's size.
 
-    Args:
-        path: the file.
-        dtype: what its elements are, where NumPy stores raw bytes because it has no name for them.
+    ``dtype`` is the type of elements that NumPy stores as raw bytes.
 
     Raises:
-        HalfulpError: it can't be read, is no .npy file, claims more than it holds, or holds objects.
+        HalfulpError: it can't be read, is not a .npy file, claims more than it holds, or holds objects.
     """
     with opened(path) as stream:
         shape, fortran, stored = _header(stream, str(path))
@@ -78,7 +75,7 @@ def open_npy(path: Path, dtype: np.dtype[Any] | None = None) -> NpyFile:
 
 
 def create_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NpyFile:
-    """Make a .npy file of zeros whose space is reserved: a full disk is an OSError here and not later."""
+    """Make a .npy file of zeros and reserve its space: a full disk is an OSError here and not later."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
@@ -93,13 +90,13 @@ def _reserve(stream: IO[bytes], offset: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(stream.fileno(), offset, size)
         return
-    # Not on macOS and Windows. To set the length alone would reserve nothing on the former.
+    # macOS and Windows lack posix_fallocate. On macOS, setting the length alone would reserve nothing.
     for start in range(0, size, _PIECE):
         stream.write(bytes(min(_PIECE, size - start)))
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """Return the arrays of a .npz file by name; raises HalfulpError where it is broken."""
+    """Return the arrays of a .npz file by name."""
     arrays = {}
     with opened(path) as stream:
         try:
@@ -107,8 +104,8 @@ def read_npz(path: Path) -> dict[str, Array]:
                 for entry in archive.infolist():
                     name = entry.filename.removesuffix(".npy")
                     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                        # LZMA takes as much memory as its header says; NumPy writes neither that nor the others.
-                        raise HalfulpError(f"{path}, entry {name!r}: compressed as NumPy does not do")
+                        # NumPy writes no others, and LZMA takes as much memory as its header says.
+                        raise HalfulpError(f"{path}, entry {name!r}: unsupported compression")
                     with archive.open(entry) as member:
                         arrays[name] = _read_member(member, f"{path}, entry {name!r}")
         except HalfulpError:
@@ -119,12 +116,12 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 
 def viewed(array: Array, dtype: np.dtype[Any] | None, what: str) -> Array:
-    """Return raw bytes as an array of a type of their size; any other array as it is."""
+    """Return raw bytes as an array of a type of their size, and any other array unchanged."""
     return array.view(_viewed(array.dtype, dtype, what))
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a .npz file, complete or not at all; raises HalfulpError where that can't be."""
+    """Write a .npz file, complete or not at all."""
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             if array.dtype == object:
@@ -135,16 +132,16 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary file beside ``path``, which takes its place when the block ends well.
+    """Yield a temporary file beside ``path``, which replaces it when the block ends without an error.
 
     Raises:
         HalfulpError: ``path`` is a folder or a device, or its folder can't be written.
     """
-    given, path = path, Path(os.path.realpath(path))  # replace what a link points to, not the link
+    given, path = path, Path(os.path.realpath(path))  # the target of a link is replaced, not the link
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         raise HalfulpError(f"{given}: can't be written: not a plain file")
-    # Known before it exists, so that an interrupt at any moment leaves nothing behind.
+    # The name is known before the file exists, so that an interrupt at any moment leaves no file behind.
     temporary = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
     try:
         try:
@@ -167,13 +164,9 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
-    """Open a plain file to read it.
-
-    Raises:
-        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where ``file`` is given.
-    """
+    """Open a plain file to read it. Errors are ModelErrors if ``file``, the model's name in messages, is given."""
     try:
-        # Before opening: to open a named pipe would wait for its writer.
+        # Checked before opening: opening a named pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise _unread("not a plain file", path, file)
         stream = path.open("rb")
@@ -187,7 +180,7 @@ def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
 
 
 def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
-    """Return the bytes of a plain file of at most ``most`` bytes; else raises as :func:`opened` does."""
+    """Return the bytes of a plain file of at most ``most`` bytes; errors are as for :func:`opened`."""
     with opened(path, file) as stream:
         if os.fstat(stream.fileno()).st_size > most:
             raise _unread("too large", path, file, expected=f"at most {most} bytes")
@@ -195,7 +188,7 @@ def read_whole(path: Path, most: int, file: str | None = None) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """Return the text in UTF-8 of a plain file of at most ``most`` bytes; else raises HalfulpError."""
+    """Return the UTF-8 text of a plain file of at most ``most`` bytes."""
     try:
         return read_whole(path, most).decode()
     except UnicodeDecodeError:
@@ -221,10 +214,10 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
     try:
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's, of what is no good Python
+            warnings.simplefilter("ignore")  # Python's warnings about the header as a literal
             shape, fortran, dtype = read(stream, max_header_size=_LONGEST_HEADER)
     except Exception as error:
-        # NumPy evaluates the header as a Python literal, which fails in more ways than it documents.
+        # NumPy evaluates the header as a Python literal, with more kinds of errors than it documents.
         line = (str(error).splitlines() or ["unreadable"])[0]
         raise HalfulpError(f"{what}: a broken .npy header: {line[:100]}") from None
     if dtype.hasobject:
@@ -232,7 +225,7 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
     if dtype.names is not None or dtype.subdtype is not None:
         raise HalfulpError(f"{what}: holds records, not numbers", got=str(dtype)[:80])
     if any(dim < 0 or isinstance(dim, bool) for dim in shape) or len(shape) > 64 or not dtype.itemsize:
-        raise HalfulpError(f"{what}: its header claims a shape that can't be", got=str(shape)[:80])
+        raise HalfulpError(f"{what}: its header has an invalid shape", got=str(shape)[:80])
     return shape, fortran, dtype
 
 
@@ -247,12 +240,12 @@ def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: s
 
 
 def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> np.dtype[Any]:
-    """Return the dtype to see stored elements as: only raw bytes are seen as anything else."""
+    """Return the dtype of stored elements: the wanted one for raw bytes, else their own."""
     if stored.kind != "V":
         return stored
     if wanted is None or wanted.itemsize != stored.itemsize:
         raise HalfulpError(
-            f"{what}: holds a type that NumPy has no name for",
+            f"{what}: holds a type that NumPy lacks",
             expected="--type NAME=TYPE, such as x=bfloat16" if wanted is None else wanted.name,
             got=f"{stored.itemsize} raw bytes an element",
         )
@@ -261,7 +254,7 @@ def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> n
 
 def _read_member(member: IO[bytes], what: str) -> Array:
     shape, fortran, dtype = _header(member, what)
-    # What the archive says of its sizes is a claim as well: take what the data decompresses to.
+    # The archive may lie about sizes too: the decompressed data decides.
     needed = math.prod(shape) * dtype.itemsize
     memory = available_memory()
     data = member.read(min(needed, memory))
@@ -276,18 +269,16 @@ def _read_member(member: IO[bytes], what: str) -> Array:
 
 
 def inside(folder: Path | None, location: str, what: str, *, exists: bool = True) -> Path:
-    """Return the path of a file that a model names, refusing all that leaves a folder.
+    """Return the path of a file that a model names; refuse one outside the folder.
 
     Args:
-        folder: where the file must lie; None where there is none.
-        location: as the model spells it; a backslash separates folders as well,
-            unless a file has it in its name.
-        what: how messages name it.
-        exists: whether it must be there, and a plain file.
+        folder: the folder that must contain the file; None if the model came without one.
+        location: the name in the model. A backslash separates folders too, unless a file has it in its name.
+        what: its name in messages.
+        exists: whether it must exist and be a plain file.
 
     Raises:
-        HalfulpError: the location is absolute, goes up, or leads out through a symbolic link; or the
-            file is missing where it must not be.
+        HalfulpError: the location is absolute, goes up, or leads out through a symbolic link; or the file is missing.
     """
     shown = repr(location[:80])
     if folder is None:
@@ -298,7 +289,7 @@ def inside(folder: Path | None, location: str, what: str, *, exists: bool = True
         raise HalfulpError(f"{what} leaves the model's folder", got=shown)
     try:
         root = folder.resolve(strict=True)
-        # Where a backslash is a character of names as any other, as on Linux, a file of that name goes first.
+        # On systems where names may contain a backslash, such as Linux, a file of that name comes first.
         named = root / location if os.path.lexists(root / location) else root / relative
         path = named.resolve(strict=exists)
         regular = not exists or stat.S_ISREG(path.stat().st_mode)

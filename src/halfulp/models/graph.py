@@ -1,7 +1,7 @@
-"""The neutral graph: what every front end makes of its file, and what the runtime walks.
+"""The neutral graph, which every front end makes and the runtime walks.
 
-It holds names, types, shapes, constants and nodes, and nothing of a particular format except each
-node's ``source``, for those who must hand the node on to that format's own library.
+It holds names, types, shapes, constants and nodes. Only ``source`` belongs to a particular format: an object to pass to
+that format's own library.
 """
 
 from __future__ import annotations
@@ -26,26 +26,20 @@ MOST_DIMS = 64
 
 
 def is_countable(shape: Iterable[int]) -> bool:
-    """Return whether NumPy makes arrays of a shape: it counts dims of 0 as well, which take no bytes."""
+    """Return whether NumPy can make arrays of a shape. It limits the other dims even if one is 0."""
     return math.prod(max(dim, 1) for dim in shape) < 1 << 60
 
 
 def reshaped(array: Array, shape: Sequence[Any]) -> Array:
-    """Return an array in a shape of as many elements; raises HalfulpError for more dims than NumPy has."""
+    """Return an array in another shape; raises HalfulpError for more dims than NumPy allows."""
     _check_rank(len(shape))
     return array.reshape(shape)
 
 
 def unsqueezed(shape: Sequence[Dim], axes: Sequence[int], *, from_end: bool = True) -> tuple[Dim, ...]:
-    """Return a shape with 1-dims inserted.
+    """Return a shape with 1-dims inserted at some axes of the result.
 
-    Args:
-        shape: of the data.
-        axes: places in the result.
-        from_end: whether negative axes count from the end of the result; they are refused if not.
-
-    Raises:
-        HalfulpError: the axes are not distinct dims of the result, or it has more dims than NumPy has.
+    Negative axes count from its end if ``from_end`` is set, and are refused otherwise.
     """
     rank = len(shape) + len(axes)
     _check_rank(rank)
@@ -59,15 +53,12 @@ def unsqueezed(shape: Sequence[Dim], axes: Sequence[int], *, from_end: bool = Tr
 
 
 def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, ...]:
-    """Return the shape that Reshape gives, as far as it is known.
+    """Return the output shape of Reshape, as far as it is known; raises HalfulpError if the data does not fit.
 
     Args:
-        shape: of the data.
-        asked: for which shape; one -1 stands for the dim that makes up the number of elements.
-        copies: whether a 0 stands for the data's dim in the same place.
-
-    Raises:
-        HalfulpError: the data does not fit.
+        shape: that of the data.
+        asked: the wanted shape. One -1 stands for the dim that gives the data's number of elements.
+        copies: whether a 0 stands for the data's dim at the same axis.
     """
     dims: list[Dim] = list(asked)
     if any(dim < -1 for dim in asked) or dims.count(-1) > 1:
@@ -85,7 +76,7 @@ def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, .
         dims[dims.index(-1)], rest = total // rest, total
     if total != rest or -1 in dims:
         raise HalfulpError(
-            "the data has not as many elements as the shape asks for",
+            "the shape has another number of elements than the data",
             expected=list(asked[:MOST_DIMS]),
             got=format_shape(shape),
         )
@@ -94,19 +85,17 @@ def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, .
 
 def _check_rank(rank: int) -> None:
     if rank > MOST_DIMS:
-        raise HalfulpError(
-            "its output has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=rank
-        )
+        raise HalfulpError("its output has too many dims", expected=f"at most {MOST_DIMS}", got=rank)
 
 
 def _elements(shape: Shape | list[Dim]) -> int | None:
-    """Return how many elements a shape has; None where a dim is not known."""
+    """Return the number of elements of a shape; None if a dim is not known."""
     dims = [dim for dim in shape or () if isinstance(dim, int)]
     return None if shape is None or len(dims) < len(shape) else math.prod(dims)
 
 
 def agree(a: Shape, b: Shape) -> bool:
-    """Return whether two shapes may be those of one tensor."""
+    """Return whether two shapes may belong to one tensor."""
     if a is None or b is None:
         return True
     known = (pair for pair in zip(a, b, strict=False) if all(isinstance(dim, int) for dim in pair))
@@ -114,12 +103,12 @@ def agree(a: Shape, b: Shape) -> bool:
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """Return the element type's name as graphs spell it: the dtype's, and ``string`` for text."""
+    """Return the element type's name in graphs: the dtype's, or ``string`` for text."""
     return "string" if dtype.kind in "OUST" else dtype.name
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
-    """Return names in one line, the first of them where there are many."""
+    """Return names in one line; of many names, the first ones."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
@@ -127,12 +116,14 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a file declares about one named value.
+    """The declaration of one named value.
 
-    ``type`` is an element type's name, or None where nothing is declared; ``shape`` is None where
-    the rank is unknown; ``kind`` is ``tensor``, ``sparse_tensor``, ``sequence``, ``map``,
-    ``optional`` or ``undeclared``; ``aliases`` are other names that an input may be fed by, or an
-    output asked for by.
+    Attributes:
+        name: its name.
+        type: the element type's name; None if nothing is declared.
+        shape: None if the rank is unknown.
+        kind: ``tensor``, ``sparse_tensor``, ``sequence``, ``map``, ``optional`` or ``undeclared``.
+        aliases: other names that a caller may use for an input or output.
 
     Example:
         >>> print(Value("X", "float32", (2, "N", None)))
@@ -146,7 +137,7 @@ class Value:
     aliases: tuple[str, ...] = ()
 
     def fits(self, array: Array) -> bool:
-        """Tell whether an array has this type, rank, and the dims that are numbers."""
+        """Return whether an array has this type and rank, and the dims that are known."""
         return self.type in (None, type_name(array.dtype)) and agree(self.shape, array.shape)
 
     def __str__(self) -> str:
@@ -156,7 +147,7 @@ class Value:
 
 
 def describe(element_type: str | None, shape: Shape) -> str:
-    """Return a type and shape as errors and tables show them."""
+    """Return a type and shape as text."""
     if shape is None:
         return element_type or "?"
     return f"{element_type or '?'}{format_shape(shape)}"
@@ -167,16 +158,16 @@ class Node:
     """One use of an operator.
 
     Attributes:
-        label: how messages name the node: its name, or its place in the file.
+        label: the node's name in messages: its own name, or its place in the file.
         standard: ``onnx``, ``openvino`` or ``directml``; ``neutral`` between formats.
         domain: the operator's domain, empty for the standard's own operators.
         type: the operator's name as the file spells it.
-        version: the version in force: since-version, opset or feature level, as the rows spell it.
+        version: the version in force, as in the rows: since-version, opset or feature level.
         opset: the version that the file asks for.
-        inputs, outputs: names; an empty name is an optional one that is absent.
-        attributes: by name; a subgraph is a :class:`Graph`.
-        function: the body, where the file itself defines the operator.
-        source: the format's own object for this node, for handing on to its library.
+        inputs, outputs: names. An empty name stands for an absent optional one.
+        attributes: values by name. A subgraph is a :class:`Graph`.
+        function: the body, if the file itself defines the operator.
+        source: the format's own object for this node, for its library.
     """
 
     label: str
@@ -207,7 +198,7 @@ class Node:
 
     @property
     def reads(self) -> set[str]:
-        """Every name that the node needs, those captured by its subgraphs included."""
+        """The names that the node and its subgraphs read."""
         names = set(self.inputs)
         for graph in self.subgraphs if self.attributes else ():
             names |= graph.captures
@@ -217,16 +208,17 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """Nodes in the order of their evaluation, with what they read and declare.
+    """Nodes in the order of their evaluation, with inputs, outputs and constants.
 
     Attributes:
+        name: its name.
         inputs, outputs: in the file's order.
-        constants: arrays by name; an input of the same name has this default.
+        constants: arrays by name. An input of the same name has this default.
         nodes: in topological order.
-        declared: what the file says about any value's type and shape, by name.
+        declared: the declarations of values by name.
         captures: names that the graph reads from the graphs around it.
-        dead_after: for each node, the names that nothing reads after it.
-        source: what the format says beyond this, for writing the graph in that format again.
+        dead_after: for each node, the names that are not read after it.
+        source: the format's own data that the graph does not hold, so that the file can be written again.
     """
 
     name: str
@@ -245,7 +237,7 @@ class Graph:
             own.update(node.outputs)
         last_reader: dict[str, int] = {}
         for index, node in enumerate(self.nodes):
-            # A value that nobody reads dies with the node that made it.
+            # A value without readers dies with its maker.
             for name in (*node.reads, *node.outputs):
                 last_reader[name] = index
         results = {value.name for value in self.outputs}
@@ -259,7 +251,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A graph and the file it came from, as messages name it."""
+    """A graph, and the name of its file in messages."""
 
     file: str
     graph: Graph

@@ -1,4 +1,4 @@
-"""How much memory an array may take: what the machine has free, and what the control groups of this process leave."""
+"""The limit of an array's memory: the free memory of the machine and of the process's control groups."""
 
 from __future__ import annotations
 
@@ -13,22 +13,17 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import MOST_DIMS
 from halfulp.specs.tensor import format_shape
 
-# Every machine has as much, and a look at the system's files before each small array would cost more than the array.
+# Every machine has this much. Reading the system's files before each small array would take longer than the array.
 _ALWAYS_THERE = 1 << 26
 
 
 def guard_memory(
     shape: tuple[int, ...], itemsize: int, what: str, file: str, node: str | None = None
 ) -> None:
-    """Raise ModelError for an array that NumPy or the free memory can't hold, before the system swaps."""
+    """Raise ModelError for an array that NumPy can't make or that does not fit into the free memory."""
     if len(shape) > MOST_DIMS:
-        raise ModelError(
-            f"{what} has more dims than NumPy does",
-            file=file,
-            node=node,
-            expected=f"at most {MOST_DIMS}",
-            got=len(shape),
-        )
+        expected = f"at most {MOST_DIMS}"
+        raise ModelError(f"{what} has too many dims", file=file, node=node, expected=expected, got=len(shape))
     size = math.prod(shape) * itemsize
     if size <= _ALWAYS_THERE and all(dim < 1 << 62 for dim in shape):
         return
@@ -44,7 +39,7 @@ def guard_memory(
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Return how many bytes more this process may take, by the system and its control groups."""
+    """Return the number of bytes that this process may still take."""
     return max(min(_of_the_machine(root), *_of_the_groups(root)), 0)
 
 
@@ -54,31 +49,31 @@ def _of_the_machine(root: Path) -> int:
         return free << 10
     try:
         if sys.platform == "win32":
-            # MEMORYSTATUSEX: its length and the load in 32 bits each, then numbers of 64, the second what is free.
+            # MEMORYSTATUSEX: length and load in 32 bits each, then numbers of 64 bits; the second is the free memory.
             status = (ctypes.c_uint64 * 8)(64)
             return int(status[2]) if ctypes.windll.kernel32.GlobalMemoryStatusEx(status) else sys.maxsize
         else:  # noqa: RET505  # or the type checker calls it unreachable for Windows
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # this system does not tell
+    except (AttributeError, OSError, ValueError):  # not known on this system
         return sys.maxsize
 
 
 def _of_the_groups(root: Path) -> Iterator[int]:
-    """Give what each control group of this process and its parents leave; nothing is no limit."""
+    """Yield the limits of this process's control groups and their parents."""
     yield sys.maxsize
     try:
         lines = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
     except OSError:
         return
     for line in lines:
-        # number:controllers:path; version 2 has no controllers there, version 1 a tree for each of them.
+        # number:controllers:path. Version 2 has no controllers there; version 1 has a tree for each of them.
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and "memory" not in controllers.split(","):
             continue
         tree = root / "sys/fs/cgroup" / ("memory" if controllers else "")
         place = tree / path.lstrip("/")
-        # In a container the path may be one of the host's: what is not there sets no limit.
+        # In a container the path may be the host's. A folder that does not exist sets no limit.
         for folder in (place, *place.parents):
             if folder.is_relative_to(tree):
                 yield _left_in(folder)
@@ -91,7 +86,7 @@ def _left_in(group: Path) -> int:
     ):
         limit, taken = _number(group / most), _number(group / used)
         if limit is not None and taken is not None:
-            # What it keeps of files that nobody reads goes as soon as memory is needed.
+            # Cached files are dropped as soon as memory is needed.
             return limit - taken + (_number_after(group / "memory.stat", cache) or 0)
     return sys.maxsize
 

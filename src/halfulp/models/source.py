@@ -1,4 +1,4 @@
-"""What a model comes as: the format that it is in, its bytes, and the name of a file that is in none of the formats."""
+"""The source of a model: its format, its bytes, and the kind of a file of another format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Format = Literal["onnx", "openvino", "directml"]
 Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
-"""What a model comes as: a path, a file's bytes, or a parsed ONNX message."""
+"""A model: a path, a file's bytes, or a parsed ONNX message."""
 
 _SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
 # None of these characters can be the first one of an ONNX file.
@@ -59,7 +59,7 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": _PACKED,
     **{b"\x80" + bytes([protocol]): _TORCH for protocol in range(2, 6)},  # a pickle
 }
-"""What begins like this is no ONNX file: each would be a field that ONNX does not have, or none at all."""
+"""Files that begin like this are not ONNX: each would be an unknown field of ONNX, or not a field at all."""
 
 _BY_SUFFIX = {
     ".bin": _WEIGHTS,
@@ -82,7 +82,7 @@ _BY_SUFFIX = {
 
 
 def format_of(source: Source) -> Format:
-    """Return the format that a model is read in: of a path by its suffix, of bytes by their first character."""
+    """Return the format of a model: by the suffix of a path, or by the first character of bytes."""
     if isinstance(source, bytes):
         return _STARTS.get(source[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1], "onnx")
     if isinstance(source, str | os.PathLike):
@@ -91,16 +91,11 @@ def format_of(source: Source) -> Format:
 
 
 def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:
-    """Return a model's bytes, its name in messages, and its path.
-
-    Args:
-        source: a path, or the bytes of a file, which have no path.
-        most: the bytes that a file of its format may have.
-        file: the model's name in messages; the path, or ``<bytes>``, where not given.
+    """Return a model's bytes, its name in messages (``file``, the path or ``<bytes>``), and its path, if any.
 
     Raises:
-        ModelError: it can't be read, is no plain file, is too large, or is of a kind that is none of the formats.
-        HalfulpError: the source is none of these.
+        ModelError: it can't be read, has more than ``most`` bytes, or is of a known other kind.
+        HalfulpError: the source is neither a path nor bytes.
     """
     if isinstance(source, bytes):
         data, name, path = source, file or "<bytes>", None
@@ -119,20 +114,18 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
 
 
 def misnamed(data: bytes, file: str) -> ModelError | None:
-    """Return the error for what is no ONNX file, where its name or its first character tells its kind."""
+    """Return the error for a file that is not ONNX, if its name or its first character tells its kind."""
     kind = _BY_SUFFIX.get(Path(file).suffix.lower())
     if kind is not None:
         return _error(kind, file)
     for suffix, format in _SUFFIXES.items():
         if format == format_of(data):
-            return ModelError(
-                f"not an ONNX model: it begins as a file does that is named *{suffix}", file=file
-            )
+            return ModelError(f"not an ONNX model: it begins like a *{suffix} file", file=file)
     return None
 
 
 def folder_error(folder: Path, file: str) -> ModelError | None:
-    """Return the error for a folder that is a model of another library, if it is one."""
+    """Return the error for a folder that is another library's model, if it is one."""
     if folder.suffix.lower() == ".mlpackage" and folder.is_dir():
         return _error(_COREML, file)
     return _error(_TENSORFLOW, file) if (folder / "saved_model.pb").is_file() else None
@@ -148,7 +141,7 @@ def _by_content(data: bytes) -> tuple[str, str] | None:
     start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _PAGE
-    if data[1:4] == bytes(3):  # where its root is, in little endian, and then the kind of a FlatBuffers file
+    if data[1:4] == bytes(3):  # FlatBuffers: the root's offset in little endian, then the kind of the file
         return {b"ORTM": _ORT, b"TFL3": _TFLITE}.get(data[4:8]) or _safetensors(data)
     if data.startswith(b"PK\x03\x04"):
         return _zip(data)

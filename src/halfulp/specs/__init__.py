@@ -1,6 +1,6 @@
-"""Operator versions as rows, and the look-up: from an id, or an operator and a version asked for, to the row in force.
+"""Operator versions as rows, and the look-up of a row by id, or by operator and version.
 
-Nothing here computes. The rows are in ``onnx.py``, ``openvino.py`` and ``directml.py``.
+The rows are in ``onnx.py``, ``openvino.py`` and ``directml.py``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def ids() -> tuple[str, ...]:
 
 
 def find(id: str) -> OpVersion:
-    """Return the row of an id; a version between two rows gives the one in force then.
+    """Return the row of an id. For a version between two rows it is the one in force.
 
     Raises:
-        UnsupportedError: there is no such operator, or no version of it as early as that.
+        UnsupportedError: the operator does not exist, or not as early.
     """
     if not isinstance(id, str):
         raise UnsupportedError(
@@ -41,7 +41,7 @@ def find(id: str) -> OpVersion:
     if id in _ROWS:
         return _ROWS[id]
     if versions := [row.id for row in _ROWS.values() if id in (row.name, f"{row.standard}.{row.name}")]:
-        raise UnsupportedError(f"{id} is no version of an operator", expected=", ".join(versions))
+        raise UnsupportedError(f"{id}: the version is missing", expected=", ".join(versions))
     match = _ID.fullmatch(id)
     if match is None or not _versions(match["standard"], match["name"]):
         close = difflib.get_close_matches(id, _ROWS, n=1)
@@ -54,7 +54,7 @@ def find(id: str) -> OpVersion:
 
 @lru_cache(maxsize=1024)
 def in_force(standard: str, name: str, version: int | str) -> OpVersion:
-    """Return the newest row of an operator that is not newer than the version asked for.
+    """Return the newest row of an operator that is not newer than a version.
 
     Args:
         standard: ``"onnx"``, ``"openvino"`` or ``"directml"``.
@@ -62,7 +62,7 @@ def in_force(standard: str, name: str, version: int | str) -> OpVersion:
         version: an ONNX opset, an OpenVINO opset, or a DirectML feature level such as ``"2_0"``.
 
     Raises:
-        UnsupportedError: there is no such operator, or no version of it as early as that.
+        UnsupportedError: the operator does not exist, or not as early.
     """
     rows = _versions(standard, name)
     if not rows:
@@ -88,12 +88,12 @@ def _order(version: str) -> tuple[int, ...]:
     try:
         return tuple(map(int, version.split("_")))
     except ValueError:
-        raise UnsupportedError(f"no version {version!r}", expected="such as 13 or 3_0") from None
+        raise UnsupportedError(f"invalid version {version!r}", expected="such as 13 or 3_0") from None
 
 
 def _by_id(row: OpVersion) -> tuple[Callable[[str], OpVersion], tuple[str]]:
     return find, (row.id,)
 
 
-# A row is pickled and copied as its id, and so there is one object of each.
+# A row is pickled and copied by its id, so that there is one object of each.
 copyreg.pickle(OpVersion, _by_id)

@@ -2,12 +2,13 @@
 
 A rule is two pure functions of the shapes of X and Y and the attributes:
 
-* ``infer`` gives the output's shape, or raises Mismatch. Dims may be symbols or unknown, and so may
-  the ranks; the answer is then the most precise one that holds whatever they turn out to be.
-* ``arrange`` gives, for shapes that ``infer`` has accepted and that are all known, the shape that Y
-  must be viewed in so that NumPy's broadcasting of X and Y follows the rule.
+* ``infer`` returns the output's shape, or raises Mismatch. Dims may be symbols or unknown, and ranks unknown. The
+result is
+  the most precise shape that holds for all their values.
+* ``arrange`` returns, for known shapes that ``infer`` has accepted, the shape in which Y must be viewed so that NumPy's
+  broadcasting of X and Y follows the rule.
 
-Messages name the operands {x} and {y}; the row fills in its own names.
+Messages name the operands {x} and {y}, which the row replaces with its own names.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ StaticShape = tuple[int, ...]
 
 
 class Mismatch(Exception):
-    """Shapes that a rule refuses: which check failed, and the message."""
+    """Shapes that a rule refuses: the failed check, and the message."""
 
     def __init__(self, check: str, message: str) -> None:
         super().__init__(message)
@@ -63,7 +64,7 @@ def _infer_none(x: Shape, y: Shape, attributes: Attributes) -> Shape:
         return y if x is None else x
     if len(x) != len(y) or any(map(_differ, x, y)):
         raise Mismatch("equal shapes", "{x} and {y} must have the same shape")
-    # Equal dims: the size says most, then a symbol.
+    # Equal dims: a size is most precise, then a symbol.
     return tuple(b if isinstance(b, int) else _known(a, b) for a, b in zip(x, y, strict=True))
 
 
@@ -80,7 +81,7 @@ def _numpy_dim(a: Dim, b: Dim) -> Dim:
         return b
     if b == 1:
         return a
-    # A known size that is not 1 wins: the other dim is equal to it or 1.
+    # If one dim is a size other than 1, the other is equal to it or 1.
     if isinstance(a, int):
         return a
     if isinstance(b, int):
@@ -90,7 +91,7 @@ def _numpy_dim(a: Dim, b: Dim) -> Dim:
 
 def _infer_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if x is None or y is None:
-        # The operand of unknown rank may be a scalar or may enlarge the other one.
+        # An operand of unknown rank may be a scalar or may enlarge the other one.
         return None
     rank = max(len(x), len(y))
     padded_x = (1,) * (rank - len(x)) + x
@@ -134,7 +135,7 @@ UNIDIRECTIONAL = Rule(
 
 
 def _one_element(y: Shape) -> bool | None:
-    """Whether a tensor of this shape has one element; None where that is not known."""
+    """Whether a tensor of this shape has one element; None if that is not known."""
     if y is None:
         return None
     if any(isinstance(dim, int) and dim != 1 for dim in y):
@@ -147,7 +148,7 @@ def _infer_shared_or_channel(x: Shape, y: Shape, attributes: Attributes) -> Shap
     if x is None or y is None or one:
         return x
     if len(y) != 1:
-        # With two symbols or more the tensor may still turn out to have one element.
+        # A tensor whose dims are symbols may have one element.
         return _infer_unidirectional(x, y, attributes) if one is False else x
     if one is False and (len(x) < 2 or _differ(x[1], y[0])):
         raise Mismatch("shape", "{y} must have one element, or one for each channel (dim 1) of {x}")
@@ -192,7 +193,7 @@ def _infer_channel_or_numpy(x: Shape, y: Shape, attributes: Attributes) -> Shape
         by_numpy = _infer_unidirectional(x, y, attributes)
     except Mismatch:
         return per_channel
-    # It may be either: what both agree on holds.
+    # Either rule may apply: the dims on which both agree are known.
     assert by_numpy is not None
     return tuple(a if a == b else None for a, b in zip(per_channel, by_numpy, strict=True))
 
@@ -224,7 +225,7 @@ def _infer_legacy_axis(x: Shape, y: Shape, attributes: Attributes) -> Shape:
     if len(y) > len(x):
         raise Mismatch("shape", "the rank of {y} must not exceed the rank of {x}")
     if _one_element(y) is not False:
-        # A Y that may have one element fits anywhere, and says nothing about X.
+        # A Y that may have one element fits any X.
         return x
     start = _start(x, y, attributes)
     pairs = list(zip(x[start : start + len(y)], y, strict=True))

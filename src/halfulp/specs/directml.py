@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from halfulp.specs import broadcast, unspecified
-from halfulp.specs.model import Attribute, Clause, Limits, OpVersion, Port, Unspecified
+from halfulp.specs.model import Attribute, Clause, Limits, OpVersion, Port, Unspecified, later
 
 _URL = "https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_{}_operator_desc"
 _MOST_ELEMENTS = 2**32 - 1
@@ -73,58 +72,18 @@ _BROADCASTING = Unspecified(
 
 # --- ELEMENT_WISE_CONSTANT_POW -------------------------------------------------------------------
 
-_CONSTANT_POW_SUMMARY = (
-    "Raises each element of InputTensor to the power of Exponent, placing the result into the"
-    " corresponding element of OutputTensor: f(x) = pow(x, Exponent)."
-)
-_CONSTANT_POW_CLAUSES = (
-    Clause("C1", "f(x) = pow(x, Exponent), element by element."),
-    Clause("C2", "InputTensor and OutputTensor have the same DimensionCount and Sizes.", ("shape",)),
-    Clause(
-        "C3",
-        "InputTensor and OutputTensor have the same DataType, one that DataType allows.",
-        ("type DataType", "output"),
-    ),
-    Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
-    Clause("C5", _SIZES, ("size",)),
-    Clause("C6", "The only input is InputTensor, required.", ("inputs",)),
-    Clause("C7", "Exponent is required, a FLOAT.", ("attribute Exponent",)),
-    Clause(
-        "C8",
-        "ScaleBias may be given: g(x) = x * scale + bias is applied to each element first.",
-        ("attribute ScaleBias",),
-    ),
-    Clause("C9", "There are no other attributes.", ("unknown attribute",)),
-    Clause("C10", "A negative base gives NaN unless the exponent is integral."),
-    Clause("C11", _IN_PLACE),
-)
-_CONSTANT_POW_UNSPECIFIED = (
-    _NEGATIVE_BASE,
-    _SCALE_BIAS_ROUNDING,
-    _EXPONENT_ROUNDING,
-    *_POW_FLOAT,
-)
+_CONSTANT_POW_UNSPECIFIED = (_NEGATIVE_BASE, _SCALE_BIAS_ROUNDING, _EXPONENT_ROUNDING, *_POW_FLOAT)
 _INPUT = Port("InputTensor", "DataType", "The input tensor to read from.")
-_OUTPUT = Port("OutputTensor", "DataType", "The output tensor to write the results to.")
 
 # --- ELEMENT_WISE_POW ----------------------------------------------------------------------------
 
-_POW_SUMMARY = (
-    "Computes each element of InputTensor raised to the power of the corresponding element of"
-    " ExponentTensor, placing the result into the corresponding element of OutputTensor:"
-    " f(input, exponent) = pow(input, exponent)."
-)
 _POW_INPUT = Port("InputTensor", "DataType", "The tensor containing the input values.")
 _POW_EXPONENT_TEXT = "The tensor containing the exponent values."
-_POW_1_0_INPUTS = (_POW_INPUT, Port("ExponentTensor", "DataType", _POW_EXPONENT_TEXT))
-_POW_3_0_INPUTS = (_POW_INPUT, Port("ExponentTensor", "ExponentDataType", _POW_EXPONENT_TEXT))
 
 _POW_C1_C2 = (
     Clause("C1", "f(input, exponent) = pow(input, exponent), element by element."),
     Clause(
-        "C2",
-        _SAME_SIZES.format("InputTensor, ExponentTensor and OutputTensor"),
-        ("shape", "equal shapes"),
+        "C2", _SAME_SIZES.format("InputTensor, ExponentTensor and OutputTensor"), ("shape", "equal shapes")
     ),
 )
 _POW_C4_C10 = (
@@ -138,69 +97,13 @@ _POW_C4_C10 = (
     ),
     Clause("C8", "There are no other attributes.", ("unknown attribute",)),
     Clause(
-        "C9",
-        "A negative base gives NaN unless the exponent has an integral value, whatever its type is.",
+        "C9", "A negative base gives NaN unless the exponent has an integral value, whatever its type is."
     ),
     Clause("C10", _IN_PLACE),
-)
-_POW_1_0_CLAUSES = (
-    *_POW_C1_C2,
-    Clause(
-        "C3",
-        "InputTensor, ExponentTensor and OutputTensor have the same DataType.",
-        ("type DataType", "output"),
-    ),
-    *_POW_C4_C10,
-)
-_POW_3_0_CLAUSES = (
-    *_POW_C1_C2,
-    Clause(
-        "C3",
-        "InputTensor and OutputTensor have the same DataType, one that DataType allows.",
-        ("type DataType", "output"),
-    ),
-    *_POW_C4_C10,
-    Clause(
-        "C11",
-        "ExponentTensor has a type that ExponentDataType allows, whatever InputTensor's is.",
-        ("type ExponentDataType",),
-    ),
-    Clause("C12", "Results are exact where input and exponent both have an integral type."),
 )
 
 # --- ACTIVATION_PARAMETERIZED_RELU ---------------------------------------------------------------
 
-_RELU_SUMMARY = (
-    "Performs a parameterized rectified linear unit (ReLU) activation function on every element in"
-    " InputTensor, placing the result into the corresponding element of OutputTensor:"
-    " f(x, slope) = x, if x >= 0; slope * x, otherwise."
-)
-_RELU_INPUTS = (
-    _INPUT,
-    Port(
-        "SlopeTensor",
-        "DataType",
-        "A tensor containing the slope for each corresponding value of the input.",
-    ),
-)
-_RELU_CLAUSES = (
-    Clause("C1", "f(x, slope) = x where x >= 0, slope * x otherwise, element by element."),
-    Clause(
-        "C2",
-        _SAME_SIZES.format("InputTensor, SlopeTensor and OutputTensor"),
-        ("shape", "equal shapes"),
-    ),
-    Clause(
-        "C3",
-        "InputTensor, SlopeTensor and OutputTensor have the same DataType, one that DataType allows.",
-        ("type DataType", "output"),
-    ),
-    Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
-    Clause("C5", _SIZES, ("size",)),
-    Clause("C6", "The inputs are InputTensor and SlopeTensor, required, in this order.", ("inputs",)),
-    Clause("C7", "There are no attributes.", ("unknown attribute",)),
-    Clause("C8", _IN_PLACE),
-)
 _RELU_NAN = Unspecified(
     "prelu-nan",
     "A NaN in the input.",
@@ -214,67 +117,108 @@ _RELU_ANY = (*_RELU_FLOAT[:-1], unspecified.PRELU_INTEGER, unspecified.ENVIRONME
 # --- the rows ------------------------------------------------------------------------------------
 
 
-def _later(before: OpVersion, level: str, **changes: Any) -> OpVersion:
-    """Return a later version of an operator: the one before, and what the feature level changed."""
-    return replace(
-        before,
-        id=f"directml.{before.name}-{level}",
-        version=level,
-        since_version=f"DML_FEATURE_LEVEL_{level}",
-        **changes,
+def _first(name: str, **given: Any) -> OpVersion:
+    """Return the version of an operator at feature level 1_0."""
+    return OpVersion(
+        id=f"directml.{name}-1_0",
+        standard="directml",
+        name=name,
+        version="1_0",
+        since_version="DML_FEATURE_LEVEL_1_0",
+        outputs=(Port("OutputTensor", "DataType", "The output tensor to write the results to."),),
+        type_variables={"DataType": _FLOATS},
+        broadcasting=broadcast.NONE,
+        limits=Limits((4, 4), _MOST_ELEMENTS),
+        source=_URL.format(name.lower()),
+        **given,
     )
+
+
+def _later(before: OpVersion, level: str, **changes: Any) -> OpVersion:
+    return later(before, level, since_version=f"DML_FEATURE_LEVEL_{level}", **changes)
 
 
 _ANY_RANK = Limits((1, 8), _MOST_ELEMENTS)
 
-_CONSTANT_POW_1_0 = OpVersion(
-    id="directml.ELEMENT_WISE_CONSTANT_POW-1_0",
-    standard="directml",
-    name="ELEMENT_WISE_CONSTANT_POW",
-    version="1_0",
-    since_version="DML_FEATURE_LEVEL_1_0",
-    summary=_CONSTANT_POW_SUMMARY,
+_CONSTANT_POW_1_0 = _first(
+    "ELEMENT_WISE_CONSTANT_POW",
+    summary=(
+        "Raises each element of InputTensor to the power of Exponent, placing the result into the"
+        " corresponding element of OutputTensor: f(x) = pow(x, Exponent)."
+    ),
     inputs=(_INPUT,),
-    outputs=(_OUTPUT,),
     attributes=(_EXPONENT, _SCALE_BIAS),
-    type_variables={"DataType": _FLOATS},
-    broadcasting=broadcast.NONE,
-    limits=Limits((4, 4), _MOST_ELEMENTS),
-    clauses=_CONSTANT_POW_CLAUSES,
+    clauses=(
+        Clause("C1", "f(x) = pow(x, Exponent), element by element."),
+        Clause("C2", "InputTensor and OutputTensor have the same DimensionCount and Sizes.", ("shape",)),
+        Clause(
+            "C3",
+            "InputTensor and OutputTensor have the same DataType, one that DataType allows.",
+            ("type DataType", "output"),
+        ),
+        Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
+        Clause("C5", _SIZES, ("size",)),
+        Clause("C6", "The only input is InputTensor, required.", ("inputs",)),
+        Clause("C7", "Exponent is required, a FLOAT.", ("attribute Exponent",)),
+        Clause(
+            "C8",
+            "ScaleBias may be given: g(x) = x * scale + bias is applied to each element first.",
+            ("attribute ScaleBias",),
+        ),
+        Clause("C9", "There are no other attributes.", ("unknown attribute",)),
+        Clause("C10", "A negative base gives NaN unless the exponent is integral."),
+        Clause("C11", _IN_PLACE),
+    ),
     unspecified=_CONSTANT_POW_UNSPECIFIED,
-    source=_URL.format("element_wise_constant_pow"),
     kernel="pow_directml",
 )
 _CONSTANT_POW_3_0 = _later(_CONSTANT_POW_1_0, "3_0", limits=_ANY_RANK)
 
-_POW_1_0 = OpVersion(
-    id="directml.ELEMENT_WISE_POW-1_0",
-    standard="directml",
-    name="ELEMENT_WISE_POW",
-    version="1_0",
-    since_version="DML_FEATURE_LEVEL_1_0",
-    summary=_POW_SUMMARY,
-    inputs=_POW_1_0_INPUTS,
-    outputs=(_OUTPUT,),
+_POW_1_0 = _first(
+    "ELEMENT_WISE_POW",
+    summary=(
+        "Computes each element of InputTensor raised to the power of the corresponding element of"
+        " ExponentTensor, placing the result into the corresponding element of OutputTensor:"
+        " f(input, exponent) = pow(input, exponent)."
+    ),
+    inputs=(_POW_INPUT, Port("ExponentTensor", "DataType", _POW_EXPONENT_TEXT)),
     attributes=(_SCALE_BIAS,),
-    type_variables={"DataType": _FLOATS},
-    broadcasting=broadcast.NONE,
-    limits=Limits((4, 4), _MOST_ELEMENTS),
-    clauses=_POW_1_0_CLAUSES,
+    clauses=(
+        *_POW_C1_C2,
+        Clause(
+            "C3",
+            "InputTensor, ExponentTensor and OutputTensor have the same DataType.",
+            ("type DataType", "output"),
+        ),
+        *_POW_C4_C10,
+    ),
     unspecified=(_BROADCASTING, *_CONSTANT_POW_UNSPECIFIED),
-    source=_URL.format("element_wise_pow"),
     kernel="pow_directml",
 )
 _POW_3_0 = _later(
     _POW_1_0,
     "3_0",
-    inputs=_POW_3_0_INPUTS,
+    inputs=(_POW_INPUT, Port("ExponentTensor", "ExponentDataType", _POW_EXPONENT_TEXT)),
     type_variables={
         "DataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
         "ExponentDataType": (*_FLOATS, *_SIGNED, *_UNSIGNED),
     },
     limits=_ANY_RANK,
-    clauses=_POW_3_0_CLAUSES,
+    clauses=(
+        *_POW_C1_C2,
+        Clause(
+            "C3",
+            "InputTensor and OutputTensor have the same DataType, one that DataType allows.",
+            ("type DataType", "output"),
+        ),
+        *_POW_C4_C10,
+        Clause(
+            "C11",
+            "ExponentTensor has a type that ExponentDataType allows, whatever InputTensor's is.",
+            ("type ExponentDataType",),
+        ),
+        Clause("C12", "Results are exact where input and exponent both have an integral type."),
+    ),
     unspecified=(
         _BROADCASTING,
         _NEGATIVE_BASE,
@@ -285,22 +229,39 @@ _POW_3_0 = _later(
     ),
 )
 
-_RELU_1_0 = OpVersion(
-    id="directml.ACTIVATION_PARAMETERIZED_RELU-1_0",
-    standard="directml",
-    name="ACTIVATION_PARAMETERIZED_RELU",
-    version="1_0",
-    since_version="DML_FEATURE_LEVEL_1_0",
-    summary=_RELU_SUMMARY,
-    inputs=_RELU_INPUTS,
-    outputs=(_OUTPUT,),
+_RELU_1_0 = _first(
+    "ACTIVATION_PARAMETERIZED_RELU",
+    summary=(
+        "Performs a parameterized rectified linear unit (ReLU) activation function on every element in"
+        " InputTensor, placing the result into the corresponding element of OutputTensor:"
+        " f(x, slope) = x, if x >= 0; slope * x, otherwise."
+    ),
+    inputs=(
+        _INPUT,
+        Port(
+            "SlopeTensor",
+            "DataType",
+            "A tensor containing the slope for each corresponding value of the input.",
+        ),
+    ),
     attributes=(),
-    type_variables={"DataType": _FLOATS},
-    broadcasting=broadcast.NONE,
-    limits=Limits((4, 4), _MOST_ELEMENTS),
-    clauses=_RELU_CLAUSES,
+    clauses=(
+        Clause("C1", "f(x, slope) = x where x >= 0, slope * x otherwise, element by element."),
+        Clause(
+            "C2", _SAME_SIZES.format("InputTensor, SlopeTensor and OutputTensor"), ("shape", "equal shapes")
+        ),
+        Clause(
+            "C3",
+            "InputTensor, SlopeTensor and OutputTensor have the same DataType, one that DataType allows.",
+            ("type DataType", "output"),
+        ),
+        Clause("C4", "The number of dimensions is one that the feature level supports.", ("rank",)),
+        Clause("C5", _SIZES, ("size",)),
+        Clause("C6", "The inputs are InputTensor and SlopeTensor, required, in this order.", ("inputs",)),
+        Clause("C7", "There are no attributes.", ("unknown attribute",)),
+        Clause("C8", _IN_PLACE),
+    ),
     unspecified=_RELU_FLOAT,
-    source=_URL.format("activation_parameterized_relu"),
     kernel="prelu",
 )
 _RELU_2_0 = _later(_RELU_1_0, "2_0", limits=Limits((4, 5), _MOST_ELEMENTS))

@@ -1,8 +1,7 @@
-"""A row and its parts: OpVersion, ports, attributes, clauses, and the checks that every row shares.
+"""A row and its parts: OpVersion, ports, attributes, clauses, and the checks that all rows share.
 
-A row says everything in data: ports, types, attributes, the broadcasting rule, limits, clauses.
-Each check has a name, and the clause that lists the name
-under ``enforces`` is the one that a failed check cites.
+A row is data: ports, types, attributes, the broadcasting rule, limits, clauses. Each check has a name. The error of a
+failed check names the clause that lists the check under ``enforces``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -53,7 +52,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Clause:
-    """A numbered rule of the document, and the checks that enforce it (none: the arithmetic does)."""
+    """A numbered rule of the document, and the checks that enforce it; without any, the arithmetic follows it."""
 
     id: str
     text: str
@@ -64,7 +63,7 @@ class Clause:
 class Unspecified:
     """A question that the document leaves open, halfulp's choice, and the rule of the numeric contract behind it.
 
-    The key names the question for programs; it is the same in every row that has the question. The rest is for people.
+    Programs use the key, which is the same in all rows with the question. The rest is for people.
     """
 
     key: str
@@ -75,7 +74,7 @@ class Unspecified:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on tensors: the least and the greatest rank, and the most elements; sizes are >= 1."""
+    """Bounds on tensors: minimum and maximum rank, and maximum number of elements. Sizes are >= 1."""
 
     ranks: tuple[int, int]
     elements: int
@@ -83,7 +82,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Example:
-    """An example of the document: types and shapes, and values where it gives them."""
+    """An example of the document: types and shapes, and values if it has them."""
 
     name: str
     inputs: tuple[TensorType, ...]
@@ -95,11 +94,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a call: made once for given types, shapes and attributes.
+    """The plan of calls with the same types, shapes and attributes.
 
     Attributes:
         output: the output's type and shape.
-        y_shape: the shape to view Y in, so that NumPy's broadcasting of X and Y gives the output.
+        y_shape: the shape in which Y is viewed, so that NumPy's broadcasting of X and Y gives the output's.
     """
 
     output: TensorType
@@ -108,25 +107,24 @@ class Plan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpVersion:
-    """One version of one operator, as its document has it. ``halfulp.pages`` shows it.
+    """One version of one operator, as in its document. ``halfulp.pages`` shows it.
 
     Attributes:
         id: such as ``"onnx.Pow-13"``.
-        standard, name, version: its parts, as in the document.
+        standard, name, version: the parts of the id.
         summary: the operator in a sentence.
         inputs, outputs: the ports.
         attributes: the attributes.
-        type_variables: for each type variable the names of the types it allows.
-        broadcasting: the rule that fits the operands' shapes together.
+        type_variables: for each type variable the names of the types that it allows.
+        broadcasting: the broadcasting rule.
         clauses: the document's rules, numbered C1, C2, ...
-        unspecified: the questions that it leaves open, with halfulp's choices.
-        since_version, support_level, function, shape_inference: as the document says; None where
-            that standard has no such thing.
+        unspecified: the questions that the document leaves open, with halfulp's choices.
+        since_version, support_level, function, shape_inference: as in the document; None if the standard lacks it.
         source: the public address of the document.
-        kernel: which arithmetic computes it.
-        limits: bounds on ranks and sizes, where there are any.
-        body: the function body in ONNX's text format, where the operator is a function.
-        examples: the document's own examples.
+        kernel: the arithmetic that computes it.
+        limits: bounds on ranks and sizes, if any.
+        body: the function body in ONNX's text format, if the operator is a function.
+        examples: the document's examples.
     """
 
     id: str
@@ -165,7 +163,7 @@ class OpVersion:
             **attributes: as in a call.
 
         Raises:
-            SpecError: the document does not allow them, whatever the unknown dims turn out to be.
+            SpecError: the document does not allow them, whatever the unknown dims are.
         """
         operands = tuple(map(tensor_type, inputs))
         return self._check(operands, self.check_attributes(attributes))
@@ -173,24 +171,11 @@ class OpVersion:
     def plan(
         self, x: TensorType, y: TensorType | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Plan:
-        """Return the plan of a call with these operands; all dims must be known.
-
-        Args:
-            x: the first input.
-            y: the second input; None for an operator of one input.
-            attributes: by name, as in a call.
-
-        Raises:
-            SpecError: the document does not allow them.
-        """
+        """Return the plan of a call with these operands, whose dims are all known; raises SpecError."""
         return self.plan_of((x,) if y is None else (x, y), self.check_attributes(attributes or {}))
 
     def function_body(self) -> FunctionProto:
-        """Return the body of an operator that is a function; needs the onnx package.
-
-        Raises:
-            UnsupportedError: the document defines no body.
-        """
+        """Return the body of an operator that is a function; raises UnsupportedError if the document has none."""
         if self.body is None:
             raise UnsupportedError(f"{self.id} has no function body: its document defines none")
         import onnx.parser  # lazily: the rows must load without it
@@ -200,7 +185,7 @@ class OpVersion:
     # --- for the layers above -------------------------------------------------------------------
 
     def plan_of(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Plan:
-        """Return what ``plan`` does, from operands and attributes that ``check_attributes`` has returned."""
+        """Return the plan for operands and attributes that ``check_attributes`` has returned."""
         output = self._check(operands, values)
         if len(operands) == 1:
             return Plan(output, ())
@@ -208,10 +193,10 @@ class OpVersion:
         return Plan(output, self.broadcasting.arrange(x, y, values))
 
     def check_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes with defaults filled in and values in their one form.
+        """Return the attributes with defaults, and with values in their one form.
 
         Raises:
-            SpecError: an attribute is unknown, missing, of a wrong type or of a wrong value.
+            SpecError: an attribute is unknown or missing, or has a wrong type or value.
         """
         known = {attribute.name for attribute in self.attributes}
         for name in attributes:
@@ -291,11 +276,7 @@ class OpVersion:
                 )
             sizes = [dim for dim in operand.shape if isinstance(dim, int)]
             if 0 in sizes:
-                raise self.error(
-                    "size",
-                    f"no size of {port.name} may be 0",
-                    **self._shown(operands),
-                )
+                raise self.error("size", f"no size of {port.name} may be 0", **self._shown(operands))
             if math.prod(sizes) > limits.elements:
                 raise self.error(
                     "size",
@@ -352,12 +333,18 @@ class OpVersion:
         return f"<{self.id}>"
 
 
+def later(before: OpVersion, version: str, **changes: Any) -> OpVersion:
+    """Return a later version of an operator: the previous one with the changes of its document."""
+    id = f"{before.standard}.{before.name}-{version}"
+    return replace(before, id=id, version=version, **changes)
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _static(operand: TensorType) -> tuple[int, ...]:
-    """Return a shape that must be known in full, which is a promise of the caller."""
+    """Return a shape. The caller guarantees that all dims are known."""
     if operand.shape is None or not all(isinstance(dim, int) for dim in operand.shape):
         raise ValueError(f"a plan needs known dims, got {operand}")
     return operand.shape  # type: ignore[return-value]
@@ -365,8 +352,8 @@ def _static(operand: TensorType) -> tuple[int, ...]:
 
 # --- the types that attributes have in the documents ---------------------------------------------
 #
-# A checker takes a value as a caller gives it and returns it in the one form that the rest of the code
-# sees. It raises BadValue where the document's type does not admit the value.
+# A checker takes a caller's value and returns it in its one form. It raises BadValue if the document's type does not
+# allow the value.
 
 
 class BadValue(Exception):
@@ -421,8 +408,8 @@ def _float(value: Any) -> float:
 def _shortened(value: int) -> float:
     """Return a float64 that rounds to the same float32 as the integer does.
 
-    A long integer rounded to float64 and then to float32 would be rounded twice. Its leading 40
-    bits, the last of them set if anything was cut off, round as the whole does.
+    Via float64, a long integer would be rounded twice. Its leading 40 bits, with the last one set if any other bit was
+    set, round like the integer.
     """
     magnitude = abs(value)
     cut = max(magnitude.bit_length() - 40, 0)

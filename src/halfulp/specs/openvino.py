@@ -77,10 +77,7 @@ ROWS = (
         ),
         examples=(
             Example(
-                "no broadcasting",
-                (_f32(256, 56), _f32(256, 56)),
-                _f32(256, 56),
-                {"auto_broadcast": "none"},
+                "no broadcasting", (_f32(256, 56), _f32(256, 56)), _f32(256, 56), {"auto_broadcast": "none"}
             ),
             Example(
                 "numpy broadcasting",

@@ -1,4 +1,4 @@
-"""A tensor as an operator's rules see it: its element type and its shape."""
+"""The type of a tensor in the rules of operators: element type and shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TensorType(NamedTuple):
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as people write it."""
+    """Return a shape as text."""
     if shape is None:
         return "[...]"
     return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
@@ -42,13 +42,13 @@ def format_shape(shape: Shape) -> str:
 def tensor_type(operand: Any) -> TensorType:
     """Return the type and shape of an operand: a (type, shape) pair, or anything with dtype and shape.
 
-    Types may be given as dtypes or names, and need not be in the table: the clause on types refuses
-    them later, and says which it allows.
+    A type may be a dtype or a name, and need not be in the table: the clause on types refuses it later and lists the
+    allowed ones.
 
     Raises:
-        HalfulpError: it is neither, or a dim is neither an integer >= 0, a symbol nor None.
+        HalfulpError: it is neither, or a dim is not an integer >= 0, a symbol or None.
     """
-    if type(operand) is np.ndarray:  # the way of every call: its shape needs no checks
+    if type(operand) is np.ndarray:  # fast path: its shape needs no checks
         return TensorType(type_name(operand.dtype), operand.shape)
     if hasattr(operand, "dtype") and hasattr(operand, "shape"):
         dtype, shape = operand.dtype, operand.shape

@@ -1,8 +1,8 @@
-"""The questions that documents leave open: one table by key, read by the rows, ``hu.audit`` and ``hu.check``.
+"""The questions that documents leave open, in one table by key for the rows, ``hu.audit`` and ``hu.check``.
 
-First come the questions that rows of several standards share, with halfulp's choice. The ids N1 to N7 are those of the
-numeric contract, which every row follows. ``QUESTIONS`` says which nodes each question of any row concerns, by its key.
-A test proves that no key is missing.
+First come the questions that rows of several standards share, with halfulp's choices. N1 to N7 are rules of the numeric
+contract, which every row follows. ``QUESTIONS`` says by key which nodes each question concerns. A test checks that it
+has all keys.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ PRELU_ANY = (PRELU_ZERO_AND_NAN, PRELU_ROUNDING, PRELU_INTEGER, ENVIRONMENT)
 
 
 class Tensor(Protocol):
-    """An operand as far as it is known; a type or shape of None is not known."""
+    """An operand. A type or shape of None is not known."""
 
     @property
     def type(self) -> str | None: ...
@@ -99,12 +99,12 @@ class Tensor(Protocol):
 
 @dataclass(frozen=True)
 class Node:
-    """A node as far as it is known: of a case, everything is.
+    """A node, which may be known in part, or a case.
 
     Attributes:
         x: the base, or PRelu's input.
-        y: the exponent or slope; None where there is no such input.
-        attributes: by name.
+        y: the exponent or slope; None if it is not an input.
+        attributes: values by name.
         values: the distinct values of a constant exponent or slope, as float64 or as integers.
         exponent: the same as text.
     """
@@ -126,26 +126,26 @@ class Node:
         return self.attributes.get("ScaleBias") is not None
 
     def is_kind(self, *kinds: str) -> bool:
-        """Tell whether X may be of one of these kinds of types."""
+        """Return whether X may have a type of these kinds."""
         return _is_kind(self.x.type, kinds)
 
     def second_is_kind(self, *kinds: str) -> bool:
-        """Tell whether the exponent may be of one of these kinds; as an attribute it is a float."""
+        """Return whether the exponent may have a type of these kinds. An attribute is a float."""
         return "float" in kinds if self.y is None else _is_kind(self.y.type, kinds)
 
     def holds_only(self, *allowed: int) -> bool:
-        """Tell whether the constant exponent or slope holds nothing but these values."""
+        """Return whether the exponent or slope is a constant of only these values."""
         found = self.values
         return found is not None and found.size <= len(allowed) and all(n in allowed for n in found.tolist())
 
     def is_integral(self) -> bool:
-        """Tell whether all values of the constant exponent are integers."""
+        """Return whether all values of the constant exponent are integers."""
         found = self.values
         assert found is not None
         return found.dtype.kind in "iu" or bool((np.isfinite(found) & (np.floor(found) == found)).all())
 
     def may_have_one_slope(self) -> bool:
-        """Tell whether Y may have one element."""
+        """Return whether Y may have one element."""
         shape = None if self.y is None else self.y.shape
         return self.y is not None and (
             shape is None or all(dim in (1, None) or isinstance(dim, str) for dim in shape)
@@ -157,11 +157,11 @@ def _is_kind(type: str | None, kinds: tuple[str, ...]) -> bool:
 
 
 def number(value: Any) -> str:
-    """Return a number with as many digits as tell it from its neighbours."""
+    """Return a number with the digits that distinguish it from its neighbours."""
     return str(value).removesuffix(".0")
 
 
-# Each function says how a node touches a question, or None where the node cannot touch it.
+# Each function describes how a question concerns a node, or returns None if it does not.
 
 
 # --- Pow -----------------------------------------------------------------------------------------
@@ -190,10 +190,6 @@ def _special_values(node: Node) -> str | None:
     return f"a base of zero, infinity or NaN, and a negative one to the power of {node.exponent}"
 
 
-def _nan(node: Node) -> str | None:
-    return None if not node.is_kind("float") or node.holds_only(0) else "every NaN"
-
-
 def _integer_overflow(node: Node) -> str | None:
     if not node.is_kind("int", "uint") or not node.second_is_kind("int", "uint"):
         return None
@@ -213,10 +209,6 @@ def _integer_base(node: Node) -> str | None:
     if node.values.dtype.kind in "iu" and not (node.values < 0).any():
         return None
     return f"{node.named} to the power of {node.exponent}"
-
-
-def _environment(node: Node) -> str | None:
-    return "every result"
 
 
 def _negative_axis(node: Node) -> str | None:
@@ -279,14 +271,6 @@ def _high_slope(node: Node) -> str | None:
     return f"a slope of {node.y}"
 
 
-def _one_slope(node: Node) -> str | None:
-    return f"a slope of {node.y}" if node.may_have_one_slope() else None
-
-
-def _output_shape(node: Node) -> str | None:
-    return f"an X of {node.x}"
-
-
 def _higher_slope(node: Node) -> str | None:
     if node.y is None:
         return None
@@ -319,14 +303,6 @@ def _negative_base(node: Node) -> str | None:
     return None if node.is_integral() else f"a negative base to the power of {node.exponent}"
 
 
-def _scale_bias(node: Node) -> str | None:
-    return "ScaleBias is given" if node.scales and node.is_kind("float") else None
-
-
-def _scale_bias_integer(node: Node) -> str | None:
-    return f"ScaleBias is given with {node.named}" if node.scales and node.is_kind("int", "uint") else None
-
-
 def _not_float32(node: Node) -> str | None:
     numbers = [node.attributes.get("Exponent"), *(node.attributes.get("ScaleBias") or ())]
     with np.errstate(over="ignore"):
@@ -334,18 +310,14 @@ def _not_float32(node: Node) -> str | None:
     return f"{number(rounded[0])} is no float32" if rounded else None
 
 
-def _differing_sizes(node: Node) -> str | None:
-    return None if node.y is None or node.x.shape == node.y.shape else f"{node.x} and {node.y}"
-
-
 class Question(NamedTuple):
-    """Which nodes a question concerns.
+    """The nodes that a question concerns.
 
     Attributes:
-        where: says how a node touches it, or None where the node cannot.
-        of_case: how much of a case that touches it ``hu.check`` does not judge: ``all``, even whether there is an
-            output; ``refusal``, but an output is judged; empty where at most some elements are open.
-        judged: tells whether a case is judged all the same, because every reading of the document gives the same.
+        where: describes how the question concerns a node; None if it does not.
+        of_case: the part of a case that ``hu.check`` then does not judge. ``all``: nothing is judged. ``refusal``:
+            only an output is judged. Empty: at most some elements are not judged.
+        judged: whether a case is judged anyway, because every reading of the document gives the same result.
     """
 
     where: Callable[[Node], str | None]
@@ -353,22 +325,22 @@ class Question(NamedTuple):
     judged: Callable[[Node], bool] = lambda node: False
 
     def concerns(self, case: Node, much: str) -> bool:
-        """Tell whether so much of a case is open, as ``of_case`` has it."""
+        """Return whether this part of a case, as in ``of_case``, is open."""
         return self.of_case == much and self.where(case) is not None and not self.judged(case)
 
 
 def _shape(tensor: Tensor | None) -> tuple[Dim, ...]:
-    """Return the shape of an operand of a case, where it has one."""
+    """Return the shape of an operand of a case, empty if there is none."""
     return (tensor and tensor.shape) or ()
 
 
 def _is_integer(node: Node, attribute: str) -> bool:
-    """Tell whether an attribute has its type; a case where it has another is invalid for that."""
+    """Return whether an attribute is an integer. Another type makes a case invalid anyway."""
     return isinstance(node.attributes.get(attribute), int)
 
 
 def _added(node: Node) -> tuple[Dim, ...]:
-    """Return the leading dims that a slope of higher rank has more than X."""
+    """Return the leading dims that a slope of higher rank has in addition to X's."""
     x, y = _shape(node.x), _shape(node.y)
     return y[: len(y) - len(x)]
 
@@ -376,14 +348,14 @@ def _added(node: Node) -> tuple[Dim, ...]:
 QUESTIONS: Mapping[str, Question] = {
     ROUNDING.key: Question(_rounding),
     SPECIAL_VALUES.key: Question(_special_values),
-    NAN.key: Question(_nan),
+    NAN.key: Question(lambda n: "every NaN" if n.is_kind("float") and not n.holds_only(0) else None),
     INTEGER_OVERFLOW.key: Question(_integer_overflow),
     INTEGER_BASE.key: Question(_integer_base),
-    ENVIRONMENT.key: Question(_environment),
+    ENVIRONMENT.key: Question(lambda n: "every result"),
     PRELU_ZERO_AND_NAN.key: Question(_prelu_zero_and_nan),
     PRELU_ROUNDING.key: Question(_prelu_rounding),
     PRELU_INTEGER.key: Question(_prelu_integer),
-    # Without broadcast=1 an axis is the next question's.
+    # Without broadcast=1 an axis belongs to the next question.
     "negative-axis": Question(_negative_axis, "all", lambda node: node.attributes.get("broadcast") != 1),
     "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),
     "axis-of-one-element": Question(_axis_of_one, "all", lambda node: not _is_integer(node, "axis")),
@@ -393,21 +365,32 @@ QUESTIONS: Mapping[str, Question] = {
     "slope-of-rank-1": Question(
         _long_slope, "all", lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y)
     ),
-    # A slope of X's very shape needs no broadcasting.
+    # A slope of X's shape needs no broadcasting.
     "slope-of-rank-2": Question(
         _high_slope, "all", lambda node: node.may_have_one_slope() or _shape(node.x) == _shape(node.y)
     ),
-    "slope-of-one-element": Question(_one_slope, "all", lambda node: len(_shape(node.y)) == 1),
-    "output-shape": Question(_output_shape),
+    "slope-of-one-element": Question(
+        lambda n: f"a slope of {n.y}" if n.may_have_one_slope() else None,
+        "all",
+        lambda n: len(_shape(n.y)) == 1,
+    ),
+    "output-shape": Question(lambda n: f"an X of {n.x}"),
     "slope-of-higher-rank": Question(_higher_slope, "all", lambda node: set(_added(node)) != {1}),
     "other-auto-broadcast": Question(
         _auto_broadcast, "all", lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd")
     ),
     "supported-types": Question(_narrow_types, "refusal"),
-    "differing-sizes": Question(_differing_sizes, "all"),
+    "differing-sizes": Question(
+        lambda n: f"{n.x} and {n.y}" if n.y is not None and n.x.shape != n.y.shape else None, "all"
+    ),
     "negative-base": Question(_negative_base),
-    "scale-bias-rounding": Question(_scale_bias),
-    "scale-bias-of-integers": Question(_scale_bias_integer, "all"),
+    "scale-bias-rounding": Question(
+        lambda n: "ScaleBias is given" if n.scales and n.is_kind("float") else None
+    ),
+    "scale-bias-of-integers": Question(
+        lambda n: f"ScaleBias is given with {n.named}" if n.scales and n.is_kind("int", "uint") else None,
+        "all",
+    ),
     "exponent-not-float32": Question(_not_float32),
     "prelu-nan": Question(_prelu_zero_and_nan),
 }

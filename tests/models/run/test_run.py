@@ -272,7 +272,7 @@ def test_more_dims_than_numpy_has(node: str) -> None:
             single("Pow", 15, {"x": ("float32", [first] + [1] * 64), "y": ("float32", [])})
             for first in (1, "N")
         ]
-        words = r"input 'x' has more dims than NumPy does\s+expected: at most 64\s+got: 65"
+        words = r"input 'x' has too many dims\s+expected: at most 64\s+got: 65"
     else:
         axes = [0] if node == "Unsqueeze" else [1] * 65
         rank = 64 if node == "Unsqueeze" else 1
@@ -282,13 +282,13 @@ def test_more_dims_than_numpy_has(node: str) -> None:
                 <int64[{len(axes)}] axes = {{{",".join(map(str, axes))}}}> {{ r = {node}(x, axes)  z = Pow(r, r) }}"""
             )
         ]
-        words = rf"\({node}\): its output has more dims than NumPy does\s+expected: at most 64\s+got: 65"
+        words = rf"\({node}\): its output has too many dims\s+expected: at most 64\s+got: 65"
     for model in models:
         with pytest.raises(ModelError, match=words):
             hu.run(model)
         if not node:
             verification = hu.convert(model, opset=12, verify=True).verification
-            assert str(verification) == "not verified: input 'x' has more dims than NumPy does"
+            assert str(verification) == "not verified: input 'x' has too many dims"
 
 
 def test_python_numbers_take_the_declared_type() -> None:

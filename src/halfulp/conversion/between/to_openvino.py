@@ -12,7 +12,7 @@ from halfulp.conversion.operands import exactly_as, holds, is_one
 from halfulp.conversion.targets import known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Model, Node, Value
-from halfulp.models.openvino.layers import OPENVINO_TYPES
+from halfulp.models.openvino.operators import OPENVINO_TYPES
 from halfulp.types import TYPES
 
 _NAMES = {kind: name for name, kind in OPENVINO.items()}

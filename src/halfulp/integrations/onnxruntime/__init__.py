@@ -1,8 +1,8 @@
-"""ONNX Runtime with exact Pow and PRelu: every such node of a model runs on our kernels.
+"""ONNX Runtime with exact Pow and PRelu: every such node of a model runs on halfulp's kernels.
 
-The kernels are custom operators in a native library of this package, which ONNX Runtime loads; they run
-on the session's own threads and read and write its own memory. Nodes are renamed into the domain
-``halfulp``, so the model that a session runs is a patched copy.
+The kernels are custom operators in a native library of this package, which ONNX Runtime loads. They run on the
+session's own threads and read and write its own memory. A session runs a patched copy of the model, whose nodes have
+the domain ``halfulp``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from onnx import ModelProto, TensorProto
 
 import halfulp
 from halfulp.errors import UnsupportedError
-from halfulp.integrations.onnxruntime.fusions import fused
-from halfulp.integrations.onnxruntime.rewrite import patched
+from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.models.onnx import parse
 from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
@@ -30,7 +29,7 @@ __all__ = ["library", "patch", "register", "run", "session"]
 
 Array = NDArray[Any]
 
-# The entries of the session's configuration: ONNX Runtime's own, and the mark of options that have our operators.
+# Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _REGISTERED = "halfulp.registered"
 
@@ -43,20 +42,20 @@ def session(
     keep_fusions: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on our kernels.
+    """Return an ``onnxruntime.InferenceSession`` whose Pow and PRelu nodes run on halfulp's kernels.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is left as it is.
-        sess_options: an ``onnxruntime.SessionOptions``; our operators are registered with it.
-        providers: as for ``InferenceSession``; our nodes run on the CPU, or on CUDA where that provider is named.
-        keep_fusions: whether ONNX Runtime may first replace subgraphs by operators of its own, LayerNorm and
-            GELU among them. A Pow in one is gone then: those results are ONNX Runtime's.
-        **kwargs: more of its arguments.
+        model: a path, the bytes of a file, or an ``onnx.ModelProto``, which is not changed.
+        sess_options: an ``onnxruntime.SessionOptions``. The custom operators are registered with it.
+        providers: as for ``InferenceSession``. The custom operators run on the CPU, or on CUDA if that provider is
+            named.
+        keep_fusions: let ONNX Runtime first replace subgraphs with operators of its own, such as LayerNorm and GELU.
+            ONNX Runtime then computes the powers in them.
+        **kwargs: other arguments of ``InferenceSession``.
 
     Raises:
-        ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
-        UnsupportedError: onnxruntime is not installed, or too old; fusions are to be kept in a model that it
-            refuses without our operators.
+        ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
+        UnsupportedError: onnxruntime is not installed, or too old; or, with ``keep_fusions``, it refuses the model.
 
     Example:
         >>> import numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
@@ -80,7 +79,7 @@ def session(
 
 
 def register(session_options: Any) -> None:
-    """Register our operators with an ``onnxruntime.SessionOptions``; a second time changes nothing.
+    """Register the custom operators with an ``onnxruntime.SessionOptions``. A second call changes nothing.
 
     Sessions with these options run models from :func:`patch`.
 
@@ -95,31 +94,31 @@ def register(session_options: Any) -> None:
     installed()
     try:
         session_options.get_session_config_entry(_REGISTERED)
-    except RuntimeError:  # it has none
+    except RuntimeError:  # the options lack the entry
         pass
     else:
         return
     try:
         session_options.register_custom_ops_library(library())
-    except Exception as error:  # of a class of onnxruntime's own, for want of a public one
+    except Exception as error:  # onnxruntime's error classes are not public
         raise UnsupportedError(str(error).rpartition(" : ")[2]) from None
     session_options.add_session_config_entry(_REGISTERED, "1")
 
 
 def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
-    """Return a copy of a model in which every Pow and PRelu node is one of our operators.
+    """Return a copy of a model in which every Pow and PRelu node is a custom operator.
 
     Args:
-        model: a path, the bytes of a file, or an ``onnx.ModelProto``. Its external data stays where it is.
-        keep_fusions: as for :func:`session`; takes onnxruntime.
+        model: a path, the bytes of a file, or an ``onnx.ModelProto``. Its external data is not copied.
+        keep_fusions: as for :func:`session`. It needs onnxruntime.
 
     Returns:
-        A model for sessions with our operators: those of :func:`register`, or in any other language of ONNX
-        Runtime those that register the library of :func:`library`.
+        A model for sessions with the custom operators: by :func:`register`, or in any other language of ONNX Runtime
+        by registering the library of :func:`library`.
 
     Raises:
-        ModelError: a node breaks a clause of its operator's version, or its types cannot be inferred.
-        UnsupportedError: as for :func:`session`, where fusions are to be kept.
+        ModelError: a node breaks a clause of its operator's version, or its types can't be inferred.
+        UnsupportedError: as for :func:`session`, with ``keep_fusions``.
 
     Example:
         >>> from onnx import parser
@@ -147,7 +146,7 @@ def library() -> str:
         UnsupportedError: this installation was built without it.
     """
     name = "_onnxruntime.dll" if sys.platform == "win32" else "_onnxruntime.so"
-    for folder in halfulp.__path__:  # an editable installation has two: the sources', and what was compiled
+    for folder in halfulp.__path__:  # an editable installation has two: sources and compiled files
         if (path := Path(folder, name)).is_file():
             return str(path)
     raise UnsupportedError(f"this installation of halfulp has no library for ONNX Runtime, {name}")
@@ -156,15 +155,15 @@ def library() -> str:
 def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a session and return its outputs by name: ``session.run`` for every element type.
 
-    ``session.run`` itself refuses bfloat16 and float8 arrays. Here no array is copied on its way in, but for
-    one in another byte order, and those types are not on their way out.
+    ``session.run`` itself refuses bfloat16 and float8 arrays. Here inputs are copied only if they have another byte
+    order, and outputs of these types are not copied.
 
     Args:
         session: an ``onnxruntime.InferenceSession``.
-        inputs: arrays by name; whatever else ``session.run`` takes for a sequence or a map.
+        inputs: arrays by name, or the values that ``session.run`` accepts for a sequence or a map.
 
     Raises:
-        Exception: whatever ``session.run`` raises.
+        Exception: the errors of ``session.run``.
 
     Example:
         >>> import ml_dtypes, numpy as np, pytest; _ = pytest.importorskip("onnxruntime")
@@ -175,7 +174,13 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         {'y': array([0.25, 3], dtype=bfloat16)}
     """
     names = [output.name for output in session.get_outputs()]
-    inputs = {name: _native(value) for name, value in inputs.items()}
+    # onnxruntime reads the bytes of an array in the machine's order, whatever its dtype says.
+    inputs = {
+        name: value.astype(value.dtype.newbyteorder("="))
+        if isinstance(value, np.ndarray) and not value.dtype.isnative
+        else value
+        for name, value in inputs.items()
+    }
     fed_small = any(_is_small(value) for value in inputs.values())
     if not fed_small and not any(_small_type(output.type) for output in session.get_outputs()):
         return dict(zip(names, session.run(names, inputs), strict=True))
@@ -185,19 +190,8 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _array(result) for name, result in zip(names, results, strict=True)}
 
 
-def _native(value: Any) -> Any:
-    """Return an array in the machine's byte order: onnxruntime takes the bytes of any as if they were in it."""
-    if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return value.astype(value.dtype.newbyteorder("="))
-    return value
-
-
 def installed() -> Any:
-    """Return the module onnxruntime.
-
-    Raises:
-        UnsupportedError: it can't be imported.
-    """
+    """Return the module onnxruntime; raises UnsupportedError if it can't be imported."""
     try:
         return import_module("onnxruntime")
     except ImportError as error:
@@ -207,17 +201,17 @@ def installed() -> Any:
 
 
 def find_external_data(session_options: Any, model: ModelProto, file: str, folder: Path) -> None:
-    """Let sessions look for a model's external data in its folder, though they get the model as bytes.
+    """Let sessions, which get the model as bytes, read its external data from a folder.
 
     Raises:
-        UnsupportedError: it has some, and this onnxruntime can't be told.
+        UnsupportedError: the model has external data, and this onnxruntime has no such option.
     """
     if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
         return
     version = installed().__version__
     if tuple(map(int, version.split(".")[:2])) < (1, 21):
         raise UnsupportedError(
-            f"{file}: this onnxruntime finds no external data of a patched model",
+            f"{file}: this onnxruntime can't read the external data of a patched model",
             expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
             got=version,
         )
@@ -225,7 +219,7 @@ def find_external_data(session_options: Any, model: ModelProto, file: str, folde
 
 
 class _Memory:
-    """An OrtValue's memory as NumPy's array interface has it; NumPy keeps this, and so the value, alive."""
+    """An OrtValue's memory by NumPy's array interface. NumPy keeps this object alive, and so the value."""
 
     def __init__(self, value: Any, row: ElementType) -> None:
         self._value = value
@@ -252,7 +246,7 @@ def _ort_value(ort: Any, value: Any) -> Any:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether it is an array of a type that NumPy lacks: of those, the ones that ONNX keeps unpacked."""
+    """Whether a value is an array of a type that NumPy lacks and that ONNX stores unpacked."""
     return isinstance(value, np.ndarray) and _row(value.dtype.name) is not None
 
 

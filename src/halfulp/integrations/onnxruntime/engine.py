@@ -1,4 +1,4 @@
-"""ONNX Runtime as the engine of ``halfulp run``: the outputs, and its own profile of the run as our report."""
+"""ONNX Runtime as the engine of ``halfulp run``: outputs, and its profile of the run as a report."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from halfulp.types import TYPES
 _TYPE_NAMES = {row.onnx: row.name for row in TYPES.values() if row.onnx}
 _TIMED = "_kernel_time"
 _WITH_SUBGRAPHS = ("If", "Loop", "Scan")
-_KIND = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")  # stands before what it says
+_KIND = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")  # precedes its messages
 
 
 class Refused(UnsupportedError):
-    """ONNX Runtime is not there, is too old, or does not take the model."""
+    """ONNX Runtime is missing, is too old, or refuses the model."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a session runs a model.
+    """Settings of a session.
 
     Attributes:
-        ours: whether Pow and PRelu run on our kernels, not on ONNX Runtime's own.
-        optimized: whether ONNX Runtime may put other nodes in the place of the model's.
-        threads: how many the session uses; 0 is as many as ONNX Runtime chooses.
+        ours: run Pow and PRelu on halfulp's kernels, not on ONNX Runtime's.
+        optimized: let ONNX Runtime replace nodes.
+        threads: the number of threads; with 0, ONNX Runtime chooses it.
     """
 
     ours: bool = True
@@ -51,38 +51,21 @@ _OURS = Settings()
 
 
 def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
-    """Run a model once in a session of ours.
-
-    Args:
-        path: the ONNX file.
-        model: the same, as :func:`halfulp.models.onnx.load` read and checked it.
-        inputs: arrays by name.
+    """Run an ONNX file, which has been read as ``model``, once on halfulp's kernels.
 
     Raises:
-        ModelError: an input contradicts what the model declares, or a node fails on its operands.
+        ModelError: an input contradicts its declaration, or a node fails on its operands.
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
     bind(model, inputs)
-    outputs, (report,) = profiled(path, model, inputs)
+    _, outputs, (report,) = open_profiled(path, model, inputs, _OURS, runs=1)
     return outputs, report
-
-
-def profiled(
-    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
-) -> tuple[dict[str, Any], list[RunReport]]:
-    """Return the outputs of a model, and a report of each of several runs.
-
-    Raises:
-        ModelError, Refused: as for :func:`run_with_report`.
-    """
-    _, outputs, reports = open_profiled(path, model, inputs, settings, runs=runs)
-    return outputs, reports
 
 
 def open_profiled(
     path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings, *, runs: int
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session with what :func:`profiled` gives; its later runs make no profile."""
+    """Return a session, a model's outputs, and a report of each of several runs. Later runs make no profile."""
     with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
         session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
         for _ in range(runs):
@@ -94,16 +77,9 @@ def open_profiled(
 def runner(
     source: Path | ModelProto, model: Model, settings: Settings = _OURS, *, folder: Path | None = None
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that runs a model as :func:`run_with_report` does, as often as it is called.
+    """Return a function that runs a model like :func:`run_with_report`, as often as it is called.
 
-    Args:
-        source: the ONNX file, or the model.
-        model: the same, as it was read and checked.
-        settings: of its session.
-        folder: where the external data of a model that is no file lies.
-
-    Raises:
-        Refused: onnxruntime is missing, too old, or refuses the model. What it returns raises ModelError.
+    ``folder`` contains the external data of a ``ModelProto``.
     """
     session, _ = open_session(source, settings, folder=folder)
 
@@ -117,22 +93,16 @@ def runner(
 def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return plugin.run(session, inputs)
-    except Exception as error:  # of a class of onnxruntime's own, for want of a public one
+    except Exception as error:  # onnxruntime's error classes are not public
         raise ModelError(f"fails in onnxruntime: {_text(error)}", file=model.file) from None
 
 
 def open_session(
     source: Path | ModelProto, settings: Settings = _OURS, *, folder: Path | None = None, profile: str = ""
 ) -> tuple[Any, dict[str, str]]:
-    """Return a session, and the id of our operator version by node and custom operator.
+    """Return a session, and the ids of operator versions by node and custom operator.
 
-    Args:
-        source, settings, folder: as for :func:`runner`.
-        profile: how the name of the file of its profile begins; without one it makes none.
-
-    Raises:
-        ModelError: a node breaks a clause, or its types can't be inferred.
-        Refused: as for :func:`runner`.
+    ``profile`` is the prefix of the names of profiles, if it makes any. Errors are those of :func:`run_with_report`.
     """
     proto, file, own_folder = parse(source)
     folder = own_folder or folder
@@ -140,9 +110,9 @@ def open_session(
     try:
         ort = plugin.installed()
         options = ort.SessionOptions()
-        options.log_severity_level = 4  # what it logs stands in the error, too
+        options.log_severity_level = 4  # errors have the same texts
         options.intra_op_num_threads = settings.threads
-        # Threads that wait for work would slow what else is being timed.
+        # Threads that spin would slow other timed code.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0" if settings.threads else "1")
         if profile:
             options.enable_profiling = True
@@ -166,7 +136,7 @@ def open_session(
 
 
 def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
-    """Name our nodes that have no name as messages do, by their place, and note what they are."""
+    """Name custom operators without a name by their place, as messages do, and record their versions."""
     for index, node in enumerate(graph.node):
         if node.domain == DOMAIN:
             node.name = node.name or f"#{index}"
@@ -177,7 +147,7 @@ def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
 
 
 def _by_run(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the events of each run: that of the whole run comes last."""
+    """Yield the events of each run. The event of the whole run comes last."""
     begin = 0
     for index, event in enumerate(events):
         if event["name"] == "model_run":
@@ -205,7 +175,7 @@ def _report(events: list[dict[str, Any]], operators: Mapping[str, str]) -> RunRe
 
 
 def _own_times(events: Sequence[dict[str, Any]]) -> list[int]:
-    """Return the microseconds of each node without those of the nodes in its subgraphs, which lie within its own."""
+    """Return the microseconds of each node without those of the nodes in its subgraphs."""
     own = [event["dur"] for event in events]
     around: list[int] = []
     for index in sorted(range(len(events)), key=lambda i: (events[i]["ts"], -events[i]["dur"])):
@@ -226,7 +196,7 @@ def _shown(values: list[dict[str, list[int]]]) -> list[str]:
 
 
 def _text(error: Exception) -> str:
-    """Return what onnxruntime says, without its own decoration; a refusal of ours as it is."""
+    """Return onnxruntime's message without its prefixes, or halfulp's message within it."""
     text = str(error).strip() or type(error).__name__
     ours = text.partition("Status Message: ")[2]
     if ours.startswith("SpecError "):

@@ -1,19 +1,22 @@
-"""Turn a model's Pow and PRelu nodes into our custom operators.
+"""Replacement of a model's Pow and PRelu nodes with halfulp's custom operators.
 
-Each becomes the operator of its X's type (``Pow_float16``) and is told its version as attributes: the
-broadcasting rule, and the clause that each check enforces. So types must be known before the model runs.
-The onnx package infers them, and ONNX Runtime does where that gives up, at operators of its own.
+Each node becomes the operator of its X's type (``Pow_float16``), with its version as attributes: the broadcasting rule,
+and the clause that each check enforces. So types must be known before the model runs. The onnx package infers them;
+ONNX Runtime does if the onnx package fails, as at ONNX Runtime's own operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
-from halfulp.errors import HalfulpError, ModelError, printable, within
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
 from halfulp.models.graph import Value
+from halfulp.models.onnx import parse
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import Ask, Types, ValueInfo, infer_types
 from halfulp.models.onnx.inline import RESOLVED, resolved
@@ -28,18 +31,14 @@ _SHAPE_CHECKS = ("shape", "equal shapes", "1-dim expansion", "attribute axis")
 
 
 class _Untyped(Exception):
-    """A node's operand whose type nobody could infer."""
+    """The type of a node's operand can't be inferred."""
 
 
 def patched(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy of a model whose Pow and PRelu nodes, wherever they stand, are our custom operators.
-
-    Args:
-        model: is left as it is.
-        file: its name in messages.
+    """Return a copy of a model in which all Pow and PRelu nodes are custom operators; ``file`` is its name in messages.
 
     Raises:
-        ModelError: a node's types or shapes break a clause of its version, or its types cannot be inferred.
+        ModelError: a node's types or shapes break a clause of its version, or its types can't be inferred.
         UnsupportedError: a function with such nodes needs another opset than the model's.
     """
     result = resolved(model, file)
@@ -81,12 +80,12 @@ class _Patcher:
             if node.domain == RESOLVED:
                 output = self._node(node, index, known)
                 known.types.setdefault(output.name, output)
-                # ONNX Runtime infers no shape of a custom operator, and shares memory only where it knows it.
+                # ONNX Runtime infers no shapes of custom operators, and reuses memory only for known shapes.
                 if output.name not in stated:
                     graph.value_info.append(declaration(output.name, output.type, output.shape))
 
     def _node(self, node: NodeProto, index: int, known: ValueInfo) -> Value:
-        """Make a node our custom operator, and return what is known of its output."""
+        """Make a node a custom operator, and return its output's type and shape."""
         row = find(node.op_type)
         named = label(NodeProto(name=node.name, op_type=row.name), index, "")
         with within(self._file, named):
@@ -118,7 +117,7 @@ def _value(attribute: AttributeProto) -> Any:
 
 
 def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributeProto]:
-    """Yield the attributes of a custom operator: what its kernel must know of the version."""
+    """Yield the attributes of a custom operator: the parts of its version that the kernel needs."""
     yield helper.make_attribute("version", row.id)
     yield helper.make_attribute("broadcasting", row.broadcasting.name)
     enforced = {check for clause in row.clauses for check in clause.enforces}
@@ -129,3 +128,118 @@ def _told(row: OpVersion, attributes: Mapping[str, Any]) -> Iterator[AttributePr
     for name, value in row.check_attributes(attributes).items():
         if isinstance(value, int):
             yield helper.make_attribute(name, value)
+
+
+# --- ONNX Runtime's own fusions, made before the remaining Pow and PRelu nodes become custom operators --
+
+_HALVES = ("Pow_float16", "Pow_bfloat16", "PRelu_float16", "PRelu_bfloat16")
+_MARK = "halfulp half "
+_INSERTED = "InsertedPrecisionFreeCast_"
+
+
+def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
+    """Return a copy of a model in which ONNX Runtime has replaced subgraphs by operators of its own.
+
+    ONNX Runtime computes float16 in float32 and drops the casts between two nodes. So a power of halves that is in no
+    fusion must become a custom operator before the casts are inserted. A first run finds these powers.
+
+    Args:
+        model: a model, which is not changed.
+        file: its name in messages.
+        ort: the module onnxruntime.
+        options: ``SessionOptions`` with the custom operators; they are restored.
+
+    Raises:
+        ModelError: as for ``patched``.
+        UnsupportedError: ONNX Runtime refuses the model as it is, or the result exceeds 2 GiB.
+    """
+    plain, ours = resolved(model, file), patched(model, file)
+    nodes = enumerate(every_node(ours.graph))
+    halves = {index: n.op_type for index, n in nodes if n.domain == DOMAIN and n.op_type in _HALVES}
+    if not halves:
+        return _fused(model, file, ort, options)
+    # No fusion contains a PRelu, and ONNX Runtime would replace one of halves with its function's body.
+    fixed = {index for index, operator in halves.items() if operator.startswith("PRelu")}
+    while True:
+        result = _fused(_with_halves(plain, ours, fixed, halves), file, ort, options)
+        left = {
+            int(node.name.removeprefix(_MARK))
+            for node in every_node(result.graph)
+            if node.name.startswith(_MARK) and not node.domain and node.op_type == "Pow"
+        }
+        if not left:
+            return result
+        fixed |= left
+
+
+def _with_halves(
+    plain: ModelProto, ours: ModelProto, fixed: Container[int], halves: Container[int]
+) -> ModelProto:
+    """Return a model whose fixed nodes are custom operators, and whose other Pow and PRelu are ONNX's.
+
+    Args:
+        plain: the model after ``resolved``.
+        ours: the model with custom operators only.
+        fixed: the indices of the fixed nodes among all nodes.
+        halves: the indices of nodes of halves. They are marked if they are not fixed.
+    """
+    result = ModelProto()
+    result.CopyFrom(ours)
+    pairs = zip(every_node(result.graph), every_node(plain.graph), strict=True)
+    for index, (node, before) in enumerate(pairs):
+        if node.domain == DOMAIN and index not in fixed:
+            del node.attribute[:]
+            node.attribute.extend(before.attribute)
+            node.domain, node.op_type = "", find(before.op_type).name
+            if index in halves:
+                node.name = f"{_MARK}{index}"
+    return result
+
+
+def _fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
+    """Return a model after ONNX Runtime's optimization."""
+    levels = ort.GraphOptimizationLevel
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
+        path = Path(folder) / "fused.onnx"
+        wanted = {
+            "optimized_model_filepath": str(path),
+            # Higher levels change the layout of tensors for this processor.
+            "graph_optimization_level": min(
+                options.graph_optimization_level, levels.ORT_ENABLE_EXTENDED, key=int
+            ),
+            "enable_profiling": False,
+        }
+        before = {name: getattr(options, name) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                setattr(options, name, value)
+            # Powers of constants must become custom operators and so must not be folded.
+            ort.InferenceSession(
+                model.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=["ConstantFolding"],
+            )
+        except Exception as error:  # onnxruntime's error classes are not public
+            text = str(error).strip() or type(error).__name__
+            reason = printable(text.splitlines()[0].rpartition(" : ")[2])
+            raise UnsupportedError(f"{file}: onnxruntime can't fuse it: {reason}") from None
+        finally:
+            for name, value in before.items():
+                setattr(options, name, value)
+        result = parse(path, file=file)[0]
+    _make_unique(result.graph, frozenset())
+    return result
+
+
+def _make_unique(graph: GraphProto, outer: frozenset[str]) -> None:
+    """Rename the casts that ONNX Runtime has inserted in a subgraph if a graph around it has one of the same name."""
+    made = {name for node in graph.node for name in node.output}
+    names = {name: f"{name}/{graph.name}" for name in made & outer if name.startswith(_INSERTED)}
+    for node in every_node(graph) if names else ():
+        for field in (node.input, node.output):
+            field[:] = [names.get(name, name) for name in field]
+    known = outer | made | frozenset(names.values())
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            _make_unique(inner, known)

@@ -1,11 +1,10 @@
-"""OpenVINO with exact Power and PReLU: halfulp's operators take their place in an openvino.Model, for the CPU plugin.
+"""OpenVINO with exact Power and PReLU: halfulp's operators replace these nodes of a model, for the CPU plugin.
 
-``replace`` leaves nodes that the plugin computes exactly to it. The plugin computes f64 in f32, and i64 and u64 in i32;
-:mod:`halfulp.integrations.openvino.wide` keeps tensors of these types from that, or names the nodes that have to stay
-OpenVINO's own.
+``replace`` keeps nodes that the plugin computes exactly. The plugin would compute f64 in f32, and i64 and u64 in i32;
+``operators.py`` prevents that for tensors of these types, or names the nodes that stay OpenVINO's own.
 
-The plugin holds f16, and on some processors bf16, in f32. That loses no more than the payload of a NaN. A mark keeps
-inputs of the model from it that no other operator takes.
+The plugin holds f16, and on some processors bf16, in f32, which loses only the payload of a NaN. A mark prevents that
+for inputs of the model that only halfulp's operators read.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ from halfulp.integrations.openvino.operators import (
     HalfulpConvert,
     HalfulpPower,
     HalfulpPReLU,
+    WideTensors,
     array_of,
     dims,
     is_ours,
+    keep,
     label,
+    mark,
     type_of,
     unknown_type,
 )
-from halfulp.integrations.openvino.wide import WideTensors, keep, mark
 from halfulp.operators import op
 
 __all__ = ["OPERATORS", "replace"]
@@ -47,17 +48,17 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
 
     Args:
         model: read from any format, or built. Each Power-1 and PReLU-1 that the CPU plugin does not compute exactly
-            itself becomes halfulp's, in the bodies of If, Loop and TensorIterator, too; so does a Convert from or to
-            f64, i64 or u64 beside them.
-        every_node: whether those that the plugin computes exactly in f32 become halfulp's, too.
+            becomes halfulp's, also in the bodies of If, Loop and TensorIterator. So does a Convert from or to f64,
+            i64 or u64 beside them.
+        every_node: also replace the nodes that the plugin computes exactly in f32.
 
     Returns:
-        The same model. Where a tensor arrives at halfulp's operators in a type that can't hold what the model
-        declares, as on other devices, the inference raises and says so.
+        The same model. The inference raises an error if a tensor reaches halfulp's operators in a type that can't hold
+        the declared values, as on other devices.
 
     Warns:
-        UserWarning: nodes stay OpenVINO's own, each with the reason: this version of OpenVINO can't keep f64, i64
-            or u64, or the tensors of these types meet an operator that narrows them.
+        UserWarning: nodes stay OpenVINO's own, each with the reason: this version of OpenVINO can't keep f64, i64 or
+            u64, or an operator narrows tensors of these types.
 
     Raises:
         ModelError: a node breaks a clause of its operator's version.
@@ -76,11 +77,7 @@ def replace(model: ov.Model, *, every_node: bool = False) -> ov.Model:
 
 
 def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
-    """Do what :func:`replace` does, and return a sentence for each node that stays OpenVINO's own.
-
-    Raises:
-        ModelError: as for :func:`replace`.
-    """
+    """Replace nodes as :func:`replace` does, and return a sentence for each node that stays OpenVINO's own."""
     left = _replace(model, every_node, is_body=False)
     members = {node.get_name() for node in model.get_ordered_ops()}
     for parameter in model.get_parameters():
@@ -92,7 +89,7 @@ def put_into(model: ov.Model, *, every_node: bool = False) -> list[str]:
 def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
     """Replace the nodes of a model and of its bodies, and return a sentence for each that stays OpenVINO's own."""
     left: list[str] = []
-    # The plugin folds all other nodes, by other code.
+    # The plugin folds all other nodes, with other code.
     computed = frozenset() if every_node else _varying(model)
     wanted: dict[str, Any] = {}
     for node in model.get_ordered_ops():
@@ -110,16 +107,16 @@ def _replace(model: ov.Model, every_node: bool, *, is_body: bool) -> list[str]:
     wide = WideTensors(model, wanted)
     for node in list(wanted.values()):
         left += wide.enter(node, is_body=is_body)
-    # Only now is anything changed: what halfulp could not keep is known.
+    # Nothing is changed before this point: nodes that must stay OpenVINO's own are known now.
     made = {name: _substitute(node) for name, node in wide.substituted()}
     keep(model, {made[name].get_name() if name in made else name for name in wide.kept})
     return left
 
 
 def _stays_ours(output: Any, members: Set[str]) -> bool:
-    """Return whether only halfulp's operators and the model's outputs read a tensor, and so on with their results.
+    """Return whether only halfulp's operators and outputs of the model read a tensor and the results.
 
-    Other readers would combine such a tensor with tensors in f32.
+    Other readers would combine the tensor with tensors in f32.
     """
     for end in output.get_target_inputs():
         node = end.get_node()
@@ -132,7 +129,7 @@ def _stays_ours(output: Any, members: Set[str]) -> bool:
 
 
 def _substitute(node: Any) -> Any:
-    """Put an operator of halfulp in a node's place and return it."""
+    """Replace a node with an operator of halfulp, and return it."""
     known = node.get_attributes()
     attributes = {name: str(known[name]) for name in _ATTRIBUTES if name in known}
     operands = ",".join(map(type_of, node.inputs()))
@@ -152,21 +149,26 @@ def _bodies(node: Any) -> Iterator[ov.Model]:
         yield node.get_function()
 
 
-# The nodes that stay the plugin's own: those that it computes exactly, and without a call into Python.
+# Nodes that the plugin computes exactly, and without a call into Python, stay the plugin's own.
 #
-# A PReLU by constant slopes, and a Power by the exponent -1, 0, 1 or 2, is one operation of IEEE 754 at most. In f32
-# the plugin's code for them does just that, and works within the loops of their neighbours, in a layout that only the
-# plugin knows. A trial finds out whether that is so in the version installed, on this processor.
+# A PReLU with constant slopes, and a Power with the exponent -1, 0, 1 or 2, is at most one operation of IEEE 754. In
+# f32 the plugin computes just that, within the loops of neighbouring nodes and in a layout of its own. A trial tests
+# whether that is so in the installed version, on this processor.
 
 _EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 
 _SIGNS = np.array([-1, 1], np.float32)
 
-_SIZES = (2, 16, 5, 7)  # of the trial's tensor: batch, channels, and two that no vector's length divides
+_SIZES = (
+    2,
+    16,
+    5,
+    7,
+)  # of the trial's tensor: batch, channels, and two that are no multiples of a vector's length
 
 
 def _varying(model: ov.Model) -> frozenset[str]:
-    """Return the names of the nodes that depend on the values of an input: the others the plugin may fold."""
+    """Return the names of the nodes that depend on an input's values. The plugin may fold the others."""
     names: set[str] = set()
     for node in model.get_ordered_ops():
         sources = node.input_values()
@@ -179,8 +181,7 @@ def _varying(model: ov.Model) -> frozenset[str]:
 def _is_exact(node: Any) -> bool:
     """Return whether the CPU plugin computes a Power-1 or PReLU-1 in f32 with halfulp's bits; False if that is unknown.
 
-    Args:
-        node: one that depends on an input's values, of a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
+    The node must depend on an input's values, in a model that is compiled with ``INFERENCE_PRECISION_HINT`` f32.
     """
     if any(end.get_element_type() != ov.Type.f32 for end in node.inputs()):
         return False
@@ -193,7 +194,7 @@ def _is_exact(node: Any) -> bool:
         # The exponent broadcasts to the base, not the other way round.
         same_shape = values.size == 1 and values.ndim <= len(x)
         return same_shape and values.item() in _EXPONENTS and _passes_trial("Power")
-    tiny = np.finfo(np.float32).tiny  # the plugin takes smaller slopes for zero
+    tiny = np.finfo(np.float32).tiny  # the plugin treats smaller slopes as zero
     sound = np.isfinite(values) & ((np.abs(values) >= tiny) | (values == 0))
     if not (sound.all() and _is_by_channel(values.shape, x)):
         return False
@@ -201,9 +202,9 @@ def _is_exact(node: Any) -> bool:
 
 
 def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
-    """Return whether one slope is for all, or one for each channel, in whichever way the shape is read.
+    """Return whether there is one slope for all elements, or one for each channel by every reading of the shape.
 
-    A slope of rank 1 goes to the channels where their number is its length, and else to the last dim.
+    A slope of rank 1 is applied to the channels if their number is its length, and else to the last dim.
     """
     if int(np.prod(slope)) == 1:
         return len(slope) <= len(x)
@@ -215,9 +216,9 @@ def _is_by_channel(slope: tuple[int, ...], x: tuple[int | None, ...]) -> bool:
 
 @cache
 def _passes_trial(operator: str, least_slope: float = 0) -> bool:
-    """Return whether the plugin has halfulp's bits: alone, merged into a convolution, and before a sum.
+    """Return whether the plugin has halfulp's bits: for the node alone, fused with a convolution, and before a sum.
 
-    On processors without AVX-512 a negative slope costs a zero its sign.
+    On processors without AVX-512, zeros lose their sign with a negative slope.
     """
     numbers = np.random.default_rng(1)
     data = np.exp2(numbers.uniform(-149, 128, _SIZES)).astype(np.float32) * numbers.choice(_SIGNS, _SIZES)
@@ -228,7 +229,7 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
     channels = _SIZES[1]
     identity = np.eye(channels, dtype=np.float32).reshape(channels, channels, 1, 1)
     x = ov.opset13.parameter(list(_SIZES), np.float32)
-    # For a convolution, whose sums take the sign of a zero.
+    # For a convolution: its sums do not keep the sign of a zero.
     finite = ov.opset13.parameter(list(_SIZES), np.float32)
     if operator == "Power":
         exact, node = op("openvino.Power-1"), ov.opset13.power
@@ -255,7 +256,7 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
 
 
 def _equal(got: Array, expected: Array) -> bool:
-    """Return whether bits are equal, but for the payload of a NaN, which is the plugin's own."""
+    """Return whether bits are equal except for the payloads of NaNs."""
     numbers = ~np.isnan(expected)
     same_numbers = np.array_equal(got[numbers].view(np.uint32), expected[numbers].view(np.uint32))
     return same_numbers and bool(np.isnan(got[~numbers]).all())

@@ -1,19 +1,21 @@
-"""halfulp's operators as OpenVINO calls them, its tensors as arrays, and OpenVINO as an engine.
+"""halfulp's operators for OpenVINO, OpenVINO's tensors as arrays, f64, i64 and u64, and OpenVINO as an engine.
 
-A plugin may hold a tensor in another type than the model declares. Where that type holds every value of the
-declared one, the operand is converted; where it does not, the call is refused.
+A plugin may hold a tensor in another type than the model declares. If that type holds every value of the declared one,
+the operand is converted; otherwise the call is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
+from openvino.utils import replace_node
 
 from halfulp.errors import ModelError, UnsupportedError, printable
 from halfulp.models.run.cast import cast
@@ -27,9 +29,9 @@ ROWS = {row.openvino: row for row in TYPES.values() if row.openvino is not None}
 """Element types by OpenVINO's name."""
 
 WIDE = frozenset({"f64", "i64", "u64"})
-"""The types that the CPU plugin narrows, if it is not told otherwise."""
+"""The types that the CPU plugin narrows by default."""
 
-# The types in which the CPU plugin holds a type without a loss: u32 in i32 modulo 2^32.
+# The types in which the CPU plugin holds a type without loss; u32 in i32 modulo 2^32.
 _HELD_AS = {
     "f16": ("f32",),
     "bf16": ("f32",),
@@ -42,10 +44,10 @@ _HELD_AS = {
 
 
 class _Operator(ov.Op):
-    """An operator of halfulp. Reading a model back makes one without arguments, then visits its attributes.
+    """An operator of halfulp. Reading a model back creates one without arguments and then visits its attributes.
 
-    ``carried`` lists the inputs, by number, and "out" for the output, whose 64-bit integers come as pairs of i32 along
-    one more dim, the last.
+    ``carried`` lists the inputs (by number) and the output ("out") whose 64-bit integers are passed as pairs of i32
+    along an additional last dim.
     """
 
     names: tuple[str, ...] = ("operands", "carried")
@@ -85,21 +87,21 @@ class _Operator(ov.Op):
         return True
 
     def evaluate(self, outputs: Any, inputs: Any) -> bool:
-        # OpenVINO's sequences end by a C++ exception, which takes longer than all of this: no iteration here.
+        # Do not iterate over OpenVINO's sequences: they end by a C++ exception, which takes longer than all of this.
         declared = self.attributes["operands"].split(",")
         operands = [self._read(inputs[index], kind, index) for index, kind in enumerate(declared)]
         self._write(outputs[0], np.asarray(self.compute(*operands)))
         return True
 
     def _operand(self, index: int) -> TensorType:
-        # The declared type: by the time that a plugin asks again it may have narrowed the input's.
+        # The declared type: when a plugin asks again, it may have narrowed the input's.
         kind = ROWS[self.attributes["operands"].split(",")[index]].name
         shape = dims(self.get_input_partial_shape(index))
         return TensorType(kind, shape[:-1] if shape is not None and self._is_carried(str(index)) else shape)
 
     def _held_result(self, declared: str) -> str:
-        # A plugin that holds the first operand in a wider type than the model declares does so with all tensors of that
-        # type, and wants this one in it, too: other operators of several operands take no mixture.
+        # A plugin that holds the first operand in a wider type than declared does so with all tensors of that type,
+        # and expects it here too: other operators accept no mixture of types.
         given = self.get_input_element_type(0).get_type_name()
         is_as_declared = given == self.attributes["operands"].partition(",")[0]
         return given if not is_as_declared and given in _HELD_AS.get(declared, ()) else declared
@@ -108,7 +110,7 @@ class _Operator(ov.Op):
         return end in self.attributes["carried"].split(",")
 
     def carry(self, end: str) -> None:
-        """Have an input, or the output, carried; types and shapes are to be inferred again, producers first."""
+        """Pass an input or the output as i32. Types and shapes must be inferred again, producers first."""
         self.attributes["carried"] = ",".join(filter(None, [self.attributes["carried"], end]))
 
     def _read(self, tensor: Any, declared: str, index: int) -> Array:
@@ -140,8 +142,8 @@ class _Operator(ov.Op):
     def _check_held(self, held: str, declared: str) -> None:
         if held != declared and held not in _HELD_AS.get(declared, ()):
             raise UnsupportedError(
-                f"OpenVINO hands {self.get_friendly_name()!r} another type than the model declares; compile it for CPU,"
-                " with INFERENCE_PRECISION_HINT f32",
+                f"OpenVINO passes {self.get_friendly_name()!r} a type that the model does not declare;"
+                " compile it for CPU, with INFERENCE_PRECISION_HINT f32",
                 expected=declared,
                 got=held,
             )
@@ -170,7 +172,7 @@ class HalfulpPReLU(_Operator):
 
 
 class HalfulpConvert(_Operator):
-    """A conversion to or from a type that the CPU plugin would narrow on the way; every value is rounded once."""
+    """A conversion to or from a type that the CPU plugin would narrow. Every value is rounded once."""
 
     names = (*_Operator.names, "destination_type")
 
@@ -185,7 +187,7 @@ OPERATORS: tuple[type[Any], ...] = (HalfulpPower, HalfulpPReLU, HalfulpConvert)
 
 
 def dims(shape: Any) -> tuple[int | None, ...] | None:
-    """Return a PartialShape as the rows take shapes."""
+    """Return a PartialShape as a shape of the rows."""
     if shape.rank.is_dynamic:
         return None
     return tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
@@ -197,7 +199,7 @@ def openvino_type(row: ElementType) -> Any:
 
 
 def array_of(tensor: Any) -> Array:
-    """Return the values of an ``openvino.Tensor``, or of a Constant, where they lie if their type allows it."""
+    """Return the values of an ``openvino.Tensor`` or a Constant, without a copy unless their type is packed."""
     return _values(tensor, ROWS[tensor.get_element_type().get_type_name()])
 
 
@@ -211,7 +213,7 @@ def _values(tensor: Any, row: ElementType) -> Array:
 
 
 def storage(values: Array, row: ElementType) -> Array:
-    """Return values as OpenVINO stores them: of a type that NumPy has, two to a byte for those of four bits."""
+    """Return values in OpenVINO's storage: as unsigned integers, those of four bits two to a byte."""
     if not _is_packed(row):
         return values.view(f"u{row.dtype.itemsize}")
     nibbles = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
@@ -226,11 +228,7 @@ def _is_packed(row: ElementType) -> bool:
 
 
 def tensor_of(values: Array) -> Any:
-    """Return an ``openvino.Tensor`` with values of any type that OpenVINO has.
-
-    Raises:
-        UnsupportedError: it lacks that type.
-    """
+    """Return an ``openvino.Tensor`` with these values; raises UnsupportedError for a type that OpenVINO lacks."""
     row = TYPES.get(values.dtype.name)
     if row is None or row.openvino is None:
         raise UnsupportedError(f"OpenVINO has no type for {values.dtype.name}")
@@ -263,24 +261,288 @@ def label(node: Any) -> str:
 
 
 def unknown_type(node: Any) -> str:
-    """Return the first type of a node's inputs and outputs that halfulp has not, or nothing."""
+    """Return the first type of a node's inputs and outputs that halfulp lacks, or an empty text."""
     return next((type_of(end) for end in (*node.inputs(), *node.outputs()) if type_of(end) not in ROWS), "")
 
 
-# OpenVINO as an engine.
+# --- f64, i64 and u64, which the CPU plugin would compute in f32 and i32 -------------------------------
+#
+# The plugin respects an attribute that keeps a node's types, called a mark here. Python can't create one, but reading a
+# model that has it gives one to copy. Tensors of these types are followed from each operator of halfulp as far as the
+# mark is respected, and all nodes on the way are marked. 64-bit integers that one operator of halfulp passes to the
+# next are disguised as i32. If a node on the way would narrow a tensor, all nodes that these tensors connect stay
+# OpenVINO's.
+
+# These move the elements of their first input, of any type, unchanged. The other inputs say where to.
+_MOVERS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Transpose"})
+
+_KEY = "DisablePrecisionConversion_0"
+
+_CARRIER = """<net name="carrier" version="11">
+  <layers>
+    <layer id="0" name="x" type="Parameter" version="opset1">
+      <data shape="1" element_type="f32"/>
+      <rt_info><attribute name="DisablePrecisionConversion" version="0" value="dynamic:dynamic"/></rt_info>
+      <output><port id="0" precision="FP32"><dim>1</dim></port></output>
+    </layer>
+    <layer id="1" name="y" type="Result" version="opset1">
+      <input><port id="0" precision="FP32"><dim>1</dim></port></input>
+    </layer>
+  </layers>
+  <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>
+</net>"""
+
+
+@cache
+def _attribute() -> Any:
+    """Return the plugin's attribute, or None if this version lacks it."""
+    (x,) = ov.Core().read_model(_CARRIER.encode(), b"").get_parameters()
+    info = x.get_rt_info()
+    return info[_KEY] if _KEY in list(info.keys()) else None
+
+
+def mark(node: Any) -> None:
+    """Mark a node, so that it keeps its types, if this version can."""
+    if _attribute() is not None:
+        node.set_rt_info(_attribute(), _KEY)
+
+
+def constant_node(values: Any, name: str) -> Any:
+    """Return a marked Constant of these values."""
+    constant = ov.opset13.constant(tensor_of(values))
+    constant.set_friendly_name(name)
+    mark(constant)
+    return constant
+
+
+@cache
+def keeps_wide_types() -> bool:
+    """Return whether some values of f64, i64 and u64 pass the installed version bit for bit."""
+    numbers = (np.array([1e300, 1 / 3, -np.inf]), np.array([2**63 - 1, -5, 1 << 40]))
+    for values in (*numbers, np.array([2**64 - 1, 5, 1 << 40], np.uint64)):
+        ones = constant_node(np.ones_like(values), "one")
+        x = ov.opset13.parameter([3], values.dtype)
+        kind = tensor_of(values).element_type.get_type_name()
+        power = HalfulpPower([x.output(0), ones.output(0)], operands=f"{kind},{kind}", auto_broadcast="numpy")
+        mark(x)
+        mark(power)
+        try:
+            (got,) = ov.Core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
+        except RuntimeError:  # from the operator: it received a narrower type
+            return False
+        if got.tobytes() != values.tobytes():
+            return False
+    return True
+
+
+class WideTensors:
+    """Finds the nodes that must keep the wide types, from node to node along such tensors. It changes no node.
+
+    Args:
+        model: the model, not changed yet.
+        wanted: nodes that should become halfulp's, by name. Those that can't are removed.
+    """
+
+    def __init__(self, model: ov.Model, wanted: dict[str, Any]) -> None:
+        self.kept: dict[str, None] = {}  # in order
+        self._wanted = wanted
+        self._members = {node.get_name(): node for node in model.get_ordered_ops()}
+        self._seen: set[str] = set()
+        self._folded: set[str] = set()
+        for name, node in self._members.items():
+            sources = [value.get_node() for value in node.input_values()]
+            if self._carries(node) and sources and all(map(self._is_constant, sources)):
+                self._folded.add(name)
+
+    def enter(self, node: Any, *, is_body: bool) -> list[str]:
+        """Follow the wide tensors of a wanted node and of Converts that feed it.
+
+        Returns a sentence for each node that must stay OpenVINO's own.
+        """
+        left = []
+        feeding = [value.get_node() for value in node.input_values()]
+        converts = [source for source in feeding if source.get_type_name() == "Convert"]
+        for start in (node, *converts):
+            wide = [type_of(end) for end in (*start.inputs(), *start.outputs()) if type_of(end) in WIDE]
+            if not wide or start.get_name() in self._seen or unknown_type(start):
+                continue
+            if is_body:
+                found, why = {start.get_name(): None}, f"a tensor of {wide[0]} in a body is narrowed"
+            elif not keeps_wide_types():
+                why = f"OpenVINO {ov.__version__} keeps no tensor of {wide[0]}; 2026.3 and later do"
+                found = {start.get_name(): None}
+            else:
+                found, why = self._connected(start)
+            self._seen.update(found)
+            if not why:
+                self.kept |= found
+                continue
+            asked = [name for name in found if self._wanted.pop(name, None) is not None] or [start.get_name()]
+            left += [f"{label(self._members[name])} stays OpenVINO's own: {why}" for name in asked]
+        return left
+
+    def substituted(self) -> Iterator[tuple[str, Any]]:
+        """Yield the nodes that become halfulp's, with their names."""
+        yield from self._wanted.items()
+        for name in self.kept:
+            if self._members[name].get_type_name() == "Convert":
+                yield name, self._members[name]
+
+    def _connected(self, start: Any) -> tuple[dict[str, None], str]:
+        """Return the names of the nodes that wide tensors connect with a node, and a reason if they can't keep them."""
+        found = {start.get_name(): None}
+        queue = [start]
+        whys: list[str] = []
+        while queue:
+            node = queue.pop()
+            whys += filter(None, [self._constant_obstacle(node)])
+            for neighbour, why in (*self._upstream(node), *self._downstream(node)):
+                if why:
+                    whys.append(why)
+                elif neighbour.get_name() not in found:
+                    found[neighbour.get_name()] = None
+                    queue.append(neighbour)
+        return found, min(whys, default="")
+
+    def _upstream(self, node: Any) -> Iterator[tuple[Any, str]]:
+        for end in _moved_inputs(node):
+            source = end.get_source_output().get_node()
+            kind = source.get_type_name()
+            if type_of(end) not in WIDE or kind == "Constant":
+                continue
+            if kind == "Parameter" or self._carries(source):
+                yield source, ""
+            else:
+                yield (
+                    source,
+                    f"a tensor of {type_of(end)} comes from {label(source)}, which the CPU plugin narrows",
+                )
+
+    def _downstream(self, node: Any) -> Iterator[tuple[Any, str]]:
+        for end in [end for output in node.outputs() for end in output.get_target_inputs()]:
+            target, kind = end.get_node(), type_of(end)
+            # A replaced node is still listed as a consumer while Python refers to it.
+            if kind not in WIDE or target.get_name() not in self._members:
+                continue
+            becomes_ours, is_result = self._becomes_ours(target), target.get_type_name() == "Result"
+            if self._becomes_ours(node) and kind != "f64" and not becomes_ours and not is_result:
+                # The plugin inserts a conversion to i32 there, even with a mark.
+                way = f"a tensor of {kind} goes from {label(node)} to {label(target)}"
+                yield target, f"{way}; it is kept only to a model's output, a Convert or a Power"
+            elif becomes_ours or (self._carries(target) and end.get_index() == 0):
+                yield target, ""
+            elif not is_result and target.get_type_name() != "ShapeOf":
+                yield target, f"a tensor of {kind} goes to {label(target)}, which the CPU plugin narrows"
+
+    def _constant_obstacle(self, node: Any) -> str:
+        """Return the reason, if any, why a node of constants can't be folded here. The plugin would narrow it."""
+        kind = next((type_of(end) for end in node.outputs() if type_of(end) in WIDE), "")
+        if not kind or node.get_type_name() == "Parameter":
+            return ""
+        if node.get_name() in self._folded:
+            readers = [end.get_node() for end in node.output(0).get_target_inputs()]
+            if any(reader.get_type_name() == "Result" for reader in readers):
+                return f"a tensor of {kind} is a constant output of the model, from {label(node)}"
+        elif not self._becomes_ours(node) and self._is_constant(node.input_value(0).get_node()):
+            return f"a tensor of {kind} is a constant that {label(node)} moves by other inputs"
+        return ""
+
+    def _is_constant(self, node: Any) -> bool:
+        return node.get_type_name() == "Constant" or node.get_name() in self._folded
+
+    def _carries(self, node: Any) -> bool:
+        return self._becomes_ours(node) or node.get_type_name() in _MOVERS
+
+    def _becomes_ours(self, node: Any) -> bool:
+        if node.get_type_name() == "Convert":
+            return not unknown_type(node)
+        return node.get_name() in self._wanted or is_ours(node)
+
+
+def keep(model: ov.Model, names: Set[str]) -> None:
+    """Make nodes keep the wide types.
+
+    Args:
+        model: the model, in which halfulp's operators have been put.
+        names: the names of all nodes with such tensors.
+    """
+    if not names:
+        return
+    for node in model.get_ordered_ops():
+        if node.get_name() in names:
+            mark(node)
+            for end in _moved_inputs(node):
+                source = end.get_source_output().get_node()
+                if type_of(end) in WIDE and source.get_type_name() == "Constant":
+                    # A copy: the constant itself may feed nodes that need it narrowed.
+                    copy = constant_node(array_of(source), source.get_friendly_name())
+                    end.replace_source_output(copy.output(0))
+    for node in model.get_ordered_ops():
+        if node.get_name() in names and (is_ours(node) or node.get_type_name() in _MOVERS):
+            _fold(node)
+    # An end's get_node returns an object without the methods of _Operator; these objects have them.
+    members = {node.get_name(): node for node in model.get_ordered_ops()}
+    for name, node in list(members.items()):
+        if name in names and is_ours(node) and type_of(node.output(0)) in ("i64", "u64"):
+            _carry(node, members)
+    model.validate_nodes_and_infer_types()
+
+
+def _moved_inputs(node: Any) -> list[Any]:
+    """Return the inputs whose elements a node uses: of a mover, the first one."""
+    inputs: list[Any] = node.inputs()
+    return inputs[:1] if node.get_type_name() in _MOVERS else inputs
+
+
+def _fold(node: Any) -> None:
+    """Compute a node of constants here. If the plugin did, the result would lose its mark."""
+    sources = [value.get_node() for value in node.input_values()]
+    if all(source.get_type_name() == "Constant" for source in sources):
+        values = node.compute(*map(array_of, sources)) if is_ours(node) else _moved(node, sources)
+        replace_node(node, constant_node(np.asarray(values), node.get_friendly_name()))
+
+
+def _moved(node: Any, sources: list[Any]) -> Any:
+    outputs = [ov.Tensor(node.get_output_element_type(0), ov.Shape())]
+    if not node.evaluate(outputs, [source.get_tensor_view() for source in sources]):
+        raise UnsupportedError(f"OpenVINO does not compute {label(node)} of constants")
+    return array_of(outputs[0])
+
+
+def _carry(node: Any, members: Mapping[str, Any]) -> None:
+    """Let one operator of halfulp pass 64-bit integers to the next as i32, which the plugin does not change."""
+    output = node.output(0)
+    ends = [(end, members.get(end.get_node().get_name())) for end in output.get_target_inputs()]
+    results = [end for end, target in ends if target is not None and not is_ours(target)]
+    ours = [(end, target) for end, target in ends if target is not None and is_ours(target)]
+    if not ours:
+        return
+    kind, names = type_of(output), output.get_names()
+    node.carry("out")
+    node.constructor_validate_and_infer_types()
+    for end, target in ours:
+        target.carry(str(end.get_index()))
+    if results:
+        last = HalfulpConvert([output], operands=kind, carried="0", destination_type=kind)
+        last.set_friendly_name(node.get_friendly_name())
+        output.get_tensor().set_names(set())
+        last.output(0).get_tensor().set_names(names)
+        mark(last)
+        for end in results:
+            end.replace_source_output(last.output(0))
+
+
+# --- OpenVINO as an engine ----------------------------------------------------------------------------
 
 
 class Compiled:
-    """A model that is compiled, with one request of it.
+    """A compiled model with one request. OpenVINO's errors become ModelErrors.
 
     Args:
         model: an ``openvino.Model``.
         file: its name in messages.
-        threads: how many it uses; 0 is as many as OpenVINO chooses.
-        profile: whether :meth:`layers` is wanted.
-
-    Raises:
-        ModelError: OpenVINO does not compile it.
+        threads: the number of threads; with 0, OpenVINO chooses it.
+        profile: whether :meth:`layers` will be called.
     """
 
     def __init__(self, model: Any, file: str, *, threads: int = 0, profile: bool = False) -> None:
@@ -293,11 +555,7 @@ class Compiled:
             self._request = self._compiled.create_infer_request()
 
     def bind(self, inputs: Mapping[str, Any]) -> None:
-        """Set the inputs, which have any of their tensors' names.
-
-        Raises:
-            ModelError: the model does not take one.
-        """
+        """Set the inputs by any of their tensors' names."""
         with _blaming(self._file):
             for end in self._compiled.inputs:
                 array = np.asarray(next(inputs[name] for name in end.get_names() if name in inputs))
@@ -305,11 +563,7 @@ class Compiled:
                 self._request.set_tensor(end, tensor)
 
     def infer(self) -> None:
-        """Run the model on what was bound.
-
-        Raises:
-            ModelError: it fails.
-        """
+        """Run the model."""
         with _blaming(self._file):
             self._request.infer()
 
@@ -318,12 +572,12 @@ class Compiled:
         return [self._array(end) for end in self._compiled.outputs]
 
     def named_outputs(self) -> dict[str, Array]:
-        """Return them by all of their names."""
+        """Return copies of the outputs by all of their names."""
         pairs = zip(self._compiled.outputs, self.outputs(), strict=True)
         return {name: array for end, array in pairs for name in end.get_names()}
 
     def layers(self) -> list[tuple[str, float]]:
-        """Return the layers that the plugin executed last, as name and seconds."""
+        """Return the layers of the last run as names and seconds."""
         found = self._request.get_profiling_info()
         return [
             (row.node_name, row.real_time.total_seconds())
@@ -351,8 +605,8 @@ def sentence(error: Exception) -> str:
 
 @contextmanager
 def _blaming(file: str) -> Iterator[None]:
-    """Turn an error of OpenVINO into one that names the file."""
+    """Turn an error of OpenVINO into a ModelError."""
     try:
         yield
-    except RuntimeError as error:  # of no class of its own
+    except RuntimeError as error:  # OpenVINO has no class of its own
         raise ModelError(f"fails in openvino: {sentence(error)}", file=file) from None

@@ -21,7 +21,7 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 import halfulp as hu
-from halfulp._args import Number
+from halfulp._interop import Number
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.operators import (
     DTYPES,

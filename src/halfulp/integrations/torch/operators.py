@@ -15,8 +15,7 @@ from torch.autograd import forward_ad
 from torch.nested._internal.nested_tensor import NestedTensor
 
 import halfulp as hu
-from halfulp._args import Number, exponent_array
-from halfulp._interop import tensor_refusal
+from halfulp._interop import Number, exponent_array, tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
 

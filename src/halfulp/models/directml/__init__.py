@@ -1,8 +1,8 @@
-"""DirectML's descriptions of the operators that are ours, checked and executed.
+"""DirectML's descriptions of Pow and PReLU operators, checked and executed.
 
-Names and fields are DirectML's own. :func:`validate` refuses what DirectML's debug layer refuses at a
-feature level, naming the clause of the operator version or of DML_BUFFER_TENSOR_DESC
-(:mod:`halfulp.models.directml.tensor`); :func:`execute` runs an operator on plain memory.
+Names and fields are DirectML's own. :func:`validate` refuses the same descriptions as DirectML's debug layer at a
+feature level, and names the clause: of the operator version, or of DML_BUFFER_TENSOR_DESC (``tensor.py``).
+:func:`execute` runs an operator on plain memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FEATURE_LEVELS = (
     *("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2"),
     *("6_0", "6_1", "6_2", "6_3", "6_4"),
 )
-"""What follows DML_FEATURE_LEVEL_, oldest first."""
+"""The feature levels without the prefix DML_FEATURE_LEVEL_, oldest first."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ OperatorDesc = (
 )
 
 OPERATORS: Mapping[str, type[OperatorDesc]] = {desc.type: desc for desc in get_args(OperatorDesc)}
-"""The operators that are ours, by what follows DML_OPERATOR_."""
+"""The operators by name, without the prefix DML_OPERATOR_."""
 
 
 def tensors(desc: OperatorDesc) -> dict[str, DML_BUFFER_TENSOR_DESC]:
@@ -135,7 +135,7 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
     """
     level = short(feature_level, "DML_FEATURE_LEVEL_")
     if level not in FEATURE_LEVELS:
-        raise HalfulpError("no such feature level", expected=", ".join(FEATURE_LEVELS), got=feature_level)
+        raise HalfulpError("unknown feature level", expected=", ".join(FEATURE_LEVELS), got=feature_level)
     row = op(in_force("directml", desc.type, level).id)
     named = tensors(desc)
     output = named.pop("OutputTensor")
@@ -143,19 +143,15 @@ def validate(desc: OperatorDesc, feature_level: str = FEATURE_LEVELS[-1]) -> Ope
     expected = row.infer(*operands, **attributes(desc))
     got = TensorType(output.element_type.name, output.Sizes)
     if got.type != expected.type:
-        raise row.error(
-            "output", "OutputTensor must have InputTensor's DataType", expected=expected.type, got=got.type
-        )
+        message = "OutputTensor must have InputTensor's DataType"
+        raise row.error("output", message, expected=expected.type, got=got.type)
     if got.shape != expected.shape:
         raise row.error("shape", "OutputTensor must have InputTensor's Sizes", expected=expected, got=got)
     if output.Flags != "NONE":
         raise error("C8", "OutputTensor may not be owned by DirectML", expected="NONE", got=output.Flags)
     if overlaps(output):
-        raise error(
-            "C5",
-            "the strides of OutputTensor put two of its elements in one place",
-            got=f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}",
-        )
+        got_dims = f"Sizes {format_shape(output.Sizes)}, Strides {format_shape(output.Strides)}"
+        raise error("C5", "the strides of OutputTensor put two of its elements in one place", got=got_dims)
     return row
 
 
@@ -170,9 +166,9 @@ def execute(
 
     Args:
         desc: one of the three operator descriptions.
-        buffers: for each tensor its memory: whatever has the buffer protocol, contiguous. The same
-            one for InputTensor and OutputTensor executes in place.
-        offsets: in bytes, where a tensor does not start at its buffer's beginning.
+        buffers: the memory of each tensor: a contiguous object with the buffer protocol. One buffer for InputTensor and
+            OutputTensor executes in place.
+        offsets: where tensors start in their buffers, in bytes; 0 by default.
         feature_level: as for :func:`validate`.
 
     Raises:
@@ -190,9 +186,8 @@ def execute(
     row = validate(desc, feature_level)
     named = tensors(desc)
     if set(buffers) != set(named):
-        raise HalfulpError(
-            "needs one buffer for each tensor", expected=", ".join(named), got=", ".join(buffers)
-        )
+        expected, got = ", ".join(named), ", ".join(buffers)
+        raise HalfulpError("needs one buffer for each tensor", expected=expected, got=got)
     starts = offsets or {}
     views = {name: _view(name, tensor, buffers[name], starts.get(name, 0)) for name, tensor in named.items()}
     output = views.pop("OutputTensor")
@@ -201,12 +196,12 @@ def execute(
     for name, view in views.items():
         in_place = name == "InputTensor" and _places(view) == _places(output)
         if not in_place and share(output, view):
-            raise error("C10", f"OutputTensor may not overlap {name} like this")
+            raise error("C10", f"OutputTensor may not overlap {name} in this way")
     row(*views.values(), out=output, **attributes(desc))
 
 
 def attributes(desc: OperatorDesc) -> dict[str, Any]:
-    """Return what an operator takes beside tensors, as the operator's row wants it."""
+    """Return an operator's attributes in the form that its row takes."""
     values = {name: getattr(desc, name) for name in ("Exponent", "ScaleBias") if hasattr(desc, name)}
     if values.get("ScaleBias") is not None:
         values["ScaleBias"] = (values["ScaleBias"].Scale, values["ScaleBias"].Bias)
@@ -214,7 +209,7 @@ def attributes(desc: OperatorDesc) -> dict[str, Any]:
 
 
 def _places(view: Array) -> tuple[object, ...]:
-    """Return what tells where each element of a view lies."""
+    """Return a key that is equal for views whose elements have the same places."""
     steps = tuple(stride for stride, size in zip(view.strides, view.shape, strict=True) if size > 1)
     return view.__array_interface__["data"][0], view.dtype, view.shape, steps
 
@@ -223,7 +218,7 @@ def _view(name: str, tensor: DML_BUFFER_TENSOR_DESC, buffer: Any, offset: int) -
     try:
         array = buffer if isinstance(buffer, np.ndarray) else np.frombuffer(buffer, np.uint8)
     except (TypeError, ValueError, BufferError) as error:
-        raise HalfulpError(f"the buffer of {name} is none: {error}") from None
+        raise HalfulpError(f"{name}: expected an object with the buffer protocol: {error}") from None
     if not array.flags.c_contiguous:
         raise HalfulpError(f"the buffer of {name} is not contiguous")
     memory = array.reshape(-1).view(np.uint8)

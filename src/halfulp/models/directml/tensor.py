@@ -34,7 +34,7 @@ from halfulp.types import TYPES, ElementType
 DATA_TYPES: Mapping[str, ElementType] = {
     row.directml: row for row in TYPES.values() if row.directml is not None and row.bits >= 8
 }
-"""Our row of an element type, by what follows DML_TENSOR_DATA_TYPE_."""
+"""The element types by name, without the prefix DML_TENSOR_DATA_TYPE_."""
 
 _MOST = 2**32 - 1
 _BUFFER_ALIGNMENT = 16  # DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT
@@ -43,16 +43,16 @@ _BUFFER_ALIGNMENT = 16  # DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT
 def DMLCalcBufferTensorSize(
     dataType: str, dimensionCount: int, sizes: Iterable[int], strides: Iterable[int] | None = None
 ) -> int:
-    """Return the least number of bytes that a buffer tensor takes, a multiple of 4.
+    """Return the minimum size in bytes of a buffer tensor, a multiple of 4.
 
     Args:
         dataType: with or without the prefix DML_TENSOR_DATA_TYPE_.
-        dimensionCount: how many of the sizes and strides count.
+        dimensionCount: the number of sizes and strides to use.
         sizes: of each dim, at least 1.
-        strides: of each dim, in elements; packed where not given.
+        strides: of each dim, in elements; by default the tensor is packed.
 
     Raises:
-        SpecError: there is no such type.
+        SpecError: the type is unknown.
 
     Example:
         >>> DMLCalcBufferTensorSize("FLOAT16", 2, [3, 3]), DMLCalcBufferTensorSize("FLOAT32", 2, [2, 3], [8, 2])
@@ -64,7 +64,7 @@ def DMLCalcBufferTensorSize(
 
 
 def _reach(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Return how many elements there are from the first to the last in memory."""
+    """Return the number of elements from the first to the last in memory."""
     if strides is None:
         return prod(sizes)
     return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
@@ -114,12 +114,8 @@ class DML_BUFFER_TENSOR_DESC:
         least = DMLCalcBufferTensorSize(self.DataType, self.DimensionCount, self.Sizes, self.Strides)
         self._set("TotalTensorSizeInBytes", total or least)
         if self.TotalTensorSizeInBytes < least:
-            raise error(
-                "C6",
-                "TotalTensorSizeInBytes is too small for the tensor",
-                expected=f"at least {least}",
-                got=total,
-            )
+            message = "TotalTensorSizeInBytes is too small for the tensor"
+            raise error("C6", message, expected=f"at least {least}", got=total)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -127,26 +123,21 @@ class DML_BUFFER_TENSOR_DESC:
     def _check(self, itemsize: int) -> None:
         counts = {len(self.Sizes), self.DimensionCount, len(self.Strides or self.Sizes)}
         if counts != {self.DimensionCount} or not 1 <= self.DimensionCount <= 8:
+            got = f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}"
             raise error(
-                "C2",
-                "DimensionCount must be 1 to 8, and the number of Sizes and of Strides",
-                got=f"{self.DimensionCount}, Sizes {_line(self.Sizes)}, Strides {_line(self.Strides)}",
+                "C2", "DimensionCount must be 1 to 8, and the number of Sizes and of Strides", got=got
             )
         if 0 in self.Sizes or prod(self.Sizes) > _MOST:
-            raise error(
-                "C3", "no size may be 0, and there may be at most 2^32 - 1 elements", got=_line(self.Sizes)
-            )
+            limit = "no size may be 0, and there may be at most 2^32 - 1 elements"
+            raise error("C3", limit, got=_line(self.Sizes))
         if _reach(self.Sizes, self.Strides) > _MOST:
-            raise error("C4", "the strides reach more than 2^32 - 1 elements far", got=_line(self.Strides))
+            raise error("C4", "the strides span more than 2^32 - 1 elements", got=_line(self.Strides))
         alignment = self.GuaranteedBaseOffsetAlignment
         if alignment and (alignment & (alignment - 1) or alignment < itemsize):
-            raise error(
-                "C7",
-                "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size",
-                got=alignment,
-            )
+            rule = "GuaranteedBaseOffsetAlignment must be 0, or a power of two and at least the element size"
+            raise error("C7", rule, got=alignment)
         if self.Flags not in ("NONE", "OWNED_BY_DML"):
-            raise error("C8", "no such flag", expected="NONE or OWNED_BY_DML", got=self.Flags)
+            raise error("C8", "unknown flag", expected="NONE or OWNED_BY_DML", got=self.Flags)
 
     @property
     def element_type(self) -> ElementType:
@@ -163,14 +154,14 @@ class DML_BUFFER_TENSOR_DESC:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the elements lie one after another, in C order."""
+        """Whether the elements are contiguous, in C order."""
         packed = DML_BUFFER_TENSOR_DESC(DataType=self.DataType, Sizes=self.Sizes).byte_strides
         pairs = zip(self.Sizes, self.byte_strides, packed, strict=True)
         return all(size == 1 or stride == other for size, stride, other in pairs)
 
 
 def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
-    """Return whether two elements of a tensor lie in one place."""
+    """Return whether two elements of a tensor share memory."""
     strides = sorted(
         (stride, size) for stride, size in zip(tensor.byte_strides, tensor.Sizes, strict=True) if size > 1
     )
@@ -181,8 +172,8 @@ def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
         reach += stride * (size - 1)
     else:
         return False
-    # Dims that interleave may still miss each other. Two elements that don't differ in the dims before
-    # one overlap if a slice at 0 of that dim shares memory with the slice of all that follow.
+    # Interleaved dims need not overlap. Two elements that first differ in some dim overlap if the slice at 0 of that
+    # dim shares memory with the slice of all other indices.
     memory = np.lib.stride_tricks.as_strided(
         np.empty(1, tensor.element_type.dtype), tensor.Sizes, tensor.byte_strides
     )
@@ -194,7 +185,7 @@ def overlaps(tensor: DML_BUFFER_TENSOR_DESC) -> bool:
 
 
 def share(a: Array, b: Array) -> bool:
-    """Return whether two arrays have an element in common; True where that is too hard to tell."""
+    """Return whether two arrays share an element; True if that takes too long to compute."""
     if not np.may_share_memory(a, b):
         return False
     try:
@@ -206,12 +197,12 @@ def share(a: Array, b: Array) -> bool:
 def _row(data_type: str) -> ElementType:
     name = short(data_type, "DML_TENSOR_DATA_TYPE_")
     if name not in DATA_TYPES:
-        raise error("C1", "no such DataType", expected=", ".join(DATA_TYPES), got=repr(name)[:60])
+        raise error("C1", "unknown DataType", expected=", ".join(DATA_TYPES), got=repr(name)[:60])
     return DATA_TYPES[name]
 
 
 def short(name: object, prefix: str) -> str:
-    """Return the name of an enumeration's value without the enumeration's prefix, if it has that."""
+    """Return the name of an enumeration's value without the prefix."""
     return str(name).removeprefix(prefix)
 
 
@@ -230,24 +221,16 @@ def _line(dims: tuple[int, ...] | None) -> str:
 
 
 def error(clause: str, message: str, **shown: object) -> SpecError:
-    """Return the error of a breach of a clause of DML_BUFFER_TENSOR_DESC."""
+    """Return the error of a broken clause of DML_BUFFER_TENSOR_DESC."""
     return SpecError(f"directml.DML_BUFFER_TENSOR_DESC.{clause}", message, **shown)
 
 
 def check_binding(name: str, tensor: DML_BUFFER_TENSOR_DESC, offset: int, size: int) -> None:
-    """Check the range of a buffer, from an offset on, that a tensor is bound to; raises SpecError C9."""
+    """Check the buffer range from an offset on to which a tensor is bound (C9)."""
     alignment = max(_BUFFER_ALIGNMENT, tensor.GuaranteedBaseOffsetAlignment)
     if offset % alignment:
-        raise error(
-            "C9",
-            f"{name} starts at an offset that is not aligned",
-            expected=f"a multiple of {alignment}",
-            got=offset,
-        )
+        expected = f"a multiple of {alignment}"
+        raise error("C9", f"{name} starts at an offset that is not aligned", expected=expected, got=offset)
     if size - offset < tensor.TotalTensorSizeInBytes:
-        raise error(
-            "C9",
-            f"the buffer of {name} is too small",
-            expected=f"{tensor.TotalTensorSizeInBytes} bytes",
-            got=f"{max(size - offset, 0)} bytes",
-        )
+        expected, got = f"{tensor.TotalTensorSizeInBytes} bytes", f"{max(size - offset, 0)} bytes"
+        raise error("C9", f"the buffer of {name} is too small", expected=expected, got=got)

@@ -1,25 +1,34 @@
 """ONNX files to graphs: every opset, subgraphs, the model's own functions, external data.
 
-The file is taken to be hostile. What is wrong with it is found here, before anything runs, and
-said in one line that names the file and the node. The ``onnx`` package's checker looks at each
-node; names, order, cycles, functions, tensors and versions are checked here, because it leaves
-gaps there.
+The file is untrusted. Faults are found here, before anything runs, and reported in one line that names the file and
+the node. The ``onnx`` package's checker looks at each node. Names, order, cycles, functions, tensors and versions are
+checked here, because the checker leaves gaps there.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from halfulp.errors import HalfulpWarning, ModelError, printable
-from halfulp.models.graph import Model
-from halfulp.models.onnx.builder import build
-from halfulp.models.onnx.order import in_order
-from halfulp.models.onnx.tensors import LARGEST_FILE
+from halfulp.models.graph import Graph, Model, Node, Value, describe, type_name
+from halfulp.models.onnx.checks import (
+    Checks,
+    NodeChecks,
+    Scope,
+    attribute_value,
+    is_known,
+    label,
+    schema_in_force,
+)
+from halfulp.models.onnx.tensors import LARGEST_FILE, TensorReader, declared
+from halfulp.models.onnx.walk import Identity, bound, identity, in_order, is_ours, plain_domain
 from halfulp.models.source import Source, misnamed, read_source
 
 _SORTED = (
@@ -31,15 +40,15 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
     """Read an ONNX model and check it. Nodes that are not in order are sorted, with a ``HalfulpWarning``.
 
     Args:
-        source: a path, the bytes of a file, or a ``ModelProto`` (which is left as it is).
-        file: the model's name in messages; the path, or what stands for it, where not given.
-        keep_unknown: whether nodes of domains that nobody here knows are read, for who need not evaluate them.
+        source: a path, the bytes of a file, or a ``ModelProto``, which is not changed.
+        file: the model's name in messages; by default the path, or the kind of the source.
+        keep_unknown: accept nodes from unknown domains. Use this when the model will not be evaluated here.
 
     Raises:
-        ModelError: for a file that is broken or unsafe: truncated, cyclic, with names that are
-            missing or defined twice, versions or operators that don't exist, tensors whose dims
-            contradict their data, external data outside the model's folder.
-        UnsupportedError: for an operator of a domain that nobody here knows.
+        ModelError: the file is broken or unsafe: truncated, cyclic, with names that are missing or defined twice,
+            versions or operators that do not exist, tensors whose dims contradict their data, or external data outside
+            the model's folder.
+        UnsupportedError: an operator belongs to an unknown domain.
     """
     return build(*parse(source, file=file), keep_unknown=keep_unknown)
 
@@ -47,17 +56,13 @@ def load(source: Source, *, file: str | None = None, keep_unknown: bool = False)
 def parse(
     source: Source, *, file: str | None = None, report: Callable[[str], None] | None = None
 ) -> tuple[ModelProto, str, Path | None]:
-    """Return the message, unchecked, the model's name in messages, and the folder of its external data.
+    """Return the unchecked message, the model's name in messages, and the folder of its external data.
 
-    The nodes are in order: if those of the source are not, they are sorted.
-
-    Args:
-        source: as for :func:`load`; a ``ModelProto`` comes back as it is, or as a sorted copy.
-        file: as for :func:`load`.
-        report: gets a line if the nodes were sorted; without it that is a ``HalfulpWarning``.
+    The nodes are in order: those of the source are sorted in a copy if they are not. ``report`` receives a line if they
+    were sorted; without it, a ``HalfulpWarning`` says so.
 
     Raises:
-        ModelError: the file can't be read, or is no ONNX model.
+        ModelError: the file can't be read, or is not an ONNX model.
         HalfulpError: the source is none of these.
     """
     proto, name, folder = _message(source, file)
@@ -79,8 +84,268 @@ def _message(source: Source, file: str | None) -> tuple[ModelProto, str, Path | 
         proto.ParseFromString(data)
     except DecodeError:
         raise misnamed(data, name) or ModelError("truncated, or not an ONNX model", file=name) from None
-    # Files of other libraries that use protobuf may be read without an error: as an empty message.
+    # Protobuf files of other libraries may parse without an error, as an empty message.
     if not proto.HasField("graph") and (error := misnamed(data, name)) is not None:
         raise error
-    # The file may itself be a link; its external data lies where the caller points.
+    # The file may be a link. Its external data is in the folder that the caller names.
     return proto, name, None if path is None else path.parent
+
+
+def build(
+    proto: ModelProto, file: str, folder: Path | None, *, keep_unknown: bool = False, check_ours: bool = True
+) -> Model:
+    """Return the graph of a parsed model, which is not changed. Errors are those of :func:`load`.
+
+    Args:
+        proto: the model.
+        file: its name in messages.
+        folder: the folder of its external data; None for a model that came without a file.
+        keep_unknown: accept nodes from unknown domains.
+        check_ours: check Pow and PRelu nodes; an audit reports their faults itself.
+    """
+    return _Builder(proto, file, folder, keep_unknown, check_ours).model()
+
+
+class _Builder:
+    """Turns one ModelProto into a Model."""
+
+    def __init__(
+        self, proto: ModelProto, file: str, folder: Path | None, keep_unknown: bool, check_ours: bool
+    ) -> None:
+        self._proto = proto
+        self._keep_unknown = keep_unknown
+        self._check_ours = check_ours
+        self._file = file
+        self._check = Checks(file)
+        self._nodes = NodeChecks(file, proto.ir_version)
+        self._tensors = TensorReader(file, folder)
+        self._functions: dict[Identity, FunctionProto] = {}
+        self._bodies: dict[tuple[int, tuple[tuple[str, bytes], ...]], tuple[Graph, int, int]] = {}
+        self._calling: list[Identity] = []
+
+    def model(self) -> Model:
+        proto = self._proto
+        self._check.model(proto)
+        for function in proto.functions:
+            self._check.text(function.domain, function.name, function.overload, *function.attribute)
+            self._check.text(*function.input, *function.output)
+            if identity(function) in self._functions:
+                self._check.fail(f"defines the function {function.name!r} twice")
+            self._functions[identity(function)] = function
+        opsets = self._check.opsets(proto.opset_import, "the model")
+        if not opsets and proto.ir_version < 3:
+            opsets = {"": 1}  # before IR version 3 there was one opset and no import
+        if not proto.graph.output:
+            self._check.fail("the graph has no output")
+        return Model(self._file, self._graph(proto.graph, opsets, Scope(), {}, ""))
+
+    def _graph(
+        self,
+        proto: GraphProto,
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        where: str,
+    ) -> Graph:
+        """Build a graph or subgraph; ``binding`` holds the attributes of the function around it."""
+        inside = where and f" of {where}"
+        self._check.text(proto.name, *(tensor.name for tensor in proto.initializer))
+        self._check.text(*(sparse.values.name for sparse in proto.sparse_initializer))
+        inputs = tuple(self._declared(info) for info in proto.input)
+        self._check.distinct((value.name for value in inputs), f"input{inside}")
+        constants = {}
+        for tensor in proto.initializer:
+            what = f"initializer {tensor.name!r}{inside}"
+            if not tensor.name or tensor.name in constants:
+                self._check.fail(f"{what} is defined twice" if tensor.name else f"{what} has no name")
+            constants[tensor.name] = self._tensors.read(tensor, what)
+        for sparse in proto.sparse_initializer:
+            name = sparse.values.name
+            if not name or name in constants:
+                self._check.fail(f"sparse initializer {name!r}{inside} is defined twice or has no name")
+            constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}")
+        scope.names.update(constants, (value.name for value in inputs))
+        outputs = tuple(self._declared(info) for info in proto.output)
+        nodes = self._body(proto.node, opsets, scope, binding, where)
+        for value in outputs:
+            if value.name not in scope:
+                self._check.fail(f"output {value.name!r}{inside} is made by no node")
+        known = {value.name: value for value in map(self._declared, proto.value_info)}
+        known |= {value.name: value for value in (*inputs, *outputs)}
+        for name, array in constants.items():
+            if name in known and not known[name].fits(array):
+                self._check.fail(
+                    f"initializer {name!r}{inside} contradicts what the model declares",
+                    expected=str(known[name]),
+                    got=describe(type_name(array.dtype), array.shape),
+                )
+        return Graph(proto.name, inputs, outputs, constants, nodes, known)
+
+    def _body(
+        self,
+        protos: Iterable[NodeProto],
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        where: str,
+    ) -> tuple[Node, ...]:
+        """Build the nodes of a graph or function, checking that names are defined, once, in order."""
+        read = [(proto, tuple(proto.input), tuple(proto.output)) for proto in protos]
+        for proto, inputs, outputs in read:
+            self._check.text(proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs)
+        made: set[str] = set()
+        for index, (proto, _, outputs) in enumerate(read):
+            for name in filter(None, outputs):
+                if name in scope.names or name in made:
+                    node = label(proto, index, where)
+                    self._check.fail(f"its output {name!r} is defined before", node=node)
+                made.add(name)
+        scope.made = made
+        nodes = []
+        for index, (proto, inputs, outputs) in enumerate(read):
+            node = label(proto, index, where)
+            for name in inputs:
+                if name and name not in scope:
+                    self._check.missing(name, scope, node)
+            self._check.count(1)
+            nodes.append(self._node(proto, inputs, outputs, opsets, scope, binding, node))
+            scope.names.update(filter(None, outputs))
+        return tuple(nodes)
+
+    def _node(
+        self,
+        proto: NodeProto,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        opsets: Mapping[str, int],
+        scope: Scope,
+        binding: Mapping[str, AttributeProto],
+        node: str,
+    ) -> Node:
+        domain = plain_domain(proto.domain)
+        bound = self._bound(proto, binding, node)
+        function = self._functions.get(identity(proto))
+        is_unknown = self._keep_unknown and not is_known(domain)
+        kept = function is None and (is_unknown or (is_ours(proto) and not self._check_ours))
+        # ONNX Runtime takes nodes of its own domains without an import.
+        opset = opsets.get(domain, 1 if function is not None or is_unknown else None)
+        if opset is None:
+            self._check.fail(f"the domain {domain or 'ai.onnx'!r} is not imported", node=node)
+        attributes: dict[str, Any] = {}
+        for attribute in bound:
+            if attribute.name in attributes:
+                self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
+            if attribute.type == AttributeProto.GRAPH:
+                inner = f"{node}.{attribute.name}"
+                with self._check.deeper(node):
+                    attributes[attribute.name] = self._graph(
+                        attribute.g, opsets, Scope(scope), binding, inner
+                    )
+            else:
+                attributes[attribute.name] = attribute_value(attribute, self._tensors, self._file, node)
+        body = None if function is None else self._call(function, proto, bound, node)
+        version = str(opset)
+        if function is None and not kept:
+            schema = schema_in_force(domain, proto.op_type, opset)
+            if schema is None:
+                self._check.unknown(domain, proto.op_type, opset, node)
+            self._nodes.check(proto, domain, bound, attributes, opsets, node)
+            version = str(schema.since_version)
+        source = None
+        if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice
+            if bound:
+                source = NodeProto(
+                    name=proto.name,
+                    domain=domain,
+                    op_type=proto.op_type,
+                    input=inputs,
+                    output=outputs,
+                    attribute=[a for a in bound if a.type != AttributeProto.GRAPH],
+                )
+            else:
+                source = NodeProto()
+                source.CopyFrom(proto)  # which is faster
+                source.domain = domain
+        return Node(
+            label=node,
+            standard="onnx",
+            domain=domain,
+            type=proto.op_type,
+            version=version,
+            opset=opset,
+            inputs=inputs,
+            outputs=outputs,
+            attributes=attributes,
+            function=body,
+            source=source,
+        )
+
+    def _bound(
+        self, proto: NodeProto, binding: Mapping[str, AttributeProto], node: str
+    ) -> list[AttributeProto]:
+        """Return the node's attributes with references to the function's own replaced."""
+        found = []
+        for attribute in proto.attribute:
+            self._check.text(attribute.name, attribute.ref_attr_name)
+            if attribute.ref_attr_name in binding:
+                self._check.copy(binding[attribute.ref_attr_name].ByteSize())
+            elif attribute.ref_attr_name and not self._calling:
+                self._check.fail(f"its attribute {attribute.name!r} refers to a function", node=node)
+            value = bound(attribute, binding)
+            if value is not None:
+                found.append(value)
+        return found
+
+    def _call(
+        self, function: FunctionProto, proto: NodeProto, bound: list[AttributeProto], node: str
+    ) -> Graph:
+        """Return the function's body with this call's attributes; equal calls share one body."""
+        name = function.name
+        key = identity(function)
+        if key in self._calling:
+            self._check.recursive((*self._calling, key), node)
+        if len(proto.input) > len(function.input) or len(proto.output) > len(function.output):
+            self._check.fail(f"the function {name!r} has fewer inputs or outputs", node=node)
+        binding = {attribute.name: attribute for attribute in function.attribute_proto}
+        allowed = set(function.attribute) | set(binding)
+        for attribute in bound:
+            if attribute.name not in allowed:
+                self._check.fail(f"the function {name!r} has no {attribute.name!r}", node=node)
+            binding[attribute.name] = attribute
+        call = (
+            id(function),
+            tuple((k, v.SerializeToString(deterministic=True)) for k, v in sorted(binding.items())),
+        )
+        if call in self._bodies:
+            body, size, height = self._bodies[call]
+            self._check.count(size)
+            with self._check.deeper(node, height):
+                return body
+        self._check.copy(sum(len(text) for _, text in call[1]))
+        before = self._check.nodes
+        self._calling.append(key)
+        opsets = self._check.opsets(function.opset_import, f"the function {name!r}")
+        self._check.distinct(function.input, f"input of the function {name!r}")
+        scope = Scope()
+        scope.names.update(function.input)
+        with self._check.deeper(node):
+            nodes = self._body(function.node, opsets, scope, binding, printable(name))
+        for output in function.output:
+            if output not in scope:
+                self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
+        self._calling.pop()
+        known = {value.name: value for value in map(self._declared, function.value_info)}
+        body = Graph(
+            name,
+            tuple(Value(value) for value in function.input),
+            tuple(Value(value) for value in function.output),
+            {},
+            nodes,
+            known,
+        )
+        self._bodies[call] = body, self._check.nodes - before, self._check.height
+        return body
+
+    def _declared(self, info: onnx.ValueInfoProto) -> Value:
+        self._check.text(info.name)
+        return declared(info, self._file)

@@ -1,4 +1,4 @@
-"""The checks of an ONNX model before anything runs: versions, order, nesting, UTF-8, and what a node may be."""
+"""The checks of an ONNX model before anything runs: versions, order, nesting, UTF-8, and each node by its schema."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import DEEPEST, MOST_NODES, Identity, is_ours, plain_domain
 from halfulp.specs import in_force
 
-_MOST_BYTES = 1 << 30  # of attributes: each node that refers to one copies it, and each call with other ones
-_LARGEST_OPSET = (1 << 31) - 1  # that the onnx package's checker takes
-_MOST_KEPT = 4096  # bytes of the attributes of a node that the checker has passed
+_MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
+_LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
+_MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
 
 _SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
 _LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}
 
 
 class Scope:
-    """The names that a node can see: those of its graph, then of the graphs around it."""
+    """The names that a node can read: those of its graph and of the graphs around it."""
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.names: set[str] = set()
-        self.made: Collection[str] = ()  # by the nodes of the graph, those to come included
+        self.made: Collection[str] = ()  # by all nodes of the graph, later ones included
         self._outer = outer
 
     def __contains__(self, name: str) -> bool:
         return name in self.names or (self._outer is not None and name in self._outer)
 
     def is_made(self, name: str) -> bool:
-        """Return whether a node makes a value, of this graph or of one around it."""
+        """Return whether a node of this graph or of a graph around it makes a value."""
         return name in self.made or (self._outer is not None and self._outer.is_made(name))
 
 
@@ -47,16 +47,16 @@ def is_known(domain: str) -> bool:
 
 
 def label(proto: NodeProto, index: int, where: str) -> str:
-    """Return how messages name a node: its name or number, behind what it lies in, and its operator."""
+    """Return a node's name in messages: the graph around it, its name or number, and its operator."""
     name = f"'{printable(proto.name)}'" if proto.name else f"#{index}"
     return f"{where and where + '.'}{name} ({printable(proto.op_type)})"
 
 
 class Checks:
-    """Checks of one model; each raises ModelError, naming the file and the node.
+    """Checks of one model. Each raises a ModelError that names the file and the node.
 
     Attributes:
-        height: the levels of the subgraph or function that was left last: its own, and those within it.
+        height: the number of nested levels of the last subgraph or function that was left, itself included.
     """
 
     height = 0
@@ -72,12 +72,12 @@ class Checks:
         raise ModelError(message, file=self._file, node=node, **shown)
 
     def model(self, proto: ModelProto) -> None:
-        """Refuse what is no model, or of an IR version yet to come."""
+        """Refuse a message that is not a model, or that has a later IR version."""
         if not proto.HasField("ir_version") or proto.ir_version < 1:
             self.fail("not an ONNX model: it has no IR version")
         if proto.ir_version > onnx.IR_VERSION:
             self.fail(
-                "of an IR version that this onnx package does not know",
+                "its IR version is newer than the installed onnx package",
                 expected=f"at most {onnx.IR_VERSION}",
                 got=proto.ir_version,
             )
@@ -85,7 +85,7 @@ class Checks:
             self.fail("has no graph")
 
     def opsets(self, imports: Iterable[onnx.OperatorSetIdProto], whose: str) -> dict[str, int]:
-        """Return the version of each domain that is imported; one of each, and one that exists."""
+        """Return the imported version of each domain; refuse two versions of one, and versions that do not exist."""
         opsets: dict[str, int] = {}
         for entry in imports:
             self.text(entry.domain)
@@ -102,28 +102,28 @@ class Checks:
         return opsets
 
     def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
-        """Say why a node's input is not there: nothing makes it, or a node that needs this one in turn.
+        """Raise the error for an input that is not defined: nothing makes it, or there is a cycle.
 
-        The nodes are sorted (:mod:`halfulp.models.onnx.order`): only a cycle makes an input late.
+        The nodes are sorted (``in_order``), so that a maker comes later only on a cycle.
         """
         if scope.is_made(name):
             self.fail(f"the graph has a cycle through its input {name!r}", node=node)
-        self.fail(f"it reads {name!r}, which is no input, initializer or output", node=node)
+        self.fail(f"it reads {name!r}, which nothing defines", node=node)
 
     def recursive(self, calls: Sequence[Identity], node: str | None = None) -> NoReturn:
-        """Say that a function, the last of these, calls itself by way of others."""
+        """Raise the error for a function, the last of these calls, that calls itself."""
         cycle = calls[calls.index(calls[-1]) :]
         names = ", ".join(printable(name) for _, name, _ in cycle)
         self.fail(f"the function {printable(calls[-1][1])!r} calls itself: {names}", node=node)
 
     def depth(self, levels: int, node: str | None = None) -> None:
-        """Refuse graphs and functions that are so many levels deep, one within the other."""
+        """Refuse graphs and functions that nest deeper than ``DEEPEST``."""
         if levels > DEEPEST:
             self.fail("its graphs and functions nest too deep", node=node, expected=f"at most {DEEPEST}")
 
     @contextmanager
     def deeper(self, node: str, levels: int = 1) -> Iterator[None]:
-        """Enter a subgraph or a function's body; ``levels``: that many, one within the other."""
+        """Enter a subgraph or a function's body, or ``levels`` of them, one within the other."""
         before, deepest = self._depth, self._deepest
         self._depth = self._deepest = before + levels
         self.depth(self._depth, node)
@@ -133,7 +133,7 @@ class Checks:
 
     @property
     def nodes(self) -> int:
-        """How many nodes the model has so far, those of every call of a function among them."""
+        """The number of nodes so far, with those of each call of a function."""
         return self._nodes
 
     def count(self, nodes: int) -> None:
@@ -151,7 +151,7 @@ class Checks:
             )
 
     def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
-        """Say of an operator that it does not exist; UnsupportedError where nobody here knows its domain."""
+        """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""
         if is_known(domain):
             where = f"opset {opset}" if domain == "" else f"version {opset} of {domain!r}"
             self.fail(f"no operator {op_type!r} in {where}", node=node)
@@ -161,7 +161,7 @@ class Checks:
         )
 
     def text(self, *names: object) -> None:
-        """Refuse names that are not UTF-8, which protobuf hands out as bytes."""
+        """Refuse names that are not UTF-8: protobuf returns them as bytes."""
         for name in names:
             if isinstance(name, bytes):
                 self.fail("a name is not UTF-8", got=repr(name)[:80])
@@ -180,7 +180,7 @@ class Checks:
 
 @lru_cache(maxsize=4096)
 def schema_in_force(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return the schema of the operator version that an opset import puts in force, if any."""
+    """Return the schema of an operator at an opset, if any."""
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -191,8 +191,7 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     """Return an attribute as a Python value: number, text, list, or array for a tensor.
 
     Raises:
-        ModelError: for a tensor that can't be read, text that isn't UTF-8, a list of subgraphs
-            (no operator of ONNX has one), or an attribute without a type.
+        ModelError: a tensor can't be read, a text is not UTF-8, or the attribute is a list of subgraphs or has no type.
     """
     kind = attribute.type
     what = f"attribute {attribute.name!r}"
@@ -217,12 +216,12 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     except ModelError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(error.message, file=file, node=label, **shown) from None
-    # Copies, because a part of a message keeps the whole of it alive.
+    # Copies: a part of a message would keep the whole message alive.
     if kind == AttributeProto.TYPE_PROTO:
         return deepcopy(attribute.tp)
     if kind == AttributeProto.TYPE_PROTOS:
         return [deepcopy(proto) for proto in attribute.type_protos]
-    raise ModelError(f"{what} is of a type that nothing here takes", file=file, node=label)
+    raise ModelError(f"{what} has an unsupported type", file=file, node=label)
 
 
 def check_clauses(
@@ -230,15 +229,12 @@ def check_clauses(
 ) -> None:
     """Compare a Pow's or PRelu's number of inputs and its attributes with its version's clauses.
 
-    The onnx package's checker refuses the same, without saying which clause does.
-
-    Raises:
-        ModelError: a clause is broken.
+    The onnx package's checker refuses the same nodes, but does not name the clause.
     """
     row = in_force("onnx", op_type, version)
     try:
         row.check_attributes(attributes)
-        row.infer(*[("float32", None)] * inputs)  # which every version allows, of any shape
+        row.infer(*[("float32", None)] * inputs)  # every version allows float32 of any shape
     except SpecError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(error.message, file=file, node=label, clause=error.clause, **shown) from None
@@ -247,8 +243,7 @@ def check_clauses(
 class NodeChecks:
     """Compares nodes with their operators' schemas, by the onnx package's checker.
 
-    It asks the checker once for nodes that are alike in everything that the checker looks at. Names of values are not
-    part of that, apart from empty ones.
+    Nodes that differ only in the names of their values are checked once.
     """
 
     def __init__(self, file: str, ir_version: int) -> None:
@@ -265,19 +260,9 @@ class NodeChecks:
         opsets: Mapping[str, int],
         label: str,
     ) -> None:
-        """Check one node.
+        """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
 
-        Args:
-            proto: the node.
-            domain: its operator's domain, in its plain form.
-            attributes: its attributes, with references to those of a function replaced.
-            values: the same as Python values.
-            opsets: the version of each domain that is imported around it.
-            label: how messages name it.
-
-        Raises:
-            ModelError: number of inputs or outputs, attributes that are missing, unknown or of the
-                wrong type, or a deprecated operator.
+        References to a function's attributes are replaced in ``attributes``; ``values`` are the same as Python values.
         """
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
@@ -312,7 +297,7 @@ class NodeChecks:
 def _without_data(attribute: AttributeProto) -> AttributeProto:
     """Return an attribute without the data of its tensors and subgraphs, which are checked elsewhere.
 
-    The checker would look for external data in the working directory, and for a subgraph's outer names nowhere.
+    The checker would look for external data in the working directory, and would not find a subgraph's outer names.
     """
     if attribute.type == AttributeProto.TENSOR:
         shell = TensorProto(data_type=attribute.t.data_type, dims=[0])

@@ -1,24 +1,27 @@
-"""What is known of a model's values before anything runs: types, shapes, constants.
+"""The types, shapes and constants of a model's values, inferred before anything runs.
 
-The onnx package infers types and shapes, and ONNX Runtime the types that operators of other domains make. Both would
-refuse some Pow and PRelu nodes, or know too little of them; those are replaced by Identity nodes for it.
+The onnx package infers types and shapes, and ONNX Runtime the output types of operators of other domains. Both would
+refuse some Pow and PRelu nodes, or infer too little. For inference, Identity nodes replace these.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from collections import ChainMap, defaultdict
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.reference import ReferenceEvaluator
 
 from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.fold import folded, is_foldable
 from halfulp.models.onnx.inline import RESOLVED
 from halfulp.models.onnx.tensors import TensorReader, declaration, declared, type_of
 from halfulp.models.onnx.walk import (
@@ -42,19 +45,19 @@ Ask = Literal["foreign", "all", "none"]
 Types = dict[str, Value]
 """The values of one graph by name."""
 
-_SMALL = 1024  # elements; inference looks at small tensors only (axes, shapes)
+_SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
-# Their outputs have the type and shape of the first input until opset 7; inference says so of few.
+# Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
 _SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
 
 
 class ValueInfo:
-    """The values that a node of one graph can see.
+    """The values that a node of one graph can read.
 
     Attributes:
-        types: of the values of this graph, by name.
-        constants: tensors by name: initializers, and what Constant nodes hold.
-        defaults: names of constants that a caller may replace, for they are inputs too.
+        types: the types and shapes of this graph's values by name.
+        constants: the tensors of initializers and of Constant nodes by name.
+        defaults: the names of constants that are inputs too, so that a caller may replace them.
     """
 
     def __init__(self, types: Types, reader: TensorReader, outer: ValueInfo | None = None) -> None:
@@ -63,14 +66,14 @@ class ValueInfo:
         self.defaults: set[str] = set()
         self._reader = reader
         self._outer = outer
-        self._makers: dict[str, NodeProto] = {}  # of values that may be constants, too: those not yet folded
+        self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
 
     def inside(self, types: Types) -> ValueInfo:
-        """Return what a subgraph sees."""
+        """Return the values that a subgraph of the graph can read."""
         return ValueInfo(types, self._reader, self)
 
     def add_constants(self, owner: Owner) -> None:
-        """Take note of the constants of a graph or function."""
+        """Add the constants of a graph or function."""
         for node in owner.node:
             self.add_node(node)
         if isinstance(owner, GraphProto):
@@ -79,7 +82,7 @@ class ValueInfo:
             self.defaults |= {info.name for info in owner.input} & self.constants.keys()
 
     def add_node(self, node: NodeProto) -> None:
-        """Take note of what a Constant node holds, and of a node that may give a constant."""
+        """Add a Constant node's tensor, or a node that may give a constant."""
         tensor = held_tensor(node)
         if tensor is not None:
             self.add_tensor(node.output[0], tensor)
@@ -87,22 +90,22 @@ class ValueInfo:
             self._makers[node.output[0]] = node
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
-        """Take note of a constant."""
+        """Add a constant."""
         self.constants[name] = tensor
         try:
             kind = type_of(tensor.data_type)
-        except KeyError:  # in a model that was not checked
+        except KeyError:  # the model was not checked
             kind = None
         self.types[name] = Value(tensor.name, kind, tuple(tensor.dims))
 
     def value(self, name: str) -> Value:
-        """Return what is known of a value: a type or shape of None where nothing is."""
+        """Return the type and shape of a value; each is None if it is not known."""
         if name in self.types:
             return self.types[name]
         return self._outer.value(name) if self._outer is not None else Value(name)
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
-        """Return the tensor that a value always is (``or_default``: or is unless a caller says otherwise)."""
+        """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
         if name in self._makers:
             self._fold(self._makers.pop(name))
         if name in self.constants:
@@ -112,7 +115,7 @@ class ValueInfo:
         return self._outer.tensor(name, or_default=or_default)
 
     def _fold(self, node: NodeProto) -> None:
-        """Take note of what a node of constants gives; constants of constants first, without recursion."""
+        """Add the result of a node whose inputs are constants; its inputs are folded first, without recursion."""
         todo = [node]
         while todo:
             made = [self._makers.pop(name) for name in todo[-1].input if name in self._makers]
@@ -124,9 +127,7 @@ class ValueInfo:
             if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
                 continue
             where = f"the constants of {last.output[0]!r}"
-            result = folded(
-                last, [None if tensor is None else self._reader.read(tensor, where) for tensor in tensors]
-            )
+            result = folded(last, [t if t is None else self._reader.read(t, where) for t in tensors])
             if result is not None:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
 
@@ -143,7 +144,7 @@ class ValueInfo:
 
 
 def held_tensor(node: NodeProto) -> TensorProto | None:
-    """Return the tensor of a Constant node; None for any other node, and for sparse and text constants."""
+    """Return the tensor of a Constant node; None for other nodes and for sparse and text constants."""
     if node.op_type != "Constant" or plain_domain(node.domain):
         return None
     if len(node.attribute) != 1 or len(node.output) != 1:
@@ -177,11 +178,11 @@ def infer_types(
     """Return the types of the values of each graph of a model, by the graph's path (:func:`graphs`).
 
     Args:
-        model: one that the front end accepts, or one whose Pow and PRelu nodes are resolved.
+        model: a checked model, or one whose Pow and PRelu nodes are resolved.
         file: its name in messages.
-        ask: of which nodes ONNX Runtime, if it is installed, is asked for the types that are not inferred: of those of
-            other domains, of all, or of none.
-        declared_too: whether what the model declares of the outputs of nodes counts.
+        ask: the nodes whose types ONNX Runtime may infer, if it is installed and the onnx package does not: those of
+            other domains, all, or none.
+        declared_too: use the types that the model declares for the outputs of nodes.
     """
     light = _light(model)
     if not declared_too:
@@ -204,7 +205,7 @@ def infer_types(
             try:
                 value = declared(info, file)
             except ModelError:
-                continue  # inference has gone wrong
+                continue  # inference failed
             types[value.name] = _more(types.get(value.name), value)
         found[path] = types
     return found
@@ -214,11 +215,11 @@ def _inferred(model: ModelProto) -> ModelProto:
     refusals = onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError
     with contextlib.suppress(*refusals):
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    return model  # only what it declares is known
+    return model  # with its declared types only
 
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
-    """Declare what ONNX Runtime infers of values without a type; tell whether it infers any."""
+    """Declare the types that ONNX Runtime infers for values without one. Return whether there are any."""
     graph = model.graph
     known = {info.name for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
@@ -228,7 +229,7 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     probe.CopyFrom(model)
     for node in every_node(probe.graph):
         if node.op_type == "Pow" and not plain_domain(node.domain):
-            _make_identity(node)  # it may refuse this one
+            _make_identity(node)  # ONNX Runtime may refuse this Pow
     found = [info for info in _types_of_onnxruntime(probe) if info.name not in known]
     for info in graph.output:
         if not info.type.WhichOneof("value"):
@@ -239,13 +240,9 @@ def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the element types that ONNX Runtime infers of what the nodes of a graph make; nothing where it can't.
+    """Return the element types that ONNX Runtime infers for the outputs of a graph's nodes, if it can.
 
-    Args:
-        model: its outputs are changed.
-
-    Returns:
-        Types without shapes, because those would be the first operand's.
+    The model's outputs are changed. Shapes are left out: those of the Identity nodes would be the first operand's.
     """
     try:
         ort: Any = import_module("onnxruntime")
@@ -259,7 +256,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     options.log_severity_level = 4
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception:  # whatever it refuses: the caller says which type is missing
+    except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
     typed = ((output.name, names_of.get(output.type)) for output in session.get_outputs())
@@ -267,7 +264,7 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _make_identity(node: NodeProto) -> None:
-    """Replace a node by one whose output has the type of its first operand, too."""
+    """Turn a node into an Identity of its first operand: the output type stays the same."""
     node.domain, node.op_type = "", "Identity"
     del node.input[1:], node.attribute[:]
 
@@ -279,7 +276,7 @@ def _more(a: Value | None, b: Value) -> Value:
 
 
 def _light(model: ModelProto) -> ModelProto:
-    """Return a copy for inference: no large tensors, and old operators as others that inference knows."""
+    """Return a copy for inference: without large tensors, and with Identity nodes for some operators."""
     light = ModelProto(
         ir_version=max(model.ir_version, 4),
         opset_import=model.opset_import,
@@ -293,7 +290,7 @@ def _light(model: ModelProto) -> ModelProto:
     graph.value_info.extend(model.graph.value_info)
     for info in graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.shape.dim:
-            # Some exporters declare a scalar where they know no shape.
+            # Some exporters declare a scalar when they do not know the shape.
             info.type.tensor_type.ClearField("shape")
     inputs = {info.name for info in graph.input}
     for tensor in model.graph.initializer:
@@ -324,14 +321,14 @@ def _keeps_first(node: NodeProto, opset: int) -> bool:
         return True
     if opset >= 7:
         return False
-    # Before opset 6, what may write over its input has that input's type and shape.
+    # Before opset 6, an operator that may overwrite its input keeps that input's type and shape.
     schema = schema_in_force("", node.op_type, opset)
     consumes = schema is not None and "consumed_inputs" in schema.attributes
     return consumes or node.op_type in _SAME_AS_FIRST
 
 
 class _Call(NamedTuple):
-    """A node, the function that it is in, and the paths of the graphs around it, the innermost first."""
+    """A node, the function around it, and the paths of the graphs around it, innermost first."""
 
     node: NodeProto
     caller: FunctionProto | None
@@ -339,13 +336,7 @@ class _Call(NamedTuple):
 
 
 class FunctionTypes:
-    """Finds the types of the values in each function of one model.
-
-    Args:
-        model: one that the front end accepts: no function calls itself.
-        types: of the values in its graphs, by path.
-        file: its name in messages.
-    """
+    """Infers the types of the values in each function of a checked model, from those in its graphs by path."""
 
     def __init__(self, model: ModelProto, types: dict[str, Types], file: str) -> None:
         self._model = model
@@ -387,7 +378,8 @@ class FunctionTypes:
         found = self._types if call.caller is None else self.of(call.caller)
         types = ChainMap(*(found.get(path, {}) for path in call.paths))
         given = zip(function.input, call.node.input, strict=False)
-        return [_declaration(name, types.get(outer, Value(outer))) for name, outer in given]
+        values = [(name, types.get(outer, Value(outer))) for name, outer in given]
+        return [declaration(name, v.type if v.kind == "tensor" else None, v.shape) for name, v in values]
 
     def _inferred(
         self, function: FunctionProto, call: NodeProto, inputs: list[onnx.ValueInfoProto]
@@ -421,5 +413,81 @@ def _agreed(a: Value, b: Value) -> Value:
     return Value(a.name, a.type if a.type == b.type else None, shape, kind)
 
 
-def _declaration(name: str, value: Value) -> onnx.ValueInfoProto:
-    return declaration(name, value.type if value.kind == "tensor" else None, value.shape)
+# --- nodes of constants -----------------------------------------------------------------------------
+
+_MOST_FOLDED = 4096  # elements of a result
+_NEWEST = 21
+_AXES_AS_ATTRIBUTE = 11
+
+# Each of these moves values, or rounds an exact result once, so that every runtime gives the same result.
+# ConstantOfShape, Expand and Reshape may claim any size.
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+_OPERATORS = {
+    *_ARITHMETIC,
+    *(
+        "Abs",
+        "Cast",
+        "CastLike",
+        "Concat",
+        "ConstantOfShape",
+        "DequantizeLinear",
+        "Expand",
+        "Flatten",
+        "Gather",
+    ),
+    *("Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape", "Slice", "Sqrt", "Squeeze", "Transpose"),
+    "Unsqueeze",
+}
+# A node with one of these attributes belongs to an opset before 7 and has another meaning.
+_OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
+
+
+def is_foldable(node: NodeProto) -> bool:
+    """Return whether a node gives a constant if its inputs are constants."""
+    if plain_domain(node.domain) or node.op_type not in _OPERATORS or len(node.output) != 1:
+        return False
+    for attribute in node.attribute:
+        if attribute.ref_attr_name or node.op_type in _OLD_ATTRIBUTES.get(attribute.name, ()):
+            return False
+        if attribute.name == "to" and attribute.type != onnx.AttributeProto.INT:  # Cast before opset 6
+            return False
+    return True
+
+
+def folded(node: NodeProto, inputs: Sequence[Array | None]) -> Array | None:
+    """Return the result of a foldable node for constant inputs; None if it is too large or the node is broken."""
+    if _size(node, inputs) > _MOST_FOLDED:
+        return None
+    if node.op_type == "Identity":
+        return inputs[0]
+    given = {name: array for name, array in zip(node.input, inputs, strict=True) if array is not None}
+    infos = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in given.items()
+    ]
+    old = any(attribute.name in ("axes", "starts") for attribute in node.attribute)
+    graph = onnx.helper.make_graph([node], "constant", infos, [onnx.ValueInfoProto(name=node.output[0])])
+    imports = [onnx.helper.make_opsetid("", _AXES_AS_ATTRIBUTE if old else _NEWEST)]
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            evaluator = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
+            (result,) = cast("list[object]", evaluator.run(None, given))
+    except Exception:  # the evaluator checks little, and NumPy raises errors of many classes
+        return None
+    return result if isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED else None
+
+
+def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
+    """Return an upper bound for the number of elements of a node's result."""
+    arrays = [array for array in inputs if array is not None]
+    if node.op_type in ("ConstantOfShape", "Expand"):
+        shape = arrays[-1] if arrays else np.zeros(0, np.int64)
+        is_shape = shape.dtype.kind == "i"
+        wanted = math.prod(int(dim) for dim in shape.reshape(-1)[:64]) if is_shape else _MOST_FOLDED + 1
+        return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
+    if node.op_type in _ARITHMETIC:
+        return math.prod(array.size for array in arrays)
+    return max(sum(array.size for array in arrays), 1)

@@ -1,6 +1,6 @@
-"""The bodies of a model's functions in the place of their calls: of all, or of those that hold a Pow or PRelu.
+"""Inlining of a model's functions: all of them, or those that contain a Pow or PRelu.
 
-A function's body has types only where it is called, and ONNX Runtime infers none through custom operators in functions.
+A function's body has types only at a call, and ONNX Runtime infers no types through custom operators in functions.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ RESOLVED = "halfulp.resolved"
 
 
 def inlined(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy without functions.
-
-    Args:
-        model: is left as it is.
-        file: its name in messages.
+    """Return a copy of a model without functions; ``file`` is its name in messages.
 
     Raises:
         ModelError: a function calls itself, or its functions nest too deep or expand to too many nodes.
@@ -46,9 +42,9 @@ def inlined(model: ModelProto, file: str) -> ModelProto:
 
 
 def resolved(model: ModelProto, file: str) -> ModelProto:
-    """Return a copy in which a Pow node is, say, ``onnx.Pow-13`` of the domain RESOLVED, and no function holds any.
+    """Return a copy in which Pow nodes have the domain RESOLVED and an op_type such as ``onnx.Pow-13``; so do PRelu's.
 
-    The other functions stay. Arguments and errors are those of :func:`inlined`.
+    Functions that contain such nodes are inlined, and the others stay. Errors are those of :func:`inlined`.
     """
     return _Inliner(model, file, every=False).result
 
@@ -79,7 +75,7 @@ class _Inliner:
         self.result.functions.extend(kept)
 
     def _is_inlined(self, key: Identity, callers: tuple[Identity, ...]) -> bool:
-        """Tell whether an operator is Pow or PRelu, or a function that is inlined; look at all functions it calls."""
+        """Return whether an operator is Pow, PRelu or an inlined function; visit all functions that it calls."""
         if key not in self._functions:
             return key[0] == "" and key[1] in SUPPORTED_OPS
         if key in callers:
@@ -87,7 +83,7 @@ class _Inliner:
         self._check.depth(len(callers))
         if key not in self._goes:
             called = {identity(node) for node in every_node(self._functions[key])}
-            # All are asked, so that no cycle is missed.
+            # A set, not any(): each function must be visited, so that every cycle is found.
             ours = {self._is_inlined(other, (*callers, key)) for other in called}
             self._goes[key] = self._every or True in ours
         return self._goes[key]
@@ -99,7 +95,7 @@ class _Inliner:
         del owner.node[:before]
 
     def _expanded(self, nodes: Iterable[NodeProto], opsets: Mapping[str, int], depth: int) -> list[NodeProto]:
-        """Return what takes the place of some nodes."""
+        """Return the nodes that replace some nodes."""
         self._check.depth(depth)
         result = []
         for node in nodes:
@@ -118,7 +114,7 @@ class _Inliner:
         return result
 
     def _resolve(self, node: NodeProto, opsets: Mapping[str, int], depth: int) -> None:
-        """Give a Pow or PRelu its version; refuse any other operator that has another version in the model."""
+        """Give a Pow or PRelu its version. Refuse other operators whose version differs in the model."""
         if is_ours(node) and not self._every:
             node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
             node.domain, node.overload = RESOLVED, ""
@@ -132,12 +128,12 @@ class _Inliner:
             )
 
     def _body(self, function: FunctionProto, call: NodeProto) -> list[NodeProto]:
-        """Return copies of a function's nodes, with the call's names and attributes for the function's."""
+        """Return copies of a function's nodes with the call's names and attributes."""
         prefix = f"{call.name or function.name}/{self._check.nodes}/"
         names = dict(zip_longest(("", *function.input), ("", *call.input), fillvalue=""))
         passed = []
         for formal, actual in zip(function.output, call.output, strict=False):
-            if formal in names:  # an input, handed through
+            if formal in names:  # an input that is also an output
                 passed.append(helper.make_node("Identity", [names[formal]], [actual]))
             elif actual:
                 names[formal] = actual
@@ -152,7 +148,7 @@ class _Inliner:
 
 
 def _rename(nodes: Sequence[NodeProto], names: dict[str, str], prefix: str) -> None:
-    """Rename all values; what a function's body defines has the prefix, in its subgraphs too."""
+    """Rename the values of nodes and their subgraphs; values that a function's body defines get the prefix."""
 
     def new(name: str) -> str:
         return names.setdefault(name, prefix + name)
@@ -184,7 +180,7 @@ def _names(model: ModelProto) -> Iterator[str]:
 
 
 def _version(node: NodeProto, opsets: Mapping[str, int]) -> int | None:
-    """Return the version of an operator in force; None where the onnx package does not know it."""
+    """Return the version of a node's operator at these opsets; None if the onnx package does not know it."""
     domain = plain_domain(node.domain)
     schema = schema_in_force(domain, node.op_type, opsets.get(domain, 1))
     return None if schema is None else int(schema.since_version)

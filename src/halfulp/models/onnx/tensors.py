@@ -1,7 +1,7 @@
-"""ONNX tensors to arrays, believing nothing that the data does not bear out.
+"""ONNX tensors to arrays, with every claim checked.
 
-A tensor's dims are compared with the bytes that are really there before an array is made, so a
-model can't ask for more memory than it brings. External data must lie under the model's folder.
+A tensor's dims are compared with the number of its bytes before an array is made, so that a model can't ask for more
+memory than it contains. External data must be inside the model's folder.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from onnx import TensorProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.files import inside, read_whole
-from halfulp.models.graph import MOST_DIMS, Array, Value, describe, type_name
+from halfulp.models.graph import MOST_DIMS, Array, Value, describe, is_countable, type_name
 from halfulp.specs.tensor import Dim, Shape
 
 LARGEST_FILE = (1 << 31) - 1
-"""The bytes that a file in protobuf may have: a message ends there."""
+"""The largest size of a protobuf message in bytes."""
 
-# A sparse tensor is the one place where a few bytes may stand for many; it is made dense.
+# A sparse tensor is made dense. Only there do a few bytes of a file become many bytes of memory.
 _DENSE_LIMIT = 1 << 30
 
 # Elements smaller than a byte are stored packed. Older onnx packages lack some of these types.
@@ -42,14 +42,7 @@ _PACKED_BITS = {
     }.items()
     if (number := dict(TensorProto.DataType.items()).get(name)) is not None
 }
-_DATA_FIELDS = (
-    "float_data",
-    "int32_data",
-    "int64_data",
-    "double_data",
-    "uint64_data",
-    "string_data",
-)
+_DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
 @lru_cache(maxsize=256)
@@ -74,18 +67,14 @@ def enum_of(name: str) -> int:
 
 
 def declaration(name: str, type: str | None, shape: Shape) -> onnx.ValueInfoProto:
-    """Return what declares a tensor of this type and shape, and nothing about a value without a type."""
+    """Return the declaration of a tensor, or of a value without a type."""
     if type is None:
         return onnx.helper.make_empty_tensor_value_info(name)
     return onnx.helper.make_tensor_value_info(name, enum_of(type), shape)
 
 
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
-    """Return what a ValueInfoProto declares; a dim below 0 is an unknown one.
-
-    Raises:
-        ModelError: for an unknown element type, or a dim whose name can't be printed.
-    """
+    """Return the value that a ValueInfoProto declares. A negative dim is an unknown one."""
     kind = info.type.WhichOneof("value")
     if kind is None:
         return Value(info.name, kind="undeclared")
@@ -97,9 +86,8 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
         try:
             element_type = type_of(tensor.elem_type)
         except KeyError:
-            raise ModelError(
-                f"{info.name!r} has an unknown element type", file=file, got=tensor.elem_type
-            ) from None
+            unknown = f"{info.name!r} has an unknown element type"
+            raise ModelError(unknown, file=file, got=tensor.elem_type) from None
     shape = None
     if tensor.HasField("shape"):
         shape = tuple([_dim(dim, info.name, file) for dim in tensor.shape.dim])
@@ -108,22 +96,18 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
     if dim.HasField("dim_value"):
-        # Exporters write -1 where they know no dim, and runtimes take it so.
+        # Exporters write -1 for an unknown dim, and runtimes accept it.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     symbol: object = dim.dim_param
-    # protobuf makes bytes of a text that is not UTF-8
+    # protobuf returns a text that is not UTF-8 as bytes
     if not (isinstance(symbol, str) and symbol.isprintable()):
         raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
-    # "?" is what exporters write for any number of dims, which need not be the same.
+    # Exporters write "?" for several dims, which need not be equal.
     return None if symbol in ("", "?") else symbol
 
 
 def read_pb(path: Path) -> Array:
-    """Return the array of a TensorProto file.
-
-    Raises:
-        HalfulpError: it can't be read, or is none.
-    """
+    """Return the array of a TensorProto file; raises HalfulpError if it can't be read."""
     tensor = TensorProto()
     try:
         tensor.ParseFromString(read_whole(path, LARGEST_FILE))
@@ -133,29 +117,20 @@ def read_pb(path: Path) -> Array:
 
 
 class TensorReader:
-    """Reads the tensors of one model.
-
-    Args:
-        file: the model's name in messages.
-        folder: where its external data lies; None for a model that came without a file.
-    """
+    """Reads the tensors of the model ``file``, whose external data is in ``folder``, if it came with one."""
 
     def __init__(self, file: str, folder: Path | None) -> None:
         self._file = file
         self._folder = folder
-        # One mapping a file: one a tensor would use up the files that may be open.
+        # One mapping for each file: one for each tensor would exceed the limit of open files.
         self._mapped: dict[Path, np.memmap[Any, Any]] = {}
 
     def read(self, tensor: TensorProto, what: str) -> Array:
-        """Return the tensor's array, read-only, and memory-mapped where it is external.
-
-        Args:
-            tensor: from the file, so anything may be wrong with it.
-            what: how messages name it, such as ``initializer 'W'``.
+        """Return the tensor's array, read-only, and memory-mapped if it is external; ``what`` names it in messages.
 
         Raises:
-            ModelError: unknown type, dims that are negative or contradict the data, two kinds of
-                data at once, external data outside the folder, missing or too short.
+            ModelError: its type is unknown, its dims are negative or contradict the data, it has data of two kinds, or
+                its external data is outside the folder, missing or too short.
         """
         try:
             dtype = dtype_of(tensor.data_type)
@@ -171,25 +146,42 @@ class TensorReader:
         if len(filled) > 1 or (external and filled):
             self._fail(f"{what} carries its data twice", got=", ".join(filled))
         if external:
-            return self._external(tensor, dtype, shape, count, what)
+            return self._external(tensor, dtype, shape, what)
         if filled == ["raw_data"]:
             if tensor.data_type == TensorProto.STRING:
                 self._fail(f"{what} stores strings as raw data")
-            self._check_bytes(tensor.data_type, dtype, count, len(tensor.raw_data), what, shape)
+            needed, stored, unit = (
+                _stored_bytes(tensor.data_type, dtype, count),
+                len(tensor.raw_data),
+                "bytes",
+            )
         else:
-            self._check_field(tensor, filled, count, what, shape)
+            field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+            if filled and filled != [field]:
+                self._fail(f"{what} has its data in the wrong field", expected=field, got=filled[0])
+            needed, stored, unit = count, len(getattr(tensor, field)), "elements"
+            if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+                needed = 2 * count
+            elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
+                needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
+        if stored != needed:
+            self._fail(
+                f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}",
+                expected=f"{needed} {unit}",
+                got=f"{stored} {unit}",
+            )
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))
         except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
             self._fail(f"{what} can't be read: {error}")
 
     def read_sparse(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
-        """Return a sparse tensor made dense; raises ModelError also where that takes over 1 GiB."""
+        """Return a sparse tensor as a dense array of at most 1 GiB."""
         values = self.read(sparse.values, f"values of {what}")
         indices = self.read(sparse.indices, f"indices of {what}")
         shape = self._shape(sparse.dims, what)
         if not shape:
-            self._fail(f"{what} has no dims, of which a sparse tensor needs one")
+            self._fail(f"{what} has no dims; a sparse tensor needs one")
         if math.prod(shape) * values.itemsize > _DENSE_LIMIT:
             self._fail(f"{what} is too large to be made dense", expected="at most 1 GiB", got=shape)
         if indices.dtype != np.int64 or values.ndim != 1:
@@ -214,25 +206,18 @@ class TensorReader:
         if any(dim < 0 for dim in shape):
             self._fail(f"{what} has a negative dim", got=list(shape))
         if len(shape) > MOST_DIMS:
-            self._fail(
-                f"{what} has more dims than NumPy does", expected=f"at most {MOST_DIMS}", got=len(shape)
-            )
-        # Zero elements of an absurd shape take no bytes, but NumPy counts them all the same.
-        if 0 in shape and math.prod(max(dim, 1) for dim in shape) >= 1 << 60:
-            self._fail(f"{what} has dims beyond what NumPy counts", got=list(shape))
+            self._fail(f"{what} has too many dims", expected=f"at most {MOST_DIMS}", got=len(shape))
+        # A tensor without elements takes no bytes, but NumPy limits its other dims too.
+        if 0 in shape and not is_countable(shape):
+            self._fail(f"{what} has dims that are too large", got=list(shape))
         return shape
 
     def _external(
-        self,
-        tensor: TensorProto,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        count: int,
-        what: str,
+        self, tensor: TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...], what: str
     ) -> Array:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if any(isinstance(text, bytes) for pair in entries.items() for text in pair):
-            self._fail(f"{what} has external data whose place is not UTF-8")
+            self._fail(f"{what} has external data, and its location is not UTF-8")
         if tensor.data_type == TensorProto.STRING:
             self._fail(f"{what} stores strings as external data")
         try:
@@ -242,7 +227,7 @@ class TensorReader:
         size = path.stat().st_size
         offset = self._number(entries, "offset", what) or 0
         length = self._number(entries, "length", what)
-        needed = _stored_bytes(tensor.data_type, dtype, count)
+        needed = _stored_bytes(tensor.data_type, dtype, math.prod(shape))
         if length is not None and length != needed:
             self._fail(
                 f"{what} has external data of the wrong length for {describe(dtype.name, shape)}",
@@ -260,9 +245,8 @@ class TensorReader:
         if tensor.data_type in _PACKED_BITS:
             with path.open("rb") as stream:
                 stream.seek(offset)
-                packed = TensorProto(
-                    data_type=tensor.data_type, dims=tensor.dims, raw_data=stream.read(needed)
-                )
+                raw_data = stream.read(needed)
+            packed = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=raw_data)
             return _frozen(onnx.numpy_helper.to_array(packed))
         if path not in self._mapped:
             self._mapped[path] = np.memmap(path, np.uint8, "r")
@@ -273,53 +257,17 @@ class TensorReader:
         text = entries.get(key)
         if text is None:
             return None
-        # int() would take " 1_0" and digits of other scripts, and choke on 5000 digits.
+        # int() would accept " 1_0" and digits of other scripts, and fail on 5000 digits.
         if not (text.isascii() and text.isdigit() and len(text) < 20):
             self._fail(f"{what} has a bad external data {key}", got=repr(text[:40]))
         return int(text)
-
-    def _check_bytes(
-        self,
-        onnx_enum: int,
-        dtype: np.dtype[Any],
-        count: int,
-        stored: int,
-        what: str,
-        shape: Iterable[int],
-    ) -> None:
-        needed = _stored_bytes(onnx_enum, dtype, count)
-        if stored != needed:
-            self._fail(
-                f"{what} has dims that its data contradicts: {describe(dtype.name, tuple(shape))}",
-                expected=f"{needed} bytes",
-                got=f"{stored} bytes",
-            )
-
-    def _check_field(
-        self, tensor: TensorProto, filled: list[str], count: int, what: str, shape: Iterable[int]
-    ) -> None:
-        wanted = onnx.helper.tensor_dtype_to_field(tensor.data_type)
-        if filled and filled != [wanted]:
-            self._fail(f"{what} has its data in the wrong field", expected=wanted, got=filled[0])
-        needed = count
-        if tensor.data_type in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
-            needed = 2 * count
-        elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
-            needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
-        stored = len(getattr(tensor, wanted))
-        if stored != needed:
-            self._fail(
-                f"{what} has dims that its data contradicts: {list(shape)}",
-                expected=f"{needed} elements",
-                got=stored,
-            )
 
     def _fail(self, message: str, **shown: Any) -> NoReturn:
         raise ModelError(message, file=self._file, **shown)
 
 
 def _frozen(array: Array) -> Array:
-    array.flags.writeable = False  # it belongs to the model, which may run again
+    array.flags.writeable = False  # the model may run again
     return array
 
 

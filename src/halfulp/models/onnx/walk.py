@@ -1,21 +1,21 @@
-"""The parts of an ONNX model, and the names of operators, domains and functions: each is said once, here."""
+"""The parts of an ONNX model: nodes, graphs within graphs, functions, names of domains; and the order of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 SUPPORTED_OPS = ("Pow", "PRelu")
 
 DEEPEST = 64
-"""How deep functions may call functions, and graphs be within graphs."""
+"""The deepest nesting of function calls and of graphs within graphs that is accepted."""
 
 MOST_NODES = 1_000_000
-"""How many nodes a model may have once its functions are expanded.
+"""The most nodes that a model may have after its functions are expanded.
 
-A function may call another twice, and that one a third twice: a small file can stand for more nodes than a computer
-can hold.
+If each function calls the next one twice, a small file expands to more nodes than a computer can hold.
 """
 
 Identity = tuple[str, str, str]
@@ -23,28 +23,28 @@ Owner = GraphProto | FunctionProto
 
 
 def plain_domain(domain: str) -> str:
-    """Return a domain's one name: ``ai.onnx`` is the empty one."""
+    """Return a domain's name in its one form: empty for ``ai.onnx``."""
     return "" if domain == "ai.onnx" else domain
 
 
 def opsets_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """Return the version that is imported of each domain."""
+    """Return the imported version of each domain."""
     return {plain_domain(entry.domain): entry.version for entry in imports}
 
 
 def default_opset(imports: Iterable[OperatorSetIdProto]) -> int | None:
-    """Return the version that is imported of ONNX's own operators, if any."""
+    """Return the imported version of ONNX's own operators, if any."""
     return opsets_of(imports).get("")
 
 
 def identity(owner: FunctionProto | NodeProto) -> Identity:
-    """Return the domain, name and overload of a function, or those that a node calls."""
+    """Return the domain, name and overload of a function, or of the operator or function that a node calls."""
     name = owner.name if isinstance(owner, FunctionProto) else owner.op_type
     return plain_domain(owner.domain), name, owner.overload
 
 
 def is_ours(node: NodeProto) -> bool:
-    """Tell whether a node is a Pow or PRelu of ONNX's own domain."""
+    """Return whether a node is a Pow or PRelu of ONNX's own domain."""
     return node.op_type in SUPPORTED_OPS and not plain_domain(node.domain)
 
 
@@ -53,17 +53,15 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.name, attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:  # no operator of ONNX has one
+        elif attribute.type == AttributeProto.GRAPHS:  # which no operator of ONNX has
             for graph in attribute.graphs:
                 yield attribute.name, graph
 
 
 def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
-    """Yield a graph or function and the graphs within it, the outer ones first, with their paths.
+    """Yield a graph or function and the graphs within it, outer ones first, with their paths.
 
-    Args:
-        owner: the graph or function.
-        path: its path: that of a model's own graph is empty, that of a function :func:`root`.
+    The path of a model's own graph is empty, and that of a function is its :func:`root`.
     """
     todo: list[tuple[str, Owner]] = [(path, owner)]
     while todo:
@@ -75,17 +73,17 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
-    """Return the path of a subgraph; a node's outputs are the one thing that no conversion changes."""
+    """Return the path of a subgraph. It names the node by its outputs, which no conversion changes."""
     return f"{path}/{','.join(node.output)}.{attribute}"
 
 
 def root(function: FunctionProto) -> str:
-    """Return the path of a function's body; those of a model's own graphs are empty or begin with a slash."""
+    """Return the path of a function's body. (Paths of a model's own graphs are empty or begin with a slash.)"""
     return "function:" + "/".join(identity(function))
 
 
 def every_node(*owners: Owner) -> Iterator[NodeProto]:
-    """Yield the nodes of graphs and functions and those of the graphs within them, each before what is within it."""
+    """Yield the nodes of graphs and functions, each followed by the nodes of the graphs within it."""
     todo = [iter(owner.node) for owner in reversed(owners)]
     while todo:
         node = next(todo[-1], None)
@@ -97,13 +95,10 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
 
 
 def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
-    """Return the functions that a graph calls, itself or by other functions, in the file's order.
+    """Return the functions that some graphs or functions call, directly or not, in the file's order.
 
-    Every verb leaves the other functions out: they have no part in the meaning of the model.
-
-    Args:
-        model: the model.
-        owners: graphs or functions that call; the model's graph where none are given.
+    By default these are the calls of the model's graph. Other functions do not affect the meaning of the model, and
+    every verb leaves them out.
     """
     functions = {identity(function): function for function in model.functions}
     found: set[Identity] = set()
@@ -118,7 +113,7 @@ def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
 
 
 def value_names(*owners: Owner) -> Iterator[str]:
-    """Yield the names of all values in graphs and functions, and in the graphs within them."""
+    """Yield the names of all values of graphs and functions, and of the graphs within them."""
     for owner in owners:
         for _, each in graphs(owner):
             if isinstance(each, FunctionProto):
@@ -133,7 +128,7 @@ def value_names(*owners: Owner) -> Iterator[str]:
 
 
 def read_names(owner: Owner) -> Iterator[str]:
-    """Yield each name that a graph or function reads, or one within it: as often as it does, and as an output."""
+    """Yield the inputs of all nodes of a graph or function and of the graphs within it, and their outputs."""
     for _, each in graphs(owner):
         if isinstance(each, FunctionProto):
             yield from each.output
@@ -144,9 +139,9 @@ def read_names(owner: Owner) -> Iterator[str]:
 
 
 def bind(owner: Owner, function: FunctionProto, call: NodeProto) -> None:
-    """Replace references to a function's attributes by the values of a call, or their defaults, in nodes of its body.
+    """Replace references to a function's attributes, in the nodes of its body, with a call's values or the defaults.
 
-    A reference without a value goes: the attribute has its operator's default.
+    A reference without a value is removed: the attribute then has its operator's default.
     """
     given = (*function.attribute_proto, *call.attribute)
     values: Mapping[str, AttributeProto] = {attribute.name: attribute for attribute in given}
@@ -159,7 +154,7 @@ def bind(owner: Owner, function: FunctionProto, call: NodeProto) -> None:
 
 
 def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> AttributeProto | None:
-    """Return an attribute, or a copy of that which it refers to under its name; None where that has no value."""
+    """Return an attribute, or a renamed copy of the one that it refers to; None if that has no value."""
     if not attribute.ref_attr_name:
         return attribute
     if attribute.ref_attr_name not in values:
@@ -168,3 +163,91 @@ def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> At
     copy.CopyFrom(values[attribute.ref_attr_name])
     copy.name = attribute.name
     return copy
+
+
+# --- the order of nodes -----------------------------------------------------------------------------
+
+
+def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
+    """Return a model with all nodes in topological order, and whether they had to be sorted.
+
+    A model in order is returned itself, any other as a sorted copy. A node that stands too late moves to just before
+    its first reader; otherwise the file's order is kept. Nodes on a cycle stay, and the front end reports the cycle.
+    """
+    look = _Pass(apply=False).over(model)
+    if not look.late:
+        return model, False
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    _Pass(apply=True).over(copy)
+    return copy, not look.cyclic
+
+
+class _Pass:
+    """One pass over the lists of nodes of a model. It sorts them if ``apply`` is set.
+
+    Attributes:
+        late: whether a node precedes the maker of one of its inputs.
+        cyclic: whether nodes depend on each other.
+    """
+
+    def __init__(self, *, apply: bool) -> None:
+        self.late = self.cyclic = False
+        self._apply = apply
+
+    def over(self, model: ModelProto) -> _Pass:
+        for owner in (model.graph, *model.functions):
+            self._list(owner.node, 0)
+        return self
+
+    def _list(self, nodes: Any, depth: int) -> set[str]:
+        """Process a list of nodes, and return the names that its nodes read and do not make."""
+        if depth > DEEPEST:  # which the front end refuses
+            return set()
+        makers: dict[str, int] = {}
+        reads: list[Sequence[str]] = []
+        for index, node in enumerate(nodes):
+            captured = [name for _, graph in subgraphs(node) for name in self._captures(graph, depth + 1)]
+            reads.append([*node.input, *captured])
+            for name in node.output:
+                makers.setdefault(name, index)
+        makers.pop("", None)
+        if any(makers.get(name, -1) >= index for index, names in enumerate(reads) for name in names):
+            self.late = True
+            ranks = self._ranks(reads, makers)
+            if self._apply:
+                nodes.sort(key=lambda _: next(ranks))
+        return {name for names in reads for name in names} - makers.keys()
+
+    def _captures(self, graph: GraphProto, depth: int) -> set[str]:
+        """Return the names that a subgraph reads from the graphs around it."""
+        names = self._list(graph.node, depth)
+        names.update(value.name for value in graph.output)
+        names.difference_update(name for node in graph.node for name in node.output)
+        names.difference_update(value.name for value in (*graph.input, *graph.initializer))
+        names.difference_update(sparse.values.name for sparse in graph.sparse_initializer)
+        return names
+
+    def _ranks(self, reads: Sequence[Sequence[str]], makers: Mapping[str, int]) -> Iterator[int]:
+        """Return each node's place in the order: depth first, each node after the makers of its inputs."""
+        ranks = [-1] * len(reads)
+        entered = [False] * len(reads)
+        placed = 0
+        for first in range(len(reads)):
+            todo = [first]
+            while todo:
+                index = todo[-1]
+                if not entered[index]:
+                    entered[index] = True
+                    for name in reversed(reads[index]):  # so that the first maker is on top of the stack
+                        maker = makers.get(name)
+                        if maker is not None and not entered[maker]:
+                            todo.append(maker)
+                        elif maker is not None and ranks[maker] < 0:
+                            self.cyclic = True
+                    continue
+                todo.pop()
+                if ranks[index] < 0:
+                    ranks[index] = placed
+                    placed += 1
+        return iter(ranks)

@@ -1,8 +1,7 @@
-"""OpenVINO IR: an .xml file and its .bin to a graph, version 10 and 11, and a graph to version 11.
+"""OpenVINO IR: reads versions 10 and 11, an .xml file and its .bin, as a graph; writes graphs as version 11.
 
-The file is taken to be hostile. What is wrong with it is found here, before anything runs, and said
-in one line that names the file and the layer. Layers that are not ours are read all the same, for
-whoever wants to look at the graph; running or writing them is refused by name.
+The file is untrusted. Faults are found here, before anything runs, and reported in one line that names the file and the
+layer. Layers of all operators are read; only those that halfulp has can be run or written.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from pathlib import Path
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 from halfulp.models.graph import Graph, Model
-from halfulp.models.openvino.builder import build
-from halfulp.models.openvino.layers import Weights, parse
+from halfulp.models.openvino.reader import Weights, build, elements
 from halfulp.models.openvino.writer import write
 from halfulp.models.source import read_source
 
 __all__ = ["load", "save"]
 
-LARGEST_FILE = 1 << 28  # those of the largest models take some tens of megabytes
+LARGEST_FILE = 1 << 28  # the largest models have .xml files of tens of megabytes
 
 
 def load(
@@ -28,18 +26,18 @@ def load(
 ) -> Model:
     """Read an IR file and check it.
 
-    A value goes by its tensor name where it is an input or an output of the model, by its layer's
-    name otherwise; inputs and outputs have the other names as aliases.
+    An input or output of the model has its tensor name, and its other names as aliases. Any other value has its layer's
+    name.
 
     Args:
         source: a path, whose weights are the .bin beside it, or the bytes of an .xml file.
         weights: the bytes of the .bin file, instead of the file.
-        file: the model's name in messages; the path, or what stands for it, where not given.
+        file: the model's name in messages; by default the path, or ``<bytes>``.
 
     Raises:
-        ModelError: for a file that is broken or unsafe: entities, ids that are not unique, ports and
-            edges that don't exist, cycles, shapes that contradict each other or the weights.
-        UnsupportedError: another version of the format, an element type that is not ours, pdpd.
+        ModelError: the file is broken or unsafe: entities, ids that are not unique, ports and edges that do not exist,
+            cycles, shapes that contradict each other or the weights.
+        UnsupportedError: another version of the format, an unsupported element type, pdpd.
 
     Example:
         >>> xml = b'''<net name="n" version="11">
@@ -63,23 +61,22 @@ def load(
     """
     data, name, path = read_source(source, LARGEST_FILE, file)
     beside = path.with_suffix(".bin") if path is not None and weights is None else weights
-    return build(parse(data, name), Weights(beside), name)
+    return build(elements(data, name), Weights(beside), name)
 
 
 def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph as IR version 11: the .xml at ``path``, the .bin beside it, both or neither.
 
-    Killed between the two, it leaves no .xml, never an older one beside a .bin that it would misread.
-
-    Tensor names, layer names and rt_info of a graph that was read from a file stay as they were.
+    If the process is killed between the two, no .xml is left: an older one would misread the new .bin. The tensor
+    names, layer names and rt_info of a graph that was read from a file are kept.
 
     Args:
-        model: a graph whose nodes are OpenVINO operators that are ours.
-        path: ends in .xml.
+        model: a graph of the OpenVINO operators that halfulp has.
+        path: a name that ends in .xml.
 
     Raises:
-        UnsupportedError: nodes that are not ours, types that OpenVINO lacks, by name.
-        HalfulpError: the files can't be written, or a name can't be.
+        UnsupportedError: a node or type that can't be written, by name.
+        HalfulpError: the files or a name can't be written.
     """
     graph = model.graph if isinstance(model, Model) else model
     xml = Path(path)

@@ -1,7 +1,6 @@
-"""The operators of OpenVINO that are ours: attributes, and the type and shape of what they give.
+"""The operators of OpenVINO that halfulp runs and writes: their attributes, and types and shapes of their outputs.
 
-Power and PReLU answer by their rows; the others are the plumbing that stands around them in real
-models, all of opset1 and unchanged since.
+Power and PReLU are inferred by their rows. The others often surround them in models; all are of opset1 and unchanged.
 """
 
 from __future__ import annotations
@@ -12,11 +11,25 @@ from typing import Any
 
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import MOST_DIMS, Array, Node, reshape, unsqueezed
-from halfulp.models.openvino.layers import ELEMENT_TYPES
 from halfulp.specs import find
 from halfulp.specs.broadcast import AUTO, Mismatch
 from halfulp.specs.tensor import Shape, TensorType
 from halfulp.types import INTEGERS, TYPES
+
+BOOLEAN = "boolean"
+ELEMENT_TYPES = {row.openvino: row.name for row in TYPES.values() if row.openvino} | {BOOLEAN: "bool"}
+"""halfulp's name of an element type, by OpenVINO's."""
+
+OPENVINO_TYPES = {name: openvino for openvino, name in ELEMENT_TYPES.items()}
+"""OpenVINO's name of an element type, by halfulp's."""
+
+
+def precision(openvino: str) -> str:
+    """Return a port's name of an element type."""
+    return {"f64": "FP64", "f32": "FP32", "f16": "FP16", BOOLEAN: "BOOL"}.get(openvino, openvino.upper())
+
+
+PRECISIONS = {precision(openvino): name for openvino, name in ELEMENT_TYPES.items()}
 
 _BROADCAST = {"auto_broadcast": "numpy"}
 _REQUIRED = object()
@@ -24,7 +37,7 @@ _REQUIRED = object()
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator: how many inputs it has, and its attributes with their defaults."""
+    """An operator: the number of its inputs, and its attributes with their defaults."""
 
     inputs: int
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -41,32 +54,24 @@ OPERATORS: Mapping[str, Operator] = {
     "Less": Operator(2, _BROADCAST),
     "Select": Operator(3, _BROADCAST),
 }
-"""By type, as layers spell it."""
+"""The operators by the type that layers have."""
 
 
 def foreign(nodes: Iterable[Node]) -> list[str]:
-    """Return the labels of the nodes that are not OpenVINO's operators that are ours."""
-    return [node.label for node in nodes if not _is_ours(node)]
+    """Return the labels of the nodes of other operators than these."""
 
+    def is_known(node: Node) -> bool:
+        is_openvino = node.standard == "openvino" and not node.domain
+        return is_openvino and node.type in OPERATORS and len(node.outputs) == 1
 
-def _is_ours(node: Node) -> bool:
-    is_openvino = node.standard == "openvino" and not node.domain
-    return is_openvino and node.type in OPERATORS and len(node.outputs) == 1
+    return [node.label for node in nodes if not is_known(node)]
 
 
 def infer(node: Node, operands: Sequence[TensorType], constants: Sequence[Array | None]) -> TensorType:
-    """Return the type and shape of a node's output.
-
-    Args:
-        node: of an operator in :data:`OPERATORS`.
-        operands: what is known of its inputs.
-        constants: for each input its array, where that is a constant.
-    """
+    """Return the output's type and shape of a node in :data:`OPERATORS`; ``constants`` are its constant inputs."""
     expected = OPERATORS[node.type].inputs
     if len(operands) != expected:
-        raise HalfulpError(
-            f"{node.type} takes another number of inputs", expected=expected, got=len(operands)
-        )
+        raise HalfulpError(f"wrong number of inputs for {node.type}", expected=expected, got=len(operands))
     x, attributes = operands[0], node.attributes
     match node.type:
         case "Power" | "PReLU":
@@ -92,14 +97,20 @@ def infer(node: Node, operands: Sequence[TensorType], constants: Sequence[Array 
     return TensorType("bool" if node.type == "Less" else x.type, _broadcast(operands, attributes))
 
 
+def element_type(openvino: str) -> str:
+    """Return halfulp's name of an element type of OpenVINO."""
+    if openvino not in ELEMENT_TYPES:
+        raise UnsupportedError("unsupported element_type", got=repr(openvino[:40]))
+    return ELEMENT_TYPES[openvino]
+
+
 def read_attributes(kind: str, data: Mapping[str, str]) -> dict[str, Any]:
-    """Return the attributes of a layer of an operator of ours as values, with defaults filled in."""
+    """Return the attributes of a layer of one of these operators as values, with defaults."""
     known = OPERATORS[kind].attributes
     for name in data:
         if name not in known:
-            raise HalfulpError(
-                f"{kind} has no such attribute", expected=", ".join(known) or "none", got=repr(name[:40])
-            )
+            expected = ", ".join(known) or "no attributes"
+            raise HalfulpError(f"unknown attribute of {kind}", expected=expected, got=repr(name[:40]))
     values = {}
     for name, default in known.items():
         if name in data:
@@ -115,8 +126,7 @@ def _value(name: str, text: str) -> Any:
     match name:
         case "auto_broadcast" if text == "pdpd":
             raise UnsupportedError(
-                "auto_broadcast is pdpd, PaddlePaddle's rule, which is not done here",
-                expected="numpy or none",
+                "auto_broadcast=pdpd (PaddlePaddle's rule) is not supported", expected="numpy or none"
             )
         case "auto_broadcast" if text in ("numpy", "none", "explicit"):
             return text
@@ -161,7 +171,5 @@ def _broadcast(operands: Sequence[TensorType], attributes: Mapping[str, Any]) ->
     except Mismatch:
         rule = attributes["auto_broadcast"]
         shapes = " and ".join(str(operand) for operand in operands)
-        raise HalfulpError(
-            f"the shapes of the inputs don't fit together with auto_broadcast {rule}", got=shapes
-        ) from None
+        raise HalfulpError(f"the inputs can't be broadcast with auto_broadcast={rule}", got=shapes) from None
     return shape

@@ -5,24 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import IO, Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+import numpy as np
+
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, Value, agree, listed, type_name
-from halfulp.models.openvino.builder import Note, Origin
-from halfulp.models.openvino.layers import OPENVINO_TYPES, VERSIONS, parse_shape, precision, stored
-from halfulp.models.openvino.operators import OPERATORS, foreign, infer
+from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, precision
+from halfulp.models.openvino.reader import EDGE, VERSIONS, Note, Origin, parse_shape
 from halfulp.specs.tensor import TensorType
+from halfulp.types import TYPES
 
-_NEW = 1 << 62  # the position of what was not in a file before: after everything that was
+_NEW = 1 << 62  # the position of new layers: after all layers of the file
 
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer to write; ``inputs`` are values, ``output`` is the value that it makes."""
+    """A layer to write, with the values that it reads and makes."""
 
     kind: str
     note: Note
@@ -33,13 +35,9 @@ class _Layer:
 
 
 def write(graph: Graph, weights: IO[bytes]) -> bytes:
-    """Return a graph as XML, and write its constants to ``weights``, where equal ones share their bytes.
+    """Return a graph as XML, and write its constants to ``weights``. Equal constants share their bytes.
 
     A graph that was read from a file gives that file again.
-
-    Raises:
-        UnsupportedError: nodes that are not ours, and types that OpenVINO lacks, by name.
-        HalfulpError: names that XML can't hold, inputs with defaults, inputs without a type.
     """
     return _Writer(graph, weights).xml()
 
@@ -75,14 +73,14 @@ class _Writer:
     def _check(self) -> None:
         if unsupported := foreign(self._graph.nodes):
             raise UnsupportedError(
-                "these nodes are not OpenVINO operators that are ours",
+                "unsupported operators for OpenVINO's IR",
                 expected=", ".join(OPERATORS),
                 got=listed(unsupported),
             )
         for value in self._graph.inputs:
             if value.name in self._graph.constants:
                 raise UnsupportedError(
-                    f"OpenVINO has no inputs with defaults: {printable(value.name)!r} has one"
+                    f"OpenVINO has no inputs with defaults, such as {printable(value.name)!r}"
                 )
 
     # --- layers ---------------------------------------------------------------------------------
@@ -95,7 +93,7 @@ class _Writer:
             note = self._note(value.name, (value.name, *value.aliases))
             shape = _shape(value)
             if note.shape is not None and parse_shape(note.shape) == value.shape:
-                shape = note.shape  # which may be more precise: a range
+                shape = note.shape  # it may have ranges
             data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
             yield _Layer("Parameter", note, data, output=value.name)
         constants = sorted(self._graph.constants, key=self._position)
@@ -143,13 +141,12 @@ class _Writer:
         if declared is None:
             return result
         if declared.type not in (None, result.type) or not agree(declared.shape, result.shape):
-            raise HalfulpError(
-                f"node {node.label}: its output is declared otherwise", expected=str(declared), got=result
-            )
+            message = f"node {node.label}: its output contradicts its declaration"
+            raise HalfulpError(message, expected=str(declared), got=result)
         return result if declared.shape is None else TensorType(result.type, declared.shape)
 
     def _store(self, array: Array) -> dict[str, str]:
-        data = stored(array).data
+        data = _stored(array).data
         key = hashlib.sha256(data).digest()
         if key not in self._places:
             self._places[key] = self._end
@@ -159,7 +156,7 @@ class _Writer:
 
     def _openvino(self, kind: str, name: str) -> str:
         if kind not in OPENVINO_TYPES:
-            raise UnsupportedError(f"OpenVINO has no type {kind}, which {printable(name)!r} is of")
+            raise UnsupportedError(f"OpenVINO has no type {kind}, which {printable(name)!r} has")
         return OPENVINO_TYPES[kind]
 
     # --- elements -------------------------------------------------------------------------------
@@ -198,12 +195,21 @@ class _Writer:
             for port, name in enumerate(layer.inputs):
                 maker = makers[name]
                 edges.append((maker.id, len(maker.inputs), layer.id, port))
-        names = ("from-layer", "from-port", "to-layer", "to-port")
-        # OpenVINO writes those that leave a layer in an order that changes from one process to the next.
-        given = {astuple(edge): place for place, edge in enumerate(self._origin.edges)}
+        # The order in which OpenVINO writes the edges that leave a layer differs from process to process.
+        given = {tuple(edge): place for place, edge in enumerate(self._origin.edges)}
         known = given.keys() == set(edges)
         edges.sort(key=lambda edge: (given[edge] if known else 0, edge))
-        return [Element("edge", dict(zip(names, map(str, edge), strict=True))) for edge in edges]
+        return [Element("edge", dict(zip(EDGE, map(str, edge), strict=True))) for edge in edges]
+
+
+def _stored(array: Array) -> Array:
+    """Return an array as bytes of the .bin file."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
+        nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
+        nibbles[: flat.size] = flat.view(np.uint8) & 15
+        return nibbles[::2] | nibbles[1::2] << 4
+    return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8)
 
 
 def _shape(value: Value) -> str:
@@ -226,7 +232,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _text(name: str) -> str:
-    """Return a name that XML 1.0 can hold; raises HalfulpError for another."""
+    """Return a name; refuse one that XML 1.0 can't hold."""
     for character in name:
         code = ord(character)
         if (code < 32 and character not in "\t\n\r") or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF):

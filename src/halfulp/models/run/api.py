@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, within
+from halfulp.models import load
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value, listed, reshaped
-from halfulp.models.load import load
 from halfulp.models.memory import guard_memory
 from halfulp.models.onnx.walk import SUPPORTED_OPS
-from halfulp.models.openvino.builder import Origin
-from halfulp.models.openvino.layers import allows
 from halfulp.models.openvino.operators import OPERATORS, foreign, infer
+from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
 from halfulp.models.run.control import CONTROL
@@ -71,7 +70,7 @@ def run(
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load.load` returned.
+            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
         inputs: arrays by name. An input with an initializer of its name may be left out. For OpenVINO
             a name is a tensor's or a Parameter's; for DxDispatch a resource's, whose initial values
             the array replaces. Without any, those of a graph are made up, the same in each run, of sizes on

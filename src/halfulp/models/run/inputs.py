@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp._args import as_array
+from halfulp._interop import as_array
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.graph import Array, Model, Value
 from halfulp.models.memory import guard_memory

@@ -1,34 +1,54 @@
-"""DxDispatch JSON, the file that DirectML's own tool runs: resources, dispatchables, commands.
+"""DxDispatch JSON, the files that DirectML's own tool runs: resources, dispatchables, commands.
 
-The file is taken to be hostile: what is wrong with it is found here, before anything runs, in one
-line that names the file and the part. Dispatchables that are not ours are read all the same; running
-them is refused by name. Fields are spelled as in the file.
+The file is untrusted. Faults are found here, before anything runs, and reported in one line that names the file and the
+part. Dispatchables of all operators are read; running an unsupported one is refused by name. Fields are spelled as in
+the file.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from dataclasses import fields, is_dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
-from halfulp.errors import HalfulpError
+import numpy as np
+
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable, within
+from halfulp.models.directml import (
+    DML_BUFFER_TENSOR_DESC,
+    DML_SCALE_BIAS,
+    OPERATORS,
+    OperatorDesc,
+    tensors,
+    validate,
+)
 from halfulp.models.directml.dxdispatch.program import (
     Binding,
     Command,
+    Constant,
     Dispatch,
     Dispatchable,
     FromFile,
+    Initial,
+    Mixed,
     Print,
     Program,
     Resource,
+    Sequence,
+    Values,
     WriteFile,
-    jsonable,
+    array_of,
+    number,
+    shown,
 )
-from halfulp.models.directml.dxdispatch.reader import read
-from halfulp.models.directml.tensor import DML_BUFFER_TENSOR_DESC
-from halfulp.models.files import replacing
+from halfulp.models.directml.tensor import DATA_TYPES, check_binding
+from halfulp.models.files import inside, open_npy, replacing
 from halfulp.models.source import read_source
 
 __all__ = [
@@ -46,20 +66,24 @@ __all__ = [
 ]
 
 _LARGEST_FILE = 1 << 30
+_MOST_BYTES = 1 << 32  # a tensor of DirectML reaches no further
+_TYPES = {row.dtype: name for name, row in DATA_TYPES.items()}
+_WRITTEN = (".npy", ".dat", ".bin")
+_FLAGS = {"NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"}
 
 
 def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> Program:
     """Read a DxDispatch file and check it.
 
     Args:
-        source: a path, or the bytes of a file, which then may name no other files.
-        file: the model's name in messages; the path, or what stands for it, where not given.
+        source: a path, or the bytes of a file that names no other files.
+        file: the model's name in messages; by default the path, or ``<bytes>``.
 
     Raises:
-        ModelError: for a file that is broken or unsafe: no such JSON, fields that are missing or don't
-            fit, names that don't exist, values that don't fit their type, files outside the folder, a
-            description that DirectML's debug layer would refuse (``.clause`` says why).
-        UnsupportedError: initial values from images, or that ONNX dispatchables fill.
+        ModelError: the file is broken or unsafe: other JSON, fields that are missing or invalid, names that do not
+            exist, values that do not fit their type, files outside the folder, or a description that DirectML's debug
+            layer would refuse (``.clause`` names the clause).
+        UnsupportedError: initial values from images, or from ONNX dispatchables.
 
     Example:
         >>> program = load(b'''{
@@ -73,22 +97,22 @@ def load(source: str | os.PathLike[str] | bytes, *, file: str | None = None) -> 
         (0.5, 8)
     """
     data, name, path = read_source(source, _LARGEST_FILE, file)
-    return read(data, name, None if path is None else path.parent)
+    return _Reader(name, None if path is None else path.parent).program(data)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
     """Write a program as JSON, complete or not at all.
 
     Args:
-        program: the files that it reads stay where they are, so it goes into their folder.
-        path: ends in .json.
+        program: a program. If it reads files, ``path`` must be in their folder.
+        path: a name that ends in .json.
 
     Raises:
-        HalfulpError: the file can't be written, or its program would not find its files there.
+        HalfulpError: the file can't be written, or the program would not find its files there.
     """
     target = Path(path)
     if target.suffix.lower() != ".json":
-        raise HalfulpError(f"{target}: a DxDispatch file ends in .json")
+        raise HalfulpError(f"{target}: the name of a DxDispatch file must end in .json")
     reads = [r.name for r in program.resources.values() if isinstance(r.initialValues, FromFile)]
     if reads and (program.folder is None or program.folder.resolve() != target.parent.resolve()):
         raise HalfulpError(f"resource {reads[0]!r} reads a file that is not in {target.parent}")
@@ -98,79 +122,450 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """Return a program as the object that :func:`save` writes, names short.
+    """Return a program as the JSON object that :func:`save` writes.
 
     Example:
         >>> to_json(Program("m.json", None, {}, {}, ()))
         {'resources': {}, 'dispatchables': {}, 'commands': []}
     """
-    resources = {
-        resource.name: {
-            **_said(initialValuesDataType=resource.initialValuesDataType),
-            "initialValues": resource.initialValues.json(),
-            **_said(sizeInBytes=resource.sizeInBytes),
-            **_said(initialValuesOffsetInBytes=resource.initialValuesOffsetInBytes),
-            **resource.other,
-        }
-        for resource in program.resources.values()
-    }
-    dispatchables = {d.name: _dispatchable(d) for d in program.dispatchables.values()}
-    commands = [_command(command) for command in program.commands]
-    return {**program.other, "resources": resources, "dispatchables": dispatchables, "commands": commands}
+    return program.json()
 
 
-def _dispatchable(dispatchable: Dispatchable) -> dict[str, Any]:
-    if dispatchable.desc is None:
-        return {"type": dispatchable.type, **dispatchable.other}
-    bindings = {name: _binding(binding) for name, binding in dispatchable.bindings.items()}
-    return {
-        "type": f"DML_OPERATOR_{dispatchable.type}",
-        "desc": _desc(dispatchable.desc),
-        **_said(bindings=bindings),
-        **dispatchable.other,
-    }
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, file: str, folder: Path | None) -> None:
+        self._file = file
+        self._folder = folder
+        self._resources: dict[str, Resource] = {}
+        self._dispatchables: dict[str, Dispatchable] = {}
+
+    def program(self, data: bytes) -> Program:
+        root = _Fields(_parse(data, self._file), "the model")
+        with within(self._file):
+            resources = root.take("resources", mapping)
+            dispatchables = root.take("dispatchables", mapping)
+            commands = root.take("commands", array)
+        for name, value in resources.items():
+            with within(self._file, f"resource '{printable(name)}'", kind=""):
+                self._resources[name] = self._resource(name, value)
+        for name, value in dispatchables.items():
+            with within(self._file, f"dispatchable '{printable(name)}'", kind=""):
+                self._dispatchables[name] = self._dispatchable(name, value)
+        found = []
+        for index, value in enumerate(commands):
+            with within(self._file, f"command {index}", kind=""):
+                found.append(self._command(value))
+        return Program(
+            self._file, self._folder, self._resources, self._dispatchables, tuple(found), root.rest()
+        )
+
+    # --- resources ------------------------------------------------------------------------------
+
+    def _resource(self, name: str, value: Any) -> Resource:
+        given = _Fields(value, "a resource")
+        given.take("type", _one_of("buffer"), "buffer")
+        data_type = given.take("initialValuesDataType", _data_type, None)
+        values = given.take("initialValues", anything)
+        initial, data_type = _initial(values, data_type, self._folder)
+        size = given.take("sizeInBytes", uint) if "sizeInBytes" in given else None
+        offset = given.take("initialValuesOffsetInBytes", uint, 0)
+        resource = Resource(name, initial, data_type, size, offset, given.rest())
+        if resource.size > _MOST_BYTES:
+            raise HalfulpError("sizeInBytes is too large", expected="at most 4 GiB", got=resource.size)
+        if resource.bytes_of_values + offset > resource.size:
+            expected, got = f"{resource.bytes_of_values + offset} bytes", f"{resource.size} bytes"
+            raise HalfulpError("its size is too small for its initial values", expected=expected, got=got)
+        return resource
+
+    # --- dispatchables --------------------------------------------------------------------------
+
+    def _dispatchable(self, name: str, value: Any) -> Dispatchable:
+        given = _Fields(value, "a dispatchable")
+        spelled = given.take("Type" if "Type" in given else "type", text)
+        kind = spelled.removeprefix("DML_OPERATOR_")
+        if kind not in OPERATORS:
+            return Dispatchable(name, spelled, other=given.rest())
+        field = next((field for field in ("Desc", "desc") if field in given), None)
+        flags = given.take("executionFlags", _flags, None)
+        compiled = given.take("dmlCompileType", _one_of("DmlCompileOp", "DmlCompileGraph"), None)
+        bindings = given.take("bindings", self._bindings, {})
+        if field is None:  # the dispatchable has the description's fields itself
+            other = {}
+            desc = _operator(given, kind)
+        else:
+            desc = _operator(_Fields(given.take(field, anything), field), kind)
+            other = given.rest()
+        validate(desc)
+        owned = {name for name, tensor in tensors(desc).items() if tensor.Flags == "OWNED_BY_DML"}
+        self._check_bindings(desc, bindings, owned, "the initialization")
+        kept = {"executionFlags": flags, "dmlCompileType": compiled}
+        other.update((name, value) for name, value in kept.items() if value is not None)
+        return Dispatchable(name, kind, desc, bindings, other)
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def _command(self, value: Any) -> Command:
+        given = _Fields(value, "a command")
+        match given.take("type", text).lower():
+            case "dispatch":
+                name = given.take("dispatchable", text)
+                if name not in self._dispatchables:
+                    raise HalfulpError(f"there is no dispatchable {printable(name)!r}")
+                desc = self._dispatchables[name].desc
+                if desc is None:
+                    return Dispatch(name, {}, given.rest())
+                bindings = given.take("bindings", self._bindings)
+                bound = {name for name, tensor in tensors(desc).items() if tensor.Flags == "NONE"}
+                self._check_bindings(desc, bindings, bound, "this dispatch")
+                return Dispatch(name, bindings, given.rest())
+            case "print":
+                resource = given.take("resource", self._resource_name)
+                return Print(resource, given.take("verbose", boolean, False), given.rest())
+            case "writefile":
+                resource = given.take("resource", self._resource_name)
+                target = given.take("targetPath", text)
+                dimensions = given.take("dimensions", uint32s, ())
+                self._check_target(target)
+                return WriteFile(resource, target, dimensions, given.rest())
+            case other:
+                known = "dispatch, print or writeFile"
+                raise HalfulpError("unknown command", expected=known, got=repr(other[:40]))
+
+    def _check_target(self, target: str) -> None:
+        suffix = Path(target).suffix.lower()
+        if suffix in (".png", ".jpg"):
+            raise UnsupportedError("targetPath is an image: unsupported", got=shown(target))
+        if suffix not in _WRITTEN:
+            expected = ", ".join(_WRITTEN)
+            raise HalfulpError("targetPath is not a data file", expected=expected, got=shown(target))
+        # The folder is not known yet. A path that leaves any folder is refused now.
+        inside(self._folder or Path.cwd(), target, "targetPath", exists=False)
+
+    def _resource_name(self, value: Any, name: str) -> str:
+        resource = text(value, name)
+        if resource not in self._resources:
+            raise HalfulpError(f"there is no resource {printable(resource)!r}")
+        return resource
+
+    def _bindings(self, value: Any, name: str) -> dict[str, Binding]:
+        return {point: self._binding(source, point) for point, source in mapping(value, name).items()}
+
+    def _binding(self, value: Any, point: str) -> Binding:
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        if isinstance(value, str):
+            value = {"name": value}
+        given = _Fields(value, f"the binding of {printable(point)}")
+        return Binding(
+            given.take("name", self._resource_name),
+            given.take("elementCount", uint, 0),
+            given.take("elementSizeInBytes", uint, 0),
+            given.take("elementOffset", uint, 0),
+            given.rest(),
+        )
+
+    def _check_bindings(
+        self, desc: OperatorDesc, bindings: Mapping[str, Binding], wanted: set[str], where: str
+    ) -> None:
+        if set(bindings) != wanted:
+            names = [name for name in tensors(desc) if name in wanted]
+            raise HalfulpError(
+                f"wrong bindings for {where}",
+                expected=", ".join(names) or "none",
+                got=", ".join(printable(name) for name in bindings) or "none",
+            )
+        for name, binding in bindings.items():
+            resource = self._resources[binding.name]
+            check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)
 
 
-def _desc(desc: Any) -> dict[str, Any]:
-    """Return a description as JSON, without what a reader would fill in anyway."""
-    found: dict[str, Any] = {}
-    for item in fields(desc):
-        value = getattr(desc, item.name)
-        if is_dataclass(value):
-            found[item.name] = _desc(value)
-        elif isinstance(value, tuple):
-            found[item.name] = list(value)
-        elif value is not None:
-            found[item.name] = jsonable(value)
-    if isinstance(desc, DML_BUFFER_TENSOR_DESC):
-        least = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
-        implied = {
-            name: getattr(least, name) for name in found if name not in ("DataType", "Sizes", "Strides")
-        }
-        found = {name: value for name, value in found.items() if implied.get(name) != value}
+# --- initial values ---------------------------------------------------------------------------------
+
+
+def _initial(value: Any, data_type: str | None, folder: Path | None) -> tuple[Initial, str | None]:
+    """Return a resource's initial values and their type.
+
+    ``data_type`` is None if the field is UNKNOWN or missing; a .npy file then has the type.
+    """
+    initial: Initial
+    if value == "deferred":
+        raise UnsupportedError("initialValues is deferred: only ONNX dispatchables can fill it")
+    if isinstance(value, list):
+        if data_type is None:
+            initial = Mixed(tuple(_element(item) for item in value))
+        else:
+            initial = Values(tuple(value))
+            initial.make(DATA_TYPES[data_type].dtype)  # a value that does not fit is found now
+    else:
+        given = _Fields(value, "initialValues")
+        kinds = [name for name in ("value", "valueStart", "sourcePath") if name in given]
+        if len(kinds) != 1:
+            raise HalfulpError("initialValues must have one of value, valueStart and sourcePath")
+        if kinds == ["sourcePath"]:
+            initial, data_type = _file(given.take("sourcePath", text), data_type, folder)
+        else:
+            initial = _generated(given, _dtype(data_type))
+        given.end()
+    itemsize = _dtype(data_type if not isinstance(initial, Mixed) else "UINT8").itemsize
+    if not initial.count():
+        raise HalfulpError("initialValues must not be empty")
+    if initial.count() * itemsize > _MOST_BYTES:
+        got = f"{initial.count()} values of {itemsize} bytes"
+        raise HalfulpError("initialValues is too large", expected="at most 4 GiB", got=got)
+    return initial, data_type
+
+
+def _data_type(value: Any, name: str) -> str | None:
+    """Return a data type by its short name; None for UNKNOWN."""
+    short = text(value, name).removeprefix("DML_TENSOR_DATA_TYPE_")
+    if short == "UNKNOWN":
+        return None
+    if short not in DATA_TYPES:
+        raise HalfulpError(f"{name} is not a data type", expected=", ".join(DATA_TYPES), got=shown(value))
+    return short
+
+
+def _generated(given: _Fields, dtype: np.dtype[Any]) -> Initial:
+    count = given.take("valueCount", uint32)
+    names = ("value",) if "value" in given else ("valueStart", "valueDelta")
+    values = [given.take(name, anything) for name in names]
+    array_of(values, dtype)
+    return Constant(count, *values) if len(values) == 1 else Sequence(count, *values)
+
+
+def _element(item: Any) -> tuple[str, Any, str]:
+    given = _Fields(item, "each of initialValues without initialValuesDataType")
+    kind = given.take("type", _data_type)
+    value = given.take("value", anything)
+    name = given.take("name", text, "")
+    given.end()
+    array_of([value], _dtype(kind))
+    assert kind is not None
+    return kind, value, name
+
+
+def _dtype(data_type: str | None) -> np.dtype[Any]:
+    if data_type is None:
+        raise HalfulpError("initialValuesDataType is missing or UNKNOWN")
+    return DATA_TYPES[data_type].dtype
+
+
+def _file(location: str, data_type: str | None, folder: Path | None) -> tuple[FromFile, str | None]:
+    suffix = Path(location.replace("\\", "/")).suffix.lower()
+    if suffix in (".png", ".jpg"):
+        raise UnsupportedError("sourcePath is an image: unsupported", got=shown(location))
+    path = inside(folder, location, "sourcePath")
+    if suffix != ".npy":
+        dtype = _dtype(data_type)
+        size = path.stat().st_size
+        if not size or size % dtype.itemsize:
+            got = f"{size} bytes of {dtype.name}"
+            raise HalfulpError("sourcePath has a size that is not one or more elements", got=got)
+        return FromFile(location, path, dtype.newbyteorder("<"), size // dtype.itemsize), data_type
+    file = open_npy(path)
+    if file.fortran and len(file.shape) > 1:
+        raise HalfulpError("DxDispatch reads no sourcePath in Fortran order", got=shown(location))
+    held = _TYPES.get(file.dtype.newbyteorder("="))
+    if held is None or held != (data_type or held):
+        got = f"{file.dtype.name} in {shown(location)}"
+        raise HalfulpError("the type of sourcePath is not the resource's", expected=data_type or "", got=got)
+    return FromFile(location, path, file.dtype, math.prod(file.shape), file.offset), held
+
+
+# --- descriptions -----------------------------------------------------------------------------------
+
+
+def _operator(given: _Fields, kind: str) -> OperatorDesc:
+    readers: dict[str, Callable[[Any, str], Any]] = {"Exponent": number, "ScaleBias": _scale_bias}
+    values: dict[str, Any] = {}
+    for field in fields(OPERATORS[kind]):
+        absent = (None,) if field.name == "ScaleBias" else ()
+        values[field.name] = given.take(field.name, readers.get(field.name, _tensor), *absent)
+    given.end()
+    return OPERATORS[kind](**values)
+
+
+def _scale_bias(value: Any, name: str) -> DML_SCALE_BIAS:
+    given = _Fields(value, name)
+    found = DML_SCALE_BIAS(given.take("Scale", number), given.take("Bias", number))
+    given.end()
     return found
 
 
-def _binding(binding: Binding) -> Any:
-    found = {item.name: getattr(binding, item.name) for item in fields(binding) if item.name != "other"}
-    given = _said(**found) | dict(binding.other)
-    return binding.name if list(given) == ["name"] else given
+def _tensor(value: Any, name: str) -> DML_BUFFER_TENSOR_DESC:
+    given = _Fields(value, name)
+    given.take("Type", _one_of("BUFFER", "DML_TENSOR_TYPE_BUFFER"), "BUFFER")
+    if "Desc" in given:
+        outer, given = given, _Fields(given.take("Desc", anything), f"{name}.Desc")
+        outer.end()
+    sizes = given.take("Sizes", uint32s)
+    tensor = DML_BUFFER_TENSOR_DESC(
+        DataType=given.take("DataType", text),
+        Flags=given.take("Flags", _tensor_flags, "NONE"),
+        DimensionCount=given.take("DimensionCount", uint32, len(sizes)),
+        Sizes=sizes,
+        Strides=given.take("Strides", uint32s, None) or None,  # a packed tensor has none
+        TotalTensorSizeInBytes=given.take("TotalTensorSizeInBytes", uint, 0),
+        GuaranteedBaseOffsetAlignment=given.take("GuaranteedBaseOffsetAlignment", uint32, 0),
+    )
+    given.end()
+    return tensor
 
 
-def _command(command: Command) -> dict[str, Any]:
-    found: dict[str, Any]
-    match command:
-        case Dispatch():
-            bindings = {name: _binding(binding) for name, binding in command.bindings.items()}
-            found = {"type": "dispatch", "dispatchable": command.dispatchable, **_said(bindings=bindings)}
-        case Print():
-            found = {"type": "print", "resource": command.resource, **_said(verbose=command.verbose)}
-        case WriteFile():
-            found = {"type": "writeFile", "resource": command.resource, "targetPath": command.targetPath}
-            found |= _said(dimensions=list(command.dimensions))
-    return found | dict(command.other)
+def _tensor_flags(value: Any, name: str) -> str:
+    flags = [text(flag, name).removeprefix("DML_TENSOR_FLAG_") for flag in _listed(value)]
+    return next((flag for flag in flags if flag != "NONE"), "NONE")
 
 
-def _said(**fields: Any) -> dict[str, Any]:
-    """Return the fields that say more than their absence does."""
-    return {name: value for name, value in fields.items() if value}
+def _flags(value: Any, name: str) -> list[str] | None:
+    flags = [text(flag, name).removeprefix("DML_EXECUTION_FLAG_") for flag in _listed(value)]
+    for flag in flags:
+        if flag not in _FLAGS:
+            raise HalfulpError(f"unknown flag in {name}", expected=", ".join(sorted(_FLAGS)), got=flag[:60])
+    return flags
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _one_of(*names: str) -> Callable[[Any, str], str]:
+    def read(value: Any, name: str) -> str:
+        if value not in names:
+            raise HalfulpError(f"{name} must be {' or '.join(names)}", got=shown(value))
+        return str(value)
+
+    return read
+
+
+# --- JSON with comments and trailing commas ---------------------------------------------------------
+
+T = TypeVar("T")
+Default = TypeVar("Default")
+
+# An unclosed string or comment extends to the end of the text, and possessive quantifiers prevent backtracking. So the
+# time does not grow with the square of the length.
+_STRING = r'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?'
+_COMMENT = re.compile(rf"({_STRING}|/\*(?:(?!\*/).)*+\Z)|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+
+
+def _parse(data: bytes, file: str) -> dict[str, Any]:
+    """Return the JSON object of a file."""
+    try:
+        text = data.decode("utf-8-sig")
+        for pattern in (_COMMENT, _TRAILING_COMMA):
+            text = pattern.sub(lambda match: match[1] or " ", text)
+        root = json.loads(
+            text, object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_constant
+        )
+        if _SURROGATE.search(text):
+            json.dumps(root, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise ModelError("not UTF-8, or not a DxDispatch model", file=file) from None
+    except UnicodeEncodeError:
+        raise ModelError("a text has half of a surrogate pair", file=file) from None
+    except RecursionError:
+        raise ModelError("nests too deep", file=file) from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ModelError(f"not well-formed JSON, {place}: {printable(error.msg)}", file=file) from None
+    except _Refused as error:
+        raise ModelError(str(error), file=file) from None
+    if not isinstance(root, dict):
+        raise ModelError("not a DxDispatch model: not a JSON object", file=file)
+    return root
+
+
+class _Refused(Exception):
+    """Well-formed JSON that is refused."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise _Refused(f"the field {printable(twice)!r} is given twice")
+    return found
+
+
+def _int(text: str) -> int | float:
+    return int(text) if len(text) <= 20 else _float(text)  # as DxDispatch: beyond 64 bits it is a float
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _Refused(f"the number {printable(text)} is too large")
+    return number
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Refused(f'JSON has no {text}; write "nan", "inf" or "-inf"')
+
+
+def _of(kind: type[T], noun: str) -> Callable[[Any, str], T]:
+    def read(value: Any, name: str) -> T:
+        if not isinstance(value, kind):
+            raise HalfulpError(f"{name} must be {noun}", got=shown(value))
+        return value
+
+    return read
+
+
+mapping = _of(dict, "an object")
+array = _of(list, "a list")
+text = _of(str, "a string")
+boolean = _of(bool, "true or false")
+
+
+class _Fields:
+    """The fields of one JSON object, taken one by one. Errors name the object (``what``) and the field."""
+
+    def __init__(self, value: Any, what: str) -> None:
+        self._left: dict[str, Any] = dict(mapping(value, what))
+        self._what = what
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, read: Callable[[Any, str], T], *default: Default) -> T | Default:
+        """Return a field as ``read`` reads it, or the default if it is missing."""
+        if name not in self._left:
+            if default:
+                return default[0]
+            raise HalfulpError(f"{self._what} has no {name}")
+        return read(self._left.pop(name), name)
+
+    def rest(self) -> dict[str, Any]:
+        """Return the fields that were not taken."""
+        return self._left
+
+    def end(self) -> None:
+        """Refuse fields that were not taken: a misspelled one would silently change the result."""
+        for name in self._left:
+            raise HalfulpError(f"{self._what} has an unknown field {printable(name)!r}")
+
+
+def anything(value: Any, name: str) -> Any:
+    """Return a value unchecked."""
+    return value
+
+
+def uint(value: Any, name: str, bits: int = 64) -> int:
+    """Return an unsigned integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
+        raise HalfulpError(f"{name} must be an unsigned integer of {bits} bits", got=shown(value))
+    return value
+
+
+def uint32(value: Any, name: str) -> int:
+    """Return an unsigned integer of 32 bits."""
+    return uint(value, name, 32)
+
+
+def uint32s(value: Any, name: str) -> tuple[int, ...]:
+    """Return a list of unsigned integers of 32 bits."""
+    return tuple(uint32(item, f"each of {name}") for item in array(value, name))

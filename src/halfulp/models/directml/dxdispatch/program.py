@@ -1,23 +1,26 @@
-"""A DxDispatch program: its resources, dispatchables and commands, spelled as in the file.
+"""The program of a DxDispatch file: resources, dispatchables and commands, spelled as in the file.
 
-A resource's initial values have five forms, whose size is known before they are made.
+A resource's initial values have five forms. Their size is known before the values are made.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 from halfulp.models.directml import OperatorDesc
-from halfulp.models.directml.dxdispatch.lenient_json import number, shown
-from halfulp.models.directml.tensor import DATA_TYPES
+from halfulp.models.directml.tensor import DATA_TYPES, DML_BUFFER_TENSOR_DESC
 from halfulp.models.graph import Array, Value
+
+Other = Mapping[str, Any]
+"""Fields that DxDispatch does not read."""
 
 
 @dataclass(frozen=True)
@@ -37,52 +40,50 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """One value, so many times."""
+class _Generated:
+    """Values that are computed from a few."""
 
     valueCount: int
-    value: Any
 
     def count(self) -> int:
         return self.valueCount
+
+    def json(self) -> Any:
+        return {name: jsonable(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Constant(_Generated):
+    """``valueCount`` times one value."""
+
+    value: Any
 
     def make(self, dtype: np.dtype[Any]) -> Array:
         (value,) = array_of([self.value], dtype)
         if not value and not np.signbit(value):
-            return np.zeros(self.valueCount, dtype)  # memory that the system hands out when it is touched
+            return np.zeros(self.valueCount, dtype)  # the system provides this memory when it is written
         return np.full(self.valueCount, value, dtype)
-
-    def json(self) -> Any:
-        return {"valueCount": self.valueCount, "value": jsonable(self.value)}
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """A value, and each next one the last plus a delta, in the resource's own arithmetic."""
+class Sequence(_Generated):
+    """A value, and ``valueCount - 1`` more, each the previous one plus a delta in the resource's own arithmetic."""
 
-    valueCount: int
     valueStart: Any
     valueDelta: Any
-
-    def count(self) -> int:
-        return self.valueCount
 
     def make(self, dtype: np.dtype[Any]) -> Array:
         start, delta = array_of([self.valueStart, self.valueDelta], dtype)
         steps = np.full(self.valueCount, delta, dtype)
         steps[:1] = start
-        # Not start + i * delta: DxDispatch adds up, rounding or wrapping at every step.
+        # Not start + i * delta: DxDispatch rounds or wraps at every step.
         with np.errstate(all="ignore"):
             return np.add.accumulate(steps, dtype=dtype, out=steps)
-
-    def json(self) -> Any:
-        delta = jsonable(self.valueDelta)
-        return {"valueCount": self.valueCount, "valueStart": jsonable(self.valueStart), "valueDelta": delta}
 
 
 @dataclass(frozen=True)
 class FromFile:
-    """The contents of a file, raw or .npy: so many elements, of the file's byte order, from a byte on."""
+    """``elements`` elements of a file, raw or .npy, in the file's byte order, from the byte ``offset`` on."""
 
     sourcePath: str
     path: Path
@@ -108,7 +109,7 @@ class FromFile:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A list of values each of its own type, as bytes: type, value, and a name that says what it is."""
+    """A list of values, each of its own type, as bytes: their types, values and optional names."""
 
     elements: tuple[tuple[str, Any, str], ...]
     type: ClassVar[str] = "UINT8"
@@ -148,8 +149,24 @@ def array_of(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array
     return np.array(values, dtype)
 
 
+def number(value: Any, name: str) -> float:
+    """Return a float: a number, or one of the words nan, inf and -inf."""
+    if isinstance(value, str) and value.lower() in ("nan", "inf", "-inf"):
+        return float(value)
+    if not isinstance(value, int | float) or isinstance(value, bool) or float(value) != value:
+        expected = f'{name} must be a number that float64 holds, or "nan", "inf", "-inf"'
+        raise HalfulpError(expected, got=shown(value))
+    return float(value)
+
+
+def shown(value: object) -> str:
+    """Return a JSON value as errors show it."""
+    kinds: Mapping[type, str] = {dict: "an object", list: "a list"}
+    return kinds.get(type(value)) or printable(json.dumps(value, ensure_ascii=False))
+
+
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON spells it: words for floats that are not finite."""
+    """Return a value of JSON, in which words stand for floats that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
@@ -157,27 +174,29 @@ def jsonable(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Resource:
-    """A buffer and what it holds at first; ``sizeInBytes`` None is the values' size, a multiple of 4.
-
-    ``other`` are fields, here and below, that DxDispatch does not look at.
-    """
+    """A buffer and its initial values. Without ``sizeInBytes`` its size is the values' size, rounded up to 4 bytes."""
 
     name: str
     initialValues: Initial
     initialValuesDataType: str | None = None
     sizeInBytes: int | None = None
     initialValuesOffsetInBytes: int = 0
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
 
     @property
     def type(self) -> str:
-        """The short name of its elements' type; UINT8 for values of mixed types."""
+        """The short name of the elements' type; UINT8 for values of mixed types."""
         return Mixed.type if isinstance(self.initialValues, Mixed) else str(self.initialValuesDataType)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements."""
+        return DATA_TYPES[self.type].dtype
 
     @property
     def bytes_of_values(self) -> int:
         """The size of the initial values."""
-        return self.initialValues.count() * DATA_TYPES[self.type].dtype.itemsize
+        return self.initialValues.count() * self.dtype.itemsize
 
     @property
     def size(self) -> int:
@@ -186,28 +205,41 @@ class Resource:
 
     def make(self) -> Array:
         """Return the initial values."""
-        return self.initialValues.make(DATA_TYPES[self.type].dtype)
+        return self.initialValues.make(self.dtype)
+
+    def json(self) -> Any:
+        given = _said(
+            initialValuesDataType=self.initialValuesDataType,
+            initialValues=self.initialValues.json(),
+            sizeInBytes=self.sizeInBytes,
+            initialValuesOffsetInBytes=self.initialValuesOffsetInBytes,
+        )
+        return {**given, **self.other}
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A resource, and the element that a tensor starts at."""
+    """A resource, and the element at which a tensor starts."""
 
     name: str
     elementCount: int = 0
     elementSizeInBytes: int = 0
     elementOffset: int = 0
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
 
     def offset_in(self, resource: Resource) -> int:
-        """Return the byte of the resource that it starts at."""
-        itemsize = self.elementSizeInBytes or DATA_TYPES[resource.type].dtype.itemsize
-        return self.elementOffset * itemsize
+        """Return the offset in bytes within the resource."""
+        return self.elementOffset * (self.elementSizeInBytes or resource.dtype.itemsize)
+
+    def json(self) -> Any:
+        found = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "other"}
+        given = {**_said(**found), **self.other}
+        return self.name if list(given) == ["name"] else given
 
 
 @dataclass(frozen=True)
 class Dispatchable:
-    """An operator; ``desc`` is None for what is not ours, which ``other`` then holds whole.
+    """An operator. ``desc`` is None for an unsupported one, whose fields are in ``other``.
 
     ``bindings`` are those of tensors that DirectML owns: it copies them before the first command.
     """
@@ -216,38 +248,55 @@ class Dispatchable:
     type: str
     desc: OperatorDesc | None = None
     bindings: Mapping[str, Binding] = field(default_factory=dict)
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
+
+    def json(self) -> Any:
+        if self.desc is None:
+            return {"type": self.type, **self.other}
+        given = _said(bindings=_bindings(self.bindings))
+        return {"type": f"DML_OPERATOR_{self.type}", "desc": _desc(self.desc), **given, **self.other}
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Execute a dispatchable; a binding for each tensor that DirectML does not own.
+    """Executes a dispatchable, with a binding for each tensor that DirectML does not own.
 
-    What a dispatchable that is not ours is bound to stays in ``other``.
+    The bindings of an unsupported dispatchable are in ``other``.
     """
 
     dispatchable: str
     bindings: Mapping[str, Binding]
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
+
+    def json(self) -> Any:
+        given = _said(bindings=_bindings(self.bindings))
+        return {"type": "dispatch", "dispatchable": self.dispatchable, **given, **self.other}
 
 
 @dataclass(frozen=True)
 class Print:
-    """Print a resource's elements."""
+    """Prints a resource's elements."""
 
     resource: str
     verbose: bool = False
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
+
+    def json(self) -> Any:
+        return {"type": "print", "resource": self.resource, **_said(verbose=self.verbose), **self.other}
 
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Write a resource to a file: .npy, of the given dimensions, or raw."""
+    """Writes a resource to a file: as .npy with the given dimensions, or raw."""
 
     resource: str
     targetPath: str
     dimensions: tuple[int, ...] = ()
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
+
+    def json(self) -> Any:
+        given = _said(targetPath=self.targetPath, dimensions=list(self.dimensions))
+        return {"type": "writeFile", "resource": self.resource, **given, **self.other}
 
 
 Command = Dispatch | Print | WriteFile
@@ -255,19 +304,54 @@ Command = Dispatch | Print | WriteFile
 
 @dataclass(frozen=True)
 class Program:
-    """What a file holds, and where it came from."""
+    """The contents of a file, with its name in messages and its folder."""
 
     file: str
     folder: Path | None
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
-    other: Mapping[str, Any] = field(default_factory=dict)
+    other: Other = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The resources as inputs: each has its initial values as default."""
+        """The resources as inputs, whose defaults are their initial values."""
         return tuple(
-            Value(resource.name, DATA_TYPES[resource.type].name, (resource.initialValues.count(),))
+            Value(resource.name, resource.dtype.name, (resource.initialValues.count(),))
             for resource in self.resources.values()
         )
+
+    def json(self) -> dict[str, Any]:
+        parts = {
+            "resources": {resource.name: resource.json() for resource in self.resources.values()},
+            "dispatchables": {each.name: each.json() for each in self.dispatchables.values()},
+            "commands": [command.json() for command in self.commands],
+        }
+        return {**self.other, **parts}
+
+
+def _desc(desc: Any) -> dict[str, Any]:
+    """Return a description as JSON, without the fields that a reader would add."""
+    found: dict[str, Any] = {}
+    for item in fields(desc):
+        value = getattr(desc, item.name)
+        if is_dataclass(value):
+            found[item.name] = _desc(value)
+        elif isinstance(value, tuple):
+            found[item.name] = list(value)
+        elif value is not None:
+            found[item.name] = jsonable(value)
+    if isinstance(desc, DML_BUFFER_TENSOR_DESC):
+        kept = ("DataType", "Sizes", "Strides")
+        implied = DML_BUFFER_TENSOR_DESC(DataType=desc.DataType, Sizes=desc.Sizes, Strides=desc.Strides)
+        found = {name: v for name, v in found.items() if name in kept or v != getattr(implied, name)}
+    return found
+
+
+def _bindings(bindings: Mapping[str, Binding]) -> dict[str, Any]:
+    return {name: binding.json() for name, binding in bindings.items()}
+
+
+def _said(**given: Any) -> dict[str, Any]:
+    """Return the fields whose values differ from their defaults."""
+    return {name: value for name, value in given.items() if value}
