@@ -12,19 +12,22 @@ from onnx import ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
-from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
-from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.editor import Change
-from halfulp.conversion.network import Network, to_network
+from halfulp.conversion.network import Network, compare_network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
-from halfulp.conversion.powers import powers
-from halfulp.conversion.prelu import How, body
+from halfulp.conversion.output import (
+    Refusal,
+    correct_scalars,
+    dropped_metadata,
+    refusal,
+    same_version,
+    save_onnx,
+)
 from halfulp.conversion.repair import repaired
-from halfulp.conversion.save import save_onnx
+from halfulp.conversion.spellings import How, spelled
 from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
-from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.models import onnx as onnx_front_end
@@ -249,9 +252,9 @@ class _Work:
         if target is not None:
             self.changes += for_target(model, target, self.file, self.folder, self._taken_walk())
         if prelu is not None:
-            self.changes += body(model, prelu, self.file, self.folder, self._taken_walk())
+            self.changes += spelled(model, "PRelu", prelu, self.file, self.folder, self._taken_walk())
         if pow is not None:
-            self.changes += powers(model, pow, self.file, self.folder)
+            self.changes += spelled(model, "Pow", pow, self.file, self.folder, self._taken_walk())
         found = refusal(model)
         if found is not None and (self._source is None or refusal(self._source) is None):
             self.changes += correct_scalars(model, self.file)
