@@ -13,7 +13,7 @@ from onnx import ModelProto
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
 from halfulp.conversion.editor import Change
-from halfulp.conversion.network import Network, compare_network, to_network
+from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.opset import inline, opset_of, to_opset
 from halfulp.conversion.output import (
     Refusal,
@@ -155,15 +155,13 @@ def convert(
         conversion.save(output)
     if not verify:
         return conversion
+    how: dict[str, Any] = {"seed": seed, "dims": dims, "inputs": inputs, "progress": progress}
     if isinstance(work.model, Network):
-        found = compare_network(
-            work.before, work.model, seed=seed, dims=dims, inputs=inputs, progress=progress
-        )
-        return replace(conversion, verification=found)
+        return replace(conversion, verification=compare_network(work.before, work.model, **how))
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
-    found = compare(
-        work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs, progress=progress
-    )
+    found = compare(work.before, after, renamed=work.renamed, **how)
+    if isinstance(work.model, Model):
+        found = also_in_openvino(found, work.before, work.model, **how)
     return replace(conversion, verification=found)
 
 

@@ -36,6 +36,7 @@ _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 # Where a later document only adds types, or attributes that mean the older one by default, and words the same
 # more fully: what becomes of bounds that cross, say, or of an empty set.
 _REWORDED = {
+    *((name, 11) for name in ("Loop", "LpPool", "MaxUnpool")),
     *(("BatchNormalization", 15), ("LpPool", 18), ("GatherND", 12), ("ArgMax", 12), ("ArgMin", 12)),
     *((name, 13) for name in ("ArgMax", "ArgMin", "GatherElements", "GatherND", "LRN", "Mod")),
     *((name, 13) for name in ("MeanVarianceNormalization", "NegativeLogLikelihoodLoss")),
@@ -277,8 +278,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     Raises:
         NoExactForm: a node of the body has no exact form there.
     """
-    schema = schema_in_force("", node.op_type, opset)
-    assert schema is not None
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack what follows
     by_types = set(schema.context_dependent_function_opset_versions)
     version = max((v for v in (*schema.function_opset_versions, *by_types) if v <= opset), default=None)
     if version is None:

@@ -13,8 +13,10 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,12 @@ from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, nothing_told
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.openvino.writer import write
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
 
@@ -352,6 +356,32 @@ def compare_network(
         notes=tuple(notes),
         vacuous=reasons,
     )
+
+
+def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any) -> Verification:
+    """Add what OpenVINO makes of an IR to what a comparison found in halfulp; or that it is not installed.
+
+    Args:
+        found: that comparison, of all bits.
+        before: the model that the IR was.
+        ir: a graph of OpenVINO's operators.
+        how: as for :func:`compare_network`.
+    """
+    if not found.same:
+        return found
+    said = (*str(replace(found, dims="", vacuous={})).splitlines(),)
+    if find_spec("openvino") is None or not isinstance(before.model, Model):
+        why = "has none of these commands" if isinstance(before.model, Program) else "is not installed"
+        return replace(found, notes=(*said, f"OpenVINO {why}: halfulp alone was compared"))
+    weights = BytesIO()
+    xml = write(ir.graph, weights)
+    try:
+        network = Network(ir.file, openvino().Core().read_model(xml, weights.getvalue()))
+        there = compare_network(before, network, **how)
+    except (RuntimeError, HalfulpError) as error:  # of no class of its own
+        there = replace(found, failure=str(error))
+    refused = (f"OpenVINO does not run it: {there.failure}",) if there.failure else ()
+    return replace(found, notes=(*said, *there.notes), differences=(*refused, *there.differences))
 
 
 def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[str, Array]:

@@ -198,6 +198,7 @@ def finish(walk: Walk) -> list[Change]:
 
 
 _TYPES_SINCE = {
+    4: ("BFLOAT16",),
     9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
     10: ("INT4", "UINT4"),
     11: ("FLOAT4E2M1",),
@@ -205,6 +206,8 @@ _TYPES_SINCE = {
     13: ("INT2", "UINT2"),
 }
 """By the IR version that they came with."""
+
+_IR_OF_METADATA = 10  # of nodes: older tools skip it
 
 
 def usual(opset: int) -> int:
@@ -225,6 +228,8 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
         ]
     model.ir_version = least
     why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
+    if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):
+        why += "; tools of that version skip the metadata of nodes"
     return [Change(file, f"IR version {had} becomes {least}, {why}")]
 
 
@@ -233,8 +238,17 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     for _, graph in graphs(model.graph):
         if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
             yield 4, "initializers that are no inputs"
+        if graph.quantization_annotation:
+            yield 5, "quantization annotations"
+        if graph.sparse_initializer:
+            yield 6, "sparse initializers"
+        values = (*graph.input, *graph.output, *graph.value_info)
+        if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
+            yield 8, "optional and sparse values"
     if model.functions:
         yield 8, "its functions"
+    if any(function.attribute_proto for function in model.functions):
+        yield 9, "defaults of the attributes of its functions"
     if any(function.overload for function in model.functions):
         yield 10, "overloads of its functions"
     since = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import onnx
@@ -201,7 +201,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
             differs += "; " + _NOT_FINITE.format("gives")
         edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs)
         below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
-        attributes: dict[str, int] = {}
+        attributes: dict[str, Any] = {}
         if edit.opset < 7:
             held = edit.value_info.value(slope)
             if len(value.shape or ()) > 1 and len(held.shape or ()) == 1 and not is_one(held):

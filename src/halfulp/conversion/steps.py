@@ -444,24 +444,33 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
 
 
 def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
-    """A shape without a 0 is the same whatever a 0 would mean."""
+    """A 0 in the shape is a size with allowzero, and copies a dim of X without."""
     if _attribute(node, "allowzero", 0):
-        shape = edit.value_info.array(node.input[1])
-        if shape is None or (shape == 0).any():
-            raise NoExactForm("its attribute allowzero came with opset 14, and its shape may hold a 0")
+        asked = edit.value_info.array(node.input[1])
+        if asked is not None and (asked == 0).any():
+            raise NoExactForm("its attribute allowzero came with opset 14, and its shape holds a 0")
+        x, y = (edit.value_info.value(name).shape for name in (node.input[0], node.output[0]))
+        copied = [
+            dim if isinstance(dim, int) or dim in (x or ())[axis:][:1] else 0
+            for axis, dim in enumerate(y or ())
+        ]
+        if (
+            asked is None
+            and not (copied and all(copied))
+            and not (x and all(isinstance(dim, int) and dim for dim in x))
+        ):
+            edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
     edit.keep(_remade(node, 2, {"allowzero"}))
 
 
 def _slice_11_10(node: NodeProto, edit: Editor) -> None:
     """Axes count from the first dim, steps go forward."""
-    starts = _constant(node, 1, edit)
-    axes = _axes(_constant(node, 3, edit, np.arange(starts.size)), node.input[0], edit)
     if (_constant(node, 4, edit, np.ones(1, np.int64)) < 1).any():
         raise NoExactForm("before opset 11 Slice goes forward only")
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = _remade(node, len(node.input), set())
     if len(node.input) > 3 and node.input[3]:
-        new.input[3] = edit.constant(np.array(axes, starts.dtype), "axes")
+        given = _constant(node, 3, edit)
+        new.input[3] = edit.constant(np.array(_axes(given, node.input[0], edit), given.dtype), "axes")
     edit.keep(_typed(new, edit))
 
 
@@ -559,6 +568,95 @@ def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
     edit.keep(_typed(_remade(node, len(node.input), {"coordinate_transformation_mode"}), edit))
 
 
+def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
+    """It has a C; -0 added to a number is that number."""
+    new = node
+    if len(node.input) < 3 or not node.input[2]:
+        kind = _type(node, 0, edit)
+        new = _remade(node, 2, set(), beta=1.0)
+        new.input.append(edit.constant(np.full(1, -0.0, kind), "zero"))
+    edit.keep(_typed(new, edit))
+
+
+def _dropout_12_11(node: NodeProto, edit: Editor) -> None:
+    if _constant(node, 2, edit, np.zeros(1)).any():
+        raise NoExactForm("before opset 12 a model says from outside whether Dropout trains")
+    ratio = float(_constant(node, 1, edit, np.array(0.5)).reshape(-1)[0])
+    edit.keep(_typed(_remade(node, 1, {"seed"}, ratio=ratio), edit))
+
+
+def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
+    """It has the mode DCR only: for CRD the channels are put into that order before it."""
+    new = _remade(node, 1, {"mode"})
+    if _attribute(node, "mode", b"DCR") == b"CRD":
+        x = edit.value_info.value(node.input[0])
+        channels, block = (x.shape or (None, None))[1], _attribute(node, "blocksize", 1)
+        if not isinstance(channels, int):
+            raise NoExactForm(
+                "before opset 11 DepthToSpace has no mode CRD, and the number of channels is not known"
+            )
+        order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
+        edit.note("its mode CRD becomes another order of X's channels")
+        new.input[0] = edit.add("Gather", [node.input[0], edit.constant(order, "order")], x, axis=1)
+    edit.keep(_typed(new, edit))
+
+
+def _resize_13_12(node: NodeProto, edit: Editor) -> None:
+    """An input that is absent is an empty one."""
+    new = _remade(node, len(node.input), set())
+    new.input.extend([""] * (3 - len(node.input)))
+    for index in (1, 2):
+        new.input[index] = new.input[index] or edit.constant(np.zeros(0, np.float32), "none")
+    edit.keep(_typed(new, edit))
+
+
+def _resize_11_10(node: NodeProto, edit: Editor) -> None:
+    """It goes by scales, and from a coordinate to the one divided by the scale."""
+    mode = _attribute(node, "mode", b"nearest")
+    said = {
+        "coordinate_transformation_mode": (b"half_pixel", b"asymmetric"),
+        "nearest_mode": (b"round_prefer_floor", b"floor" if mode == b"nearest" else None),
+    }
+    for name, (default, only) in said.items():
+        given = _attribute(node, name, default)
+        if given != only and only is not None:
+            raise NoExactForm(f"before opset 11 Resize has no {name} {given.decode()}, only {only.decode()}")
+    if mode == b"cubic":
+        raise NoExactForm("before opset 11 Resize has no mode cubic")
+    scales = node.input[2]
+    if len(node.input) > 3 and node.input[3]:
+        sizes, shape = _constant(node, 3, edit), edit.value_info.value(node.input[0]).shape
+        dims = [dim for dim in shape or () if isinstance(dim, int) and dim]
+        if len(dims) < len(sizes) or (sizes % dims).any():
+            raise NoExactForm(
+                "before opset 11 Resize goes by scales, and its sizes are no multiples of X's dims"
+            )
+        scales = edit.constant((sizes // dims).astype(np.float32), "scales")
+    new = _remade(node, 1, {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
+    new.input.append(scales)
+    edit.keep(_typed(new, edit))
+
+
+def _resize_10_9(node: NodeProto, edit: Editor) -> None:
+    """Upsample says the same of scales that are not below 1."""
+    if (_constant(node, 1, edit) < 1).any():
+        raise NoExactForm("before opset 10 there is no Resize, and Upsample makes nothing smaller")
+    new = _remade(node, 2, set())
+    new.op_type = "Upsample"
+    edit.note("becomes Upsample")
+    edit.keep(_typed(new, edit))
+
+
+def _topk_11_10(node: NodeProto, edit: Editor) -> None:
+    if not _attribute(node, "largest", 1):
+        raise NoExactForm("before opset 11 TopK takes the largest only")
+    _axis_11_10(_remade(node, 2, {"largest", "sorted"}), edit)
+
+
+def _topk_10_9(node: NodeProto, edit: Editor) -> None:
+    edit.keep(_typed(_remade(node, 1, set(), k=int(_constant(node, 1, edit).reshape(-1)[0])), edit))
+
+
 def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("Shape", 15, 14), _shape_15_14
     yield ("Reshape", 14, 13), _reshape_14_13
@@ -572,7 +670,7 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
         yield (f"Reduce{name}", 18, 17), _reduce
     for name in ("Squeeze", "Unsqueeze"):
         yield (name, 11, 10), _squeeze_11_10
-    for name in ("Concat", "Flatten", "Split", *_SOFTMAXES):
+    for name in ("Concat", "Compress", "Flatten", "Split", *_SOFTMAXES):
         yield (name, 11, 10), _axis_11_10
     for name in ("ArgMax", "ArgMin"):
         yield (name, 11, 10), _axis_11_10
@@ -595,6 +693,14 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("BatchNormalization", 14, 13), _batch_normalization_14_13
     yield ("GridSample", 20, 19), _grid_sample_20_19
     yield ("RoiAlign", 16, 15), _roi_align_16_15
+    yield ("Resize", 13, 12), _resize_13_12
+    yield ("Resize", 11, 10), _resize_11_10
+    yield ("Resize", 10, 9), _resize_10_9
+    yield ("Dropout", 12, 11), _dropout_12_11
+    yield ("Gemm", 11, 10), _gemm_11_10
+    yield ("DepthToSpace", 11, 10), _depth_to_space_11_10
+    yield ("TopK", 11, 10), _topk_11_10
+    yield ("TopK", 10, 9), _topk_10_9
 
 
 STEPS: Mapping[tuple[str, int, int], Step] = {

@@ -25,6 +25,7 @@ from halfulp.errors import HalfulpError, printable
 from halfulp.measured import nearest
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
+from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
 
 _ALL = tuple(TYPES)
@@ -263,7 +264,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
         edit.cast(new.output[0], x, output=output)
         return None
-    unlike = _unlike(node, x, y, edit, target)
+    shape = edit.value_info.value(node.input[0]).shape
+    unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
     elif target.widens_base and x in target.unlike:
@@ -271,18 +273,24 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     return edit.keep(new)
 
 
-def _unlike(node: NodeProto, x: str, y: str, edit: Editor, target: Target) -> str | None:
-    """Return how a power that a target takes departs from the document; None where this one does not."""
-    array = edit.value_info.array(node.input[1])
+def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
+    """Return how a power that a target takes departs from the document; None where this one does not.
+
+    Args:
+        target: the target.
+        base: its type and shape.
+        y: the exponent's type.
+        constant: the exponent's values, if it is a constant.
+    """
+    x = base.type
     if x in target.unlike:
-        shape = edit.value_info.value(node.input[0]).shape
         # Elements of a column, whose last dim is 1, may be taken one by one, and otherwise than those of a vector.
-        is_vector = shape is None or shape[-1:] not in ((), (1,))
-        if array is not None and array.size == 1 and is_vector:
-            return None if float(array.item()) in target.exact.get((x, y), ()) else target.unlike[x]
+        is_vector = base.shape is None or base.shape[-1:] not in ((), (1,))
+        if constant is not None and constant.size == 1 and is_vector:
+            return None if float(constant.item()) in target.exact.get((x, y), ()) else target.unlike[x]
         return target.unlike[x]
     narrow = target.narrows.get(y)
-    if narrow is None or (array is not None and exactly_as(array, narrow) is not None):
+    if narrow is None or (constant is not None and exactly_as(constant, narrow) is not None):
         return None
     return target.unlike[y]
 
@@ -342,6 +350,8 @@ def lost(kind: str) -> str:
 
 
 def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
+    if target.pads_slope and edit.value_info.value(node.input[0]).shape == ():
+        return _vector_prelu(node, edit, target)
     if "PRelu" in target.spelled:
         expand_prelu(node, edit, target.spelled["PRelu"])
         return None
@@ -377,6 +387,18 @@ def _cost(kind: str, wide: str) -> str:
     if kind == "bfloat16" and wide == "float32":
         return "a product below 2^-126 is rounded twice, and a NaN in X may lose its payload"
     return "a NaN in X may lose its payload"
+
+
+def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
+    """Add a PRelu of a scalar as one of a vector of one element: a slope of rank 1 does not fit a scalar."""
+    edit.note("X and the slope, scalars, get rank 1, and Y loses it")
+    vector, value = NodeProto(), edit.value_info.value(node.input[0])
+    vector.CopyFrom(node)
+    vector.input[:] = [edit.unsqueeze(name, [0]) for name in node.input]
+    vector.output[0] = edit.new_name("vector")
+    edit.value_info.types[vector.output[0]] = Value(vector.output[0], value.type, (1,))
+    _prelu(vector, edit, target)
+    edit.squeeze(vector.output[0], [0], output=node.output[0])
 
 
 def _padded(node: NodeProto, edit: Editor) -> str:

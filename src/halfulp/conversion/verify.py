@@ -19,6 +19,8 @@ from halfulp.conversion.subject import Run, Subject, all_nodes, given, is_all_ou
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
@@ -157,13 +159,12 @@ def _notes(comparison: _Comparison, engine: str) -> tuple[str, ...]:
         by_node.setdefault(origin.label, origin.difference)
     told = "; ".join(f"node {label}: {apart}" for label, apart in islice(by_node.items(), 3))
     more = f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else ""
-    why = (
-        f"{engine} alone rounds otherwise in another opset, in nodes that are unchanged, on the same operands"
-    )
+    which = "nodes that are unchanged or have become their function bodies"
+    where = f"in {which}, on the same operands: {told}{more}" if told else "though no node alone does"
     return (
         *comparison.notes,
-        f"{why}: {told}{more}",
-        "Pow, PRelu and all nodes that were changed give the same bits",
+        f"{engine} alone rounds otherwise in another opset, {where}",
+        "Pow, PRelu and all other nodes give the same bits",
     )
 
 
@@ -212,7 +213,7 @@ class _Comparison:
         except HalfulpError as error:
             self.differences.append(f"{told} are refused now: {error.message}")
             return
-        differences = []
+        differences, near = [], True
         reasons = vacuous(expected)
         for name, value in expected.items():
             found = got.get(self._renamed.get(name, name))
@@ -221,6 +222,7 @@ class _Comparison:
             apart = difference(value, found)
             if apart is not None:
                 differences.append(f"output {name!r}, {told}: {apart}")
+                near = near and _is_near(value, found)
             reason = reasons.get(name, "")
             # A model without inputs has constant outputs: equal elements are the whole result.
             if not reason or (is_usable(reason) and not inputs):
@@ -228,10 +230,10 @@ class _Comparison:
                 self.elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
         if differences:
-            self._attribute(differences, inputs)
+            self._attribute(differences, inputs, near)
 
-    def _attribute(self, differences: list[str], inputs: Mapping[str, Any]) -> None:
-        """Note differences of outputs as the conversion's or as the runtime's own."""
+    def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
+        """Note differences of outputs as the conversion's or as the runtime's own; ``near``: they are roundings."""
         if self._nodes is None:
             self.differences += [*differences, *_parting(self._before, self._after, inputs)]
             return
@@ -241,7 +243,7 @@ class _Comparison:
             self.differences += [*differences, f"the node at which they part is not known: {error.message}"]
             return
         own = [origin for origin in origins if not origin.is_runtimes]
-        if origins and not own:
+        if not own and (origins or near):
             self.notes += differences
             self.runtimes.update(dict.fromkeys(origins))
             return
@@ -344,7 +346,7 @@ class Origin(NamedTuple):
     Attributes:
         label: how messages name the node in the old model.
         difference: between the outputs, in one line.
-        is_runtimes: whether the conversion left the node as it was, and only roundings differ.
+        is_runtimes: whether only roundings differ, of a node that is as it was or has become its function body.
     """
 
     label: str
@@ -363,6 +365,7 @@ class Nodes:
         assert before.proto is not None
         assert after.proto is not None
         self._old, self._new = _makers(before.proto), _makers(after.proto)
+        self._opset = default_opset(before.proto.opset_import) or 1
         self._constants = [_constants(subject) for subject in (before, after)]
         self._before, self._after = before, after
         # A constant stays one: some kernels need it.
@@ -399,12 +402,19 @@ class Nodes:
                 yield Origin(node.label, told, runtimes)
 
     def _is_kept(self, node: Node, name: str) -> bool:
-        """Return whether the conversion left a node and its constants as they were; never of a Pow or PRelu."""
+        """Return whether a node has its operator and its operands still, or has become its function body.
+
+        Never of a Pow or PRelu.
+        """
         if node.function is not None or any(map(is_ours, all_nodes([node]))):
             return False
+        old_node, new_node = self._old[name], self._new[name]
+        if old_node.op_type != new_node.op_type:
+            schema = schema_in_force("", node.type, self._opset)
+            return schema is not None and (schema.has_function or schema.has_context_dependent_function)
         old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        return _bare(self._old[name]) == _bare(self._new[name]) and not any(unlike)
+        return old_node.input == new_node.input and not any(unlike)
 
 
 def _constants(subject: Subject) -> dict[str, Any]:
@@ -428,14 +438,6 @@ def _is_fed(value: Any) -> bool:
 
 def _makers(proto: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in proto.graph.node for name in node.output if name}
-
-
-def _bare(node: NodeProto) -> NodeProto:
-    """Return a node without its name and doc string."""
-    bare = NodeProto()
-    bare.CopyFrom(node)
-    bare.ClearField("name"), bare.ClearField("doc_string")
-    return bare
 
 
 def _is_near(right: Array, found: Any) -> bool:
