@@ -12,9 +12,9 @@ import pytest
 from onnx import ModelProto, numpy_helper, parser
 
 import halfulp as hu
-from halfulp.conversion import network, verify_network
+from halfulp.conversion import network
+from halfulp.conversion.network import compare_network
 from halfulp.conversion.subject import Run, Subject
-from halfulp.conversion.verify_network import compare_network
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.onnx import load
 
@@ -196,14 +196,14 @@ def test_where_the_runtimes_differ_the_unconverted_network_decides(
     converted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of networks that quantize their activations: here the other runtime adds 1."""
-    real = verify_network.runs
+    real = network.runs
 
     def other(*subjects: Subject) -> tuple[str, list[Run]]:
         engine, (run,) = real(*subjects)
         return engine, [lambda inputs: {name: value + 1 for name, value in run(inputs).items()}]
 
     conversion = hu.convert(net(converted), to="openvino")
-    monkeypatch.setattr(verify_network, "runs", other)
+    monkeypatch.setattr(network, "runs", other)
     assert isinstance(conversion.model, network.Network)
     found = compare_network(Subject(load(net()), net()), conversion.model)
     assert [line.split(" in ")[0] for line in found.differences] == (
@@ -216,7 +216,7 @@ def test_where_the_runtimes_differ_the_unconverted_network_decides(
 def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = verify_network._runner
+    real = network._runner
 
     def narrow(*arguments: Any, **keywords: Any) -> Any:
         run = real(*arguments, **keywords)
@@ -226,7 +226,7 @@ def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
         }
 
     conversion = hu.convert(net(), to="openvino")
-    monkeypatch.setattr(verify_network, "_runner", narrow)
+    monkeypatch.setattr(network, "_runner", narrow)
     found = compare_network(Subject(load(net()), net()), conversion.model)
     assert found.same, found
     assert "H=48, W=48" in found.dims

@@ -11,8 +11,7 @@ from onnx import ModelProto, numpy_helper, parser
 
 import halfulp as hu
 from halfulp.conversion import api, subject
-from halfulp.conversion.verify import Verification
-from halfulp.conversion.verify_nodes import difference
+from halfulp.conversion.verify import Verification, difference
 from halfulp.models.graph import Node
 from halfulp.models.run.helpers import Fallback
 

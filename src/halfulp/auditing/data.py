@@ -25,7 +25,7 @@ from halfulp.conversion.float32 import HALVES, as_declared, has_halves, norms, w
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import HalfulpError, ModelError, printable
 from halfulp.models.graph import Array, Model
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader

@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from halfulp.auditing.node import Use
 from halfulp.errors import HalfulpError
 from halfulp.models.graph import Array, Model
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.walk import default_opset
 from halfulp.operators import op
 

@@ -93,7 +93,7 @@ def audit(
 
 
 def _given(model: Path, inputs: list[str] | None) -> list[dict[str, Array]] | None:
-    from halfulp.models.load import load
+    from halfulp.models import load
 
     return samples_of(load(model, keep_unknown=True), inputs) if inputs else None
 

@@ -12,7 +12,7 @@ from halfulp.cli.output import check_writable, working
 from halfulp.errors import HalfulpError, printable
 
 if TYPE_CHECKING:
-    from halfulp.conversion.prelu import How
+    from halfulp.conversion.spellings import How
 
 
 def convert(

@@ -12,21 +12,24 @@ from onnx import ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
-from halfulp.conversion.checker import Refusal, correct_scalars, refusal, same_version
-from halfulp.conversion.dropped_metadata import dropped_metadata
 from halfulp.conversion.editor import Change
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
-from halfulp.conversion.network import Network, to_network
+from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
 from halfulp.conversion.opset import inline, opset_of, to_opset
-from halfulp.conversion.powers import powers
-from halfulp.conversion.prelu import How, body
+from halfulp.conversion.output import (
+    Refusal,
+    correct_scalars,
+    dropped_metadata,
+    refusal,
+    same_version,
+    save_onnx,
+)
 from halfulp.conversion.repair import repaired
-from halfulp.conversion.save import save_onnx
+from halfulp.conversion.spellings import How, spelled
 from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, compare
-from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
 from halfulp.models import load, openvino
@@ -163,20 +166,15 @@ def convert(
         conversion.save(output)
     if not verify:
         return conversion
+    how: dict[str, Any] = {"seed": seed, "dims": dims, "inputs": inputs, "progress": progress}
     if isinstance(work.model, Network):
-        found = compare_network(
-            work.before, work.model, seed=seed, dims=dims, inputs=inputs, progress=progress
-        )
-        return replace(conversion, verification=found)
+        return replace(conversion, verification=compare_network(work.before, work.model, **how))
     after = Subject(work.model) if not isinstance(work.model, ModelProto) else _subject(work.model, work)
     if float32 is not None or (fuse is not None and work.is_half):
-        found = compare_with_float32(
-            work.before, after, seed=seed, dims=dims, inputs=inputs, progress=progress
-        )
-        return replace(conversion, verification=found)
-    found = compare(
-        work.before, after, seed=seed, renamed=work.renamed, dims=dims, inputs=inputs, progress=progress
-    )
+        return replace(conversion, verification=compare_with_float32(work.before, after, **how))
+    found = compare(work.before, after, renamed=work.renamed, **how)
+    if isinstance(work.model, Model):
+        found = also_in_openvino(found, work.before, work.model, **how)
     return replace(conversion, verification=found)
 
 
@@ -277,9 +275,9 @@ class _Work:
         if target is not None:
             self.changes += for_target(model, target, self.file, self.folder, self._taken_walk())
         if prelu is not None:
-            self.changes += body(model, prelu, self.file, self.folder, self._taken_walk())
+            self.changes += spelled(model, "PRelu", prelu, self.file, self.folder, self._taken_walk())
         if pow is not None:
-            self.changes += powers(model, pow, self.file, self.folder)
+            self.changes += spelled(model, "Pow", pow, self.file, self.folder, self._taken_walk())
         if fuse is not None:
             self.changes += fuse_norms(model, self.file, self.folder)
         if float32 is not None:

@@ -2,7 +2,8 @@
 
 A node whose operator's document says the same on both sides, but for the types, stays as it is. Any
 other goes through the onnx package's version converter: alone, in a model of its own, for of a whole
-model that would lose functions, metadata and whatever its own representation has no room for.
+model that would lose functions, metadata and whatever its own representation has no room for. The last resort is the
+function body that the package has of an operator.
 """
 
 from __future__ import annotations
@@ -10,19 +11,23 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from halfulp.conversion.editor import Editor, NoExactForm, inherit
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.inline import inlined
 from halfulp.models.onnx.tensors import declaration, declared, enum_of
 from halfulp.models.onnx.walk import plain_domain
+
+_MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "Range", "SequenceMap")
+"""Operators with function bodies that round nothing, or as their kernels do."""
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
 _IR_VERSION = 8
@@ -31,6 +36,7 @@ _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 # Where a later document only adds types, or attributes that mean the older one by default, and words the same
 # more fully: what becomes of bounds that cross, say, or of an empty set.
 _REWORDED = {
+    *((name, 11) for name in ("Loop", "LpPool", "MaxUnpool")),
     *(("BatchNormalization", 15), ("LpPool", 18), ("GatherND", 12), ("ArgMax", 12), ("ArgMin", 12)),
     *((name, 13) for name in ("ArgMax", "ArgMin", "GatherElements", "GatherND", "LRN", "Mod")),
     *((name, 13) for name in ("MeanVarianceNormalization", "NegativeLogLikelihoodLoss")),
@@ -251,10 +257,63 @@ def _all_of(op_type: str, opset: int, port: str) -> frozenset[str]:
 def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
     alone = _model_of(node, opset, edit)
     graph = ModelProto.FromString(_converted(node.op_type, alone.SerializeToString(), edit.opset)).graph
+    _splice(graph, node, edit.opset, edit, Editor.keep)
+    if made := [new.op_type for new in graph.node if new.op_type not in (node.op_type, "Constant")]:
+        edit.note(
+            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
+        )
+    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
+        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+
+
+def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
+    """Add the function body that the onnx package has of a node's operator; tell whether it has one.
+
+    Args:
+        node: of an operator that ``edit.opset`` lacks, or has in another version.
+        opset: that of the node.
+        edit: where to add.
+        move: adds a node of ``opset`` in the form that it has in ``edit.opset``.
+
+    Raises:
+        NoExactForm: a node of the body has no exact form there.
+    """
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack what follows
+    by_types = set(schema.context_dependent_function_opset_versions)
+    version = max((v for v in (*schema.function_opset_versions, *by_types) if v <= opset), default=None)
+    if version is None:
+        return False
+    alone = _model_of(node, opset, edit)
+    (call,) = alone.graph.node
+    if version in by_types:
+        kinds = [_type_proto(name, edit).SerializeToString() for name in node.input]
+        data = schema.get_context_dependent_function_with_opset_version(
+            version, call.SerializeToString(), kinds
+        )
+    else:
+        data = schema.get_function_with_opset_version(version)
+    function = FunctionProto.FromString(data)
+    if not data or any(changes(n.op_type, v, v + 1) for n in function.node for v in range(version, opset)):
+        return False
+    call.domain = function.domain = "halfulp.body"
+    function.opset_import[0].version = opset
+    alone.opset_import.append(onnx.helper.make_opsetid(call.domain, 1))
+    alone.functions.append(function)
+    differs = None if node.op_type in _MOVERS else "a kernel that a runtime has for it may round otherwise"
+    edit.note(f"becomes the function body of {node.op_type}, which came with opset {opset}", differs)
+    edit.start(node, None)  # what becomes of the body's own nodes is not worth a line
+    _splice(inlined(alone, node.op_type).graph, node, opset, edit, move)
+    return True
+
+
+def _splice(
+    graph: GraphProto, node: NodeProto, opset: int, edit: Editor, add: Callable[[Editor, NodeProto], None]
+) -> None:
+    """Add the nodes of the graph of a model of the node alone, under names of the node's graph."""
     original = {f"i{index}": name for index, name in enumerate(node.input) if name}
     original |= {f"o{index}": name for index, name in enumerate(node.output) if name}
     bodies = {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
-    types = _types_of(graph, edit.opset)
+    types = _types_of(graph, opset)
     for tensor in graph.initializer:
         if tensor.name not in original:
             original[tensor.name] = edit.constant_tensor(tensor, "constant")
@@ -270,18 +329,17 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
                 edit.value_info.types[original[name]] = types.get(name, Value(name))
             if name:
                 new.output[index] = original[name]
+        new.ClearField("name")
         if place == heir:
             inherit(new, node)
         for attribute in new.attribute:
             if attribute.name in bodies:
                 attribute.g.CopyFrom(bodies[attribute.name])
-        edit.keep(new)
-    if made := [kind for kind in kinds if kind not in (node.op_type, "Constant")]:
-        edit.note(
-            f"by the onnx package's converter, to opset {edit.opset}: {', '.join(made)} beside {node.op_type}"
-        )
-    elif len(graph.node[0].input) != len(node.input) or _names(graph.node[0]) != _names(node):
-        edit.note(f"by the onnx package's converter, from opset {opset} to {edit.opset}")
+        add(edit, new)
+
+
+def _type_proto(name: str, edit: Editor) -> TypeProto:
+    return _info(name, name, edit).type if name else TypeProto()
 
 
 def _names(node: NodeProto) -> set[str]:

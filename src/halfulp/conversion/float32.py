@@ -23,7 +23,7 @@ from halfulp.conversion.verify import Verification
 from halfulp.conversion.walk import Walk
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.graph import Array, Model, Value
-from halfulp.models.onnx.builder import build
+from halfulp.models.onnx import build
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain

@@ -11,25 +11,34 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
-from halfulp.conversion.save import external_data
+from halfulp.conversion.output import external_data
+from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.targets import for_target
+from halfulp.conversion.verify import Verification, nothing_told
 from halfulp.conversion.walk import Walk
-from halfulp.errors import HalfulpError, UnsupportedError
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError
+from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
-from halfulp.models.graph import Array, Value, listed
+from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.openvino.writer import write
+from halfulp.models.run.fitting import fit
+from halfulp.models.run.report import show, vacuous
 
 _KINDS = {"Pow": "Power", "PRelu": "PRelu"}
 
@@ -269,3 +278,163 @@ def _plugin() -> Any:
 def _type_name(kind: Any) -> str:
     row = _plugin().ROWS.get(kind.get_type_name())
     return row.name if row is not None else str(kind.get_type_name())
+
+
+# --- comparing it with the network that it was ----------------------------------------------------
+
+
+_TOLERANCE = 1e-2
+"""Of an output's greatest magnitude: further away it is no other order of summing up."""
+
+
+def compare_network(
+    before: Subject,
+    network: Network,
+    *,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Verification:
+    """Run a model in ONNX Runtime, or node by node where that is not installed, and its IR in OpenVINO.
+
+    Args:
+        before: the ONNX model.
+        network: its IR, which runs in f32 on the CPU: with our operators, and with OpenVINO's own.
+        seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
+
+    Returns:
+        What was found: a line for each output, and a difference where it is more than a hundredth of the output's
+        greatest magnitude away, from the original and from the unconverted network in OpenVINO.
+    """
+    model = before.model
+    assert isinstance(model, Model)
+    _, (run,) = runs(before)
+    told, notes = "", list[str]()
+    try:
+        # Both: OpenVINO refuses images that are smaller than a window, which ONNX Runtime takes.
+        if inputs is None:
+            trial = _runner(network, exact=False)
+
+            def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
+                found = trial(tried)
+                return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
+
+            made = fit(model, in_both, seed=seed, dims=dims, progress=progress)
+            inputs, told = made.inputs(model, seed), str(made)
+        expected = run(inputs)
+        # Compiled anew: after an inference that failed OpenVINO may give NaN.
+        answers = [_runner(network, exact=exact, notes=notes)(inputs) for exact in (True, False)]
+    except (ModelError, UnsupportedError) as error:
+        return Verification(0, 0, (), "openvino", failure=error.message)
+    version = openvino().__version__.partition("-")[0]
+    differences: list[str] = []
+    reasons = vacuous(expected)
+    unconverted: Mapping[str, Array] | None = None
+    for name, right in expected.items():
+        ours, theirs = (_apart(right, answer.get(name)) for answer in answers)
+        line = f"output {name!r} in openvino {version}: {ours[1]} with halfulp's operators, {theirs[1]} with its own"
+        near = ours[0]
+        if not near:
+            unconverted = _unconverted(before, network.file, inputs) if unconverted is None else unconverted
+            near, distance = _apart(unconverted.get(name), answers[0].get(name))
+            line += f"; from the unconverted network there: {distance}" if near else ""
+        (notes if near else differences).append(line)
+    elements = sum(
+        right.size
+        for name, right in expected.items()
+        if isinstance(right, np.ndarray) and name not in reasons
+    )
+    failure = nothing_told(reasons) if len(reasons) == len(expected) and not differences else ""
+    return Verification(
+        1,
+        elements,
+        tuple(differences),
+        "openvino",
+        told,
+        failure,
+        notes=tuple(notes),
+        vacuous=reasons,
+    )
+
+
+def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any) -> Verification:
+    """Add what OpenVINO makes of an IR to what a comparison found in halfulp; or that it is not installed.
+
+    Args:
+        found: that comparison, of all bits.
+        before: the model that the IR was.
+        ir: a graph of OpenVINO's operators.
+        how: as for :func:`compare_network`.
+    """
+    if not found.same:
+        return found
+    said = (*str(replace(found, dims="", vacuous={})).splitlines(),)
+    if find_spec("openvino") is None or not isinstance(before.model, Model):
+        why = "has none of these commands" if isinstance(before.model, Program) else "is not installed"
+        return replace(found, notes=(*said, f"OpenVINO {why}: halfulp alone was compared"))
+    weights = BytesIO()
+    xml = write(ir.graph, weights)
+    try:
+        network = Network(ir.file, openvino().Core().read_model(xml, weights.getvalue()))
+        there = compare_network(before, network, **how)
+    except (RuntimeError, HalfulpError) as error:  # of no class of its own
+        there = replace(found, failure=str(error))
+    refused = (f"OpenVINO does not run it: {there.failure}",) if there.failure else ()
+    return replace(found, notes=(*said, *there.notes), differences=(*refused, *there.differences))
+
+
+def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the outputs of the unconverted network in OpenVINO, with our operators; none if it does not run there."""
+    assert before.proto is not None
+    try:
+        return _runner(as_read(before.proto, file, before.folder), exact=True)(inputs)
+    except (ModelError, UnsupportedError):
+        return {}
+
+
+def _runner(
+    network: Network, *, exact: bool, notes: list[str] | None = None
+) -> Callable[[Mapping[str, Any]], dict[str, Array]]:
+    """Return a function that runs a model in OpenVINO and gives its outputs by all of their names.
+
+    Args:
+        network: its model is left as it is.
+        exact: whether halfulp's operators are put into a copy of it.
+        notes: gets a sentence for each node that stays OpenVINO's own all the same.
+
+    Raises:
+        ModelError: OpenVINO does not compile it, or a node breaks a clause; the function raises it, too.
+    """
+    from halfulp.integrations.openvino import put_into
+    from halfulp.integrations.openvino.operators import Compiled
+
+    model = network.model.clone() if exact else network.model
+    left = put_into(model) if exact else []
+    if notes is not None:
+        notes += left
+    compiled = Compiled(model, network.file)
+
+    def run(inputs: Mapping[str, Any]) -> dict[str, Array]:
+        compiled.bind(inputs)
+        compiled.infer()
+        return compiled.named_outputs()
+
+    return run
+
+
+def _apart(right: Any, found: Any) -> tuple[bool, str]:
+    """Return whether an output is near enough, and how far it is away."""
+    if not isinstance(right, np.ndarray) or found is None:
+        return False, "missing" if found is None else f"{show(right)} became {show(found)}"
+    if right.shape != found.shape or right.dtype != found.dtype:
+        return False, f"{show(right)} became {show(found)}"
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(a)
+    if (finite != np.isfinite(b)).any() or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False, "infinities or NaN in other places"
+    if np.array_equal(a[finite], b[finite]):
+        return True, "equal"
+    greatest = float(np.abs(a[finite]).max())
+    away = float(np.abs(a[finite] - b[finite]).max())
+    return away <= _TOLERANCE * greatest, f"at most {away:.2g} away (of {greatest:.2g})"

@@ -10,19 +10,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from halfulp.conversion import adapters, downgrades, fallback
+from halfulp.conversion import fallback
 from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.ir_version import lower
+from halfulp.conversion.steps import STEPS
 from halfulp.conversion.walk import Walk, check_node, drop_unreached
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import listed
 from halfulp.models.onnx.inline import inlined
-from halfulp.models.onnx.walk import SUPPORTED_OPS, Owner, default_opset, every_node, plain_domain
+from halfulp.models.onnx.walk import SUPPORTED_OPS, Owner, default_opset, every_node, graphs, plain_domain
 
 NEWEST = onnx.defs.onnx_opset_version()
-_STEPS = {**adapters.STEPS, **downgrades.STEPS}
 _OLDEST_IR = 3  # the first with opset imports
 _OLDEST_IR_OF_INITIALIZERS = 4  # before, an initializer had to be an input too
 
@@ -124,12 +123,20 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, unchecked: Collection
         if node.op_type in SUPPORTED_OPS and node.output[0] not in unchecked:
             check_node(node, here, edit.value_info)
         node, made = fallback.trimmed(node, here, there), len(edit.nodes)
-        move(node, edit)
+        try:
+            move(edit, node)
+        except NoExactForm:
+            held = edit.value_info.tensor(node.output[0]) if len(node.output) == 1 else None
+            if held is None:
+                raise
+            del edit.nodes[made:]
+            edit.note("is a constant, and is stored as one")
+            edit.constant_tensor(held, "", name=node.output[0])
         for new in edit.nodes[made:]:
             fallback.check_attributes(new, there)
 
-    def move(node: NodeProto, edit: Editor) -> None:
-        step = _STEPS.get((node.op_type, here, there))
+    def move(edit: Editor, node: NodeProto) -> None:
+        step = STEPS.get((node.op_type, here, there))
         if step is None and fallback.stays(node, here, edit):
             return
         for attribute in node.attribute:
@@ -138,10 +145,13 @@ def _step(walk: Walk, owner: Owner, here: int, there: int, unchecked: Collection
                     f"its attribute {attribute.name} is that of a function, and may differ from call to call;"
                     " onnx.inliner.inline_local_functions puts the functions into the graph"
                 )
-        if step is not None:
-            step(node, edit)
-        else:
-            fallback.through_onnx(node, here, edit)
+        made = len(edit.nodes)
+        try:
+            step(node, edit) if step is not None else fallback.through_onnx(node, here, edit)
+        except NoExactForm:
+            del edit.nodes[made:]
+            if there > here or not fallback.by_body(node, here, edit, move):
+                raise
 
     walk.rewrite(
         owner,
@@ -182,3 +192,82 @@ def finish(walk: Walk) -> list[Change]:
     raised = Change(walk.file, f"IR version {model.ir_version} becomes {least}")
     model.ir_version = least
     return [*walk.told(), raised]
+
+
+# --- the IR version that goes with an opset: tools of an older opset read no newer one ------------
+
+
+_TYPES_SINCE = {
+    4: ("BFLOAT16",),
+    9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
+    10: ("INT4", "UINT4"),
+    11: ("FLOAT4E2M1",),
+    12: ("FLOAT8E8M0",),
+    13: ("INT2", "UINT2"),
+}
+"""By the IR version that they came with."""
+
+_IR_OF_METADATA = 10  # of nodes: older tools skip it
+
+
+def usual(opset: int) -> int:
+    """Return the IR version of the first release of the onnx package that had an opset."""
+    return min(int(row[1]) for row in onnx.helper.VERSION_TABLE if int(row[2]) >= opset)
+
+
+def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
+    """Lower a model's IR version to that of an opset's tools, as far as its content allows; return what was done."""
+    wanted, had = usual(opset), model.ir_version
+    if had <= wanted:
+        return []
+    needed = dict(_needed(model))
+    least = max([wanted, *needed])
+    if least >= had:
+        return [
+            Change(file, f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}")
+        ]
+    model.ir_version = least
+    why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"
+    if least < _IR_OF_METADATA and any(node.metadata_props for node in every_node(model.graph)):
+        why += "; tools of that version skip the metadata of nodes"
+    return [Change(file, f"IR version {had} becomes {least}, {why}")]
+
+
+def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
+    """Give the IR versions that a model's content needs, each with that content."""
+    for _, graph in graphs(model.graph):
+        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+            yield 4, "initializers that are no inputs"
+        if graph.quantization_annotation:
+            yield 5, "quantization annotations"
+        if graph.sparse_initializer:
+            yield 6, "sparse initializers"
+        values = (*graph.input, *graph.output, *graph.value_info)
+        if {info.type.WhichOneof("value") for info in values} & {"optional_type", "sparse_tensor_type"}:
+            yield 8, "optional and sparse values"
+    if model.functions:
+        yield 8, "its functions"
+    if any(function.attribute_proto for function in model.functions):
+        yield 9, "defaults of the attributes of its functions"
+    if any(function.overload for function in model.functions):
+        yield 10, "overloads of its functions"
+    since = {
+        TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
+    }
+    for kind in set(_types(model)) & since.keys():
+        ir, name = since[kind]
+        yield ir, f"the type {name.lower()}"
+
+
+def _types(model: ModelProto) -> Iterator[int]:
+    for _, graph in graphs(model.graph):
+        yield from (tensor.data_type for tensor in graph.initializer)
+        yield from (
+            info.type.tensor_type.elem_type for info in (*graph.input, *graph.output, *graph.value_info)
+        )
+    for node in every_node(model.graph, *model.functions):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t.data_type
+            elif node.op_type == "Cast" and attribute.name == "to":
+                yield attribute.i

@@ -14,15 +14,13 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.checker import refusal
 from halfulp.conversion.editor import Change
 from halfulp.conversion.mending import Choices, Mender
-from halfulp.conversion.network import as_read
+from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
-from halfulp.conversion.save import save_onnx
+from halfulp.conversion.output import refusal, save_onnx
 from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.verify import Verification
-from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end

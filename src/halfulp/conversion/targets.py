@@ -1,8 +1,9 @@
 """An ONNX model rewritten so that a target accepts each of its Pow and PRelu nodes.
 
 Which types ONNX Runtime and OpenVINO take was measured, and is read from ``halfulp.measured``. DirectML's
-are those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). Where a type
-must go through another, the change says whether the result can differ for it.
+are those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). ``basic`` is a
+runtime with neither operator, and the Pow of IREE (3.13) is wrong for negative bases: these get other spellings.
+Where a type must go through another, the change says whether the result can differ for it.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor, NoExactForm
 from halfulp.conversion.operands import SIGNIFICANT, exactly_as, holds, is_float, is_one
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
+from halfulp.conversion.spellings import expand_pow, expand_prelu
 from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError, printable
 from halfulp.measured import nearest
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
+from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
 
+_ALL = tuple(TYPES)
 _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
@@ -44,6 +47,7 @@ class Target:
         exact: the constant exponents whose powers were exact for all bases that were measured, by the two types.
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
         widens_base: whether a base is cast for an exponent of a floating type that is wider.
+        spelled: the operators that are written with others where there is a way, and why.
     """
 
     name: str
@@ -57,15 +61,19 @@ class Target:
     exact: Mapping[tuple[str, ...], frozenset[float]] = field(default_factory=dict)
     pads_slope: bool = False
     widens_base: bool = False
+    spelled: Mapping[str, str] = field(default_factory=dict)
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
         x, y = types if len(types) == 2 else ("", "")
-        return operator == "PRelu" or (
-            x in self.bases
-            and y in (self.exponents or (x,))
-            and x not in self.unlike
-            and y not in self.narrows
+        return operator not in self.spelled and (
+            operator == "PRelu"
+            or (
+                x in self.bases
+                and y in (self.exponents or (x,))
+                and x not in self.unlike
+                and y not in self.narrows
+            )
         )
 
 
@@ -144,6 +152,22 @@ def known_targets() -> Mapping[str, Target]:
             exponents=(),
             prelu={9: ("float16", "float32", "bfloat16")},
         ),
+        Target(
+            "iree",
+            opsets=(7, None),
+            bases=_ALL,
+            exponents=_ALL,
+            prelu={7: _ALL},
+            spelled={"Pow": "IREE computes powers by logarithms: of a negative base it gives NaN"},
+        ),
+        Target(
+            "basic",
+            opsets=(1, None),
+            bases=(),
+            exponents=(),
+            prelu={1: ()},
+            spelled={operator: f"basic has no {operator}" for operator in SUPPORTED_OPS},
+        ),
     )
     return {target.name: target for target in rows}
 
@@ -206,6 +230,14 @@ def _into_range(
 
 
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
+    why = target.spelled.get("Pow")
+    if why is not None:
+        if expand_pow(node, edit, why):
+            return None
+        if not target.bases:
+            raise NoExactForm(f"{why}, and its exponent is no constant that products or roots stand for")
+        edit.note("stays as it is", why)
+        return edit.keep(node)
     x, y = (_type(name, edit) for name in node.input)
     base, between = x, None
     if x not in target.bases or (
@@ -231,27 +263,34 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         shape = edit.value_info.value(output).shape
         edit.value_info.types[new.output[0]] = Value(new.output[0], base, shape)
         edit.cast(new.output[0], x, output=output)
-        return
-    unlike = _unlike(node, x, y, edit, target)
+        return None
+    shape = edit.value_info.value(node.input[0]).shape
+    unlike = departs(target, TensorType(x, shape), y, edit.value_info.array(node.input[1]))
     if new.input[1] == node.input[1] and unlike is not None:
         edit.note("stays as it is", unlike)
     elif target.widens_base and x in target.unlike:
         edit.note("the base's type stays as it is", target.unlike[x])
-    edit.keep(new)
+    return edit.keep(new)
 
 
-def _unlike(node: NodeProto, x: str, y: str, edit: Editor, target: Target) -> str | None:
-    """Return how a power that a target takes departs from the document; None where this one does not."""
-    array = edit.value_info.array(node.input[1])
+def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
+    """Return how a power that a target takes departs from the document; None where this one does not.
+
+    Args:
+        target: the target.
+        base: its type and shape.
+        y: the exponent's type.
+        constant: the exponent's values, if it is a constant.
+    """
+    x = base.type
     if x in target.unlike:
-        shape = edit.value_info.value(node.input[0]).shape
         # Elements of a column, whose last dim is 1, may be taken one by one, and otherwise than those of a vector.
-        is_vector = shape is None or shape[-1:] not in ((), (1,))
-        if array is not None and array.size == 1 and is_vector:
-            return None if float(array.item()) in target.exact.get((x, y), ()) else target.unlike[x]
+        is_vector = base.shape is None or base.shape[-1:] not in ((), (1,))
+        if constant is not None and constant.size == 1 and is_vector:
+            return None if float(constant.item()) in target.exact.get((x, y), ()) else target.unlike[x]
         return target.unlike[x]
     narrow = target.narrows.get(y)
-    if narrow is None or (array is not None and exactly_as(array, narrow) is not None):
+    if narrow is None or (constant is not None and exactly_as(constant, narrow) is not None):
         return None
     return target.unlike[y]
 
@@ -311,6 +350,11 @@ def lost(kind: str) -> str:
 
 
 def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
+    if target.pads_slope and edit.value_info.value(node.input[0]).shape == ():
+        return _vector_prelu(node, edit, target)
+    if "PRelu" in target.spelled:
+        expand_prelu(node, edit, target.spelled["PRelu"])
+        return None
     kind = _type(node.input[0], edit)
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
     new = NodeProto()
@@ -327,7 +371,8 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
         return None
     if kind.startswith("int") or (kind == target.wide == "float64" and "float64" not in taken):
-        return _by_its_body(new, kind, edit, target)
+        expand_prelu(new, edit, f"{target.name} takes no {kind} here")
+        return None
     wide = target.wide if target.wide in taken else "float32"
     edit.note(f"cast from {kind} to {wide} and back: {target.name} takes no {kind} here", _cost(kind, wide))
     x, y = (edit.cast(name, wide) for name in new.input)
@@ -344,17 +389,16 @@ def _cost(kind: str, wide: str) -> str:
     return "a NaN in X may lose its payload"
 
 
-def _by_its_body(node: NodeProto, kind: str, edit: Editor, target: Target) -> None:
-    """The function body of the document."""
-    if edit.opset < 9:
-        raise NoExactForm(f"it takes no {kind}, and the function body of PRelu needs opset 9 or later")
-    differs = None if kind.startswith("int") else "a product that is a NaN may have its sign bit set"
-    edit.note(f"becomes its function body: {target.name} takes no {kind} here", differs)
-    x = edit.value_info.value(node.input[0])
-    zero = edit.constant(np.zeros((), kind), "zero")
-    below = edit.add("Less", [node.input[0], zero], Value("", "bool", x.shape))
-    product = edit.add("Mul", [node.input[1], node.input[0]], x)
-    edit.add("Where", [below, product, node.input[0]], output=node.output[0], like=node)
+def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
+    """Add a PRelu of a scalar as one of a vector of one element: a slope of rank 1 does not fit a scalar."""
+    edit.note("X and the slope, scalars, get rank 1, and Y loses it")
+    vector, value = NodeProto(), edit.value_info.value(node.input[0])
+    vector.CopyFrom(node)
+    vector.input[:] = [edit.unsqueeze(name, [0]) for name in node.input]
+    vector.output[0] = edit.new_name("vector")
+    edit.value_info.types[vector.output[0]] = Value(vector.output[0], value.type, (1,))
+    _prelu(vector, edit, target)
+    edit.squeeze(vector.output[0], [0], output=node.output[0])
 
 
 def _padded(node: NodeProto, edit: Editor) -> str:

@@ -1,22 +1,29 @@
-"""Comparing a model with what it was converted to: both run on the same inputs, bits compared."""
+"""Comparing a model with what it was converted to: both run on the same inputs, bits compared.
+
+A runtime may compute a node otherwise in another opset: where outputs differ, each node of the new model is given the
+operands that the old one computes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
+from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.subject import Run, Subject, is_all_ours, runs
-from halfulp.conversion.verify_nodes import Nodes, Origin, difference
+from halfulp.conversion.subject import Run, Subject, all_nodes, given, is_all_ours, is_ours, runs
 from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.directml.dxdispatch import Dispatch, Program
-from halfulp.models.graph import Array, Graph, Model, Value
+from halfulp.models.graph import Array, Graph, Model, Node, Value
+from halfulp.models.onnx.checks import schema_in_force
+from halfulp.models.onnx.walk import default_opset
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
-from halfulp.models.run.report import is_usable, sentence, vacuous
+from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4
@@ -152,13 +159,12 @@ def _notes(comparison: _Comparison, engine: str) -> tuple[str, ...]:
         by_node.setdefault(origin.label, origin.difference)
     told = "; ".join(f"node {label}: {apart}" for label, apart in islice(by_node.items(), 3))
     more = f"; and {len(by_node) - 3} more nodes" if len(by_node) > 3 else ""
-    why = (
-        f"{engine} alone rounds otherwise in another opset, in nodes that are unchanged, on the same operands"
-    )
+    which = "nodes that are unchanged or have become their function bodies"
+    where = f"in {which}, on the same operands: {told}{more}" if told else "though no node alone does"
     return (
         *comparison.notes,
-        f"{why}: {told}{more}",
-        "Pow, PRelu and all nodes that were changed give the same bits",
+        f"{engine} alone rounds otherwise in another opset, {where}",
+        "Pow, PRelu and all other nodes give the same bits",
     )
 
 
@@ -207,7 +213,7 @@ class _Comparison:
         except HalfulpError as error:
             self.differences.append(f"{told} are refused now: {error.message}")
             return
-        differences = []
+        differences, near = [], True
         reasons = vacuous(expected)
         for name, value in expected.items():
             found = got.get(self._renamed.get(name, name))
@@ -216,6 +222,7 @@ class _Comparison:
             apart = difference(value, found)
             if apart is not None:
                 differences.append(f"output {name!r}, {told}: {apart}")
+                near = near and _is_near(value, found)
             reason = reasons.get(name, "")
             # A model without inputs has constant outputs: equal elements are the whole result.
             if not reason or (is_usable(reason) and not inputs):
@@ -223,10 +230,10 @@ class _Comparison:
                 self.elements += value.size if isinstance(value, np.ndarray) else 1
         self._reasons |= reasons
         if differences:
-            self._attribute(differences, inputs)
+            self._attribute(differences, inputs, near)
 
-    def _attribute(self, differences: list[str], inputs: Mapping[str, Any]) -> None:
-        """Note differences of outputs as the conversion's or as the runtime's own."""
+    def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
+        """Note differences of outputs as the conversion's or as the runtime's own; ``near``: they are roundings."""
         if self._nodes is None:
             self.differences += [*differences, *_parting(self._before, self._after, inputs)]
             return
@@ -236,7 +243,7 @@ class _Comparison:
             self.differences += [*differences, f"the node at which they part is not known: {error.message}"]
             return
         own = [origin for origin in origins if not origin.is_runtimes]
-        if origins and not own:
+        if not own and (origins or near):
             self.notes += differences
             self.runtimes.update(dict.fromkeys(origins))
             return
@@ -324,3 +331,150 @@ def _with_special(array: Array, rng: np.random.Generator) -> Array:
 
 def _limits(bits: int, *, signed: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+
+# --- node by node ---------------------------------------------------------------------------------
+
+
+_ROUNDINGS = 64
+"""How many units in the last place of its greatest magnitude an output may change by another order of summing up."""
+
+
+class Origin(NamedTuple):
+    """A node whose output differs, though its operands do not.
+
+    Attributes:
+        label: how messages name the node in the old model.
+        difference: between the outputs, in one line.
+        is_runtimes: whether only roundings differ, of a node that is as it was or has become its function body.
+    """
+
+    label: str
+    difference: str
+    is_runtimes: bool
+
+
+class Nodes:
+    """The nodes of two ONNX models whose outputs have the same names.
+
+    Args:
+        before, after: the models.
+    """
+
+    def __init__(self, before: Subject, after: Subject) -> None:
+        assert before.proto is not None
+        assert after.proto is not None
+        self._old, self._new = _makers(before.proto), _makers(after.proto)
+        self._opset = default_opset(before.proto.opset_import) or 1
+        self._constants = [_constants(subject) for subject in (before, after)]
+        self._before, self._after = before, after
+        # A constant stays one: some kernels need it.
+        self._nodes = [
+            (node, name)
+            for node in before.nodes
+            for name in node.outputs
+            if name in self._new and not _is_constant(node)
+        ]
+        self._run: Run | None = None
+        self._cut: dict[tuple[str, ...], Run] = {}
+
+    def origins(self, inputs: Mapping[str, Any]) -> list[Origin]:
+        """Return where differences come from on these inputs, in the old model's order.
+
+        Raises:
+            HalfulpError: a part of a model does not run by itself.
+        """
+        if self._run is None:
+            _, (self._run,) = runs(self._before.with_outputs([name for _, name in self._nodes]))
+        computed = self._run(inputs)
+        operands = {name: value for name, value in computed.items() if _is_fed(value)}
+        key = tuple(operands)
+        if key not in self._cut:
+            _, (self._cut[key],) = runs(self._after.with_operands(operands))
+        results = self._cut[key]({**inputs, **operands})
+        return list(self._compared(operands, results))
+
+    def _compared(self, right: Mapping[str, Array], found: Mapping[str, Any]) -> Iterator[Origin]:
+        for node, name in self._nodes:
+            told = difference(right[name], found[given(name)]) if name in right else None
+            if told is not None:
+                runtimes = self._is_kept(node, name) and _is_near(right[name], found[given(name)])
+                yield Origin(node.label, told, runtimes)
+
+    def _is_kept(self, node: Node, name: str) -> bool:
+        """Return whether a node has its operator and its operands still, or has become its function body.
+
+        Never of a Pow or PRelu.
+        """
+        if node.function is not None or any(map(is_ours, all_nodes([node]))):
+            return False
+        old_node, new_node = self._old[name], self._new[name]
+        if old_node.op_type != new_node.op_type:
+            schema = schema_in_force("", node.type, self._opset)
+            return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+        old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
+        unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
+        return old_node.input == new_node.input and not any(unlike)
+
+
+def _constants(subject: Subject) -> dict[str, Any]:
+    """Return the constants of a model's graph by name."""
+    assert isinstance(subject.model, Model)
+    made = {
+        node.outputs[0]: next(iter(node.attributes.values()), None)
+        for node in subject.nodes
+        if _is_constant(node)
+    }
+    return {**made, **subject.model.graph.constants}
+
+
+def _is_constant(node: Node) -> bool:
+    return node.type == "Constant" and not node.domain
+
+
+def _is_fed(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and (value.dtype.name == "bool" or value.dtype.name in TYPES)
+
+
+def _makers(proto: ModelProto) -> dict[str, NodeProto]:
+    return {name: node for node in proto.graph.node for name in node.output if name}
+
+
+def _is_near(right: Array, found: Any) -> bool:
+    """Return whether floats differ by no more than other roundings on the way to them make."""
+    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
+        return False
+    try:
+        unit = float(ml_dtypes.finfo(right.dtype).eps)  # type: ignore[no-untyped-call]
+    except ValueError:  # not a type of floats
+        return False
+    a, b = right.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+        return False
+    away: float = np.abs(a[finite] - b[finite]).max(initial=0)
+    return away <= _ROUNDINGS * unit * float(np.abs(a[finite]).max(initial=0))
+
+
+def difference(a: Any, b: Any) -> str | None:
+    """Return in what two values differ, in one line, or None; one NaN is as good as another."""
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        found = (difference(x, y) for x, y in zip(a, b, strict=True))
+        return next((text for text in found if text is not None), None)
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return None if a is None and b is None else f"{show(a)} became {show(b)}"
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return f"{show(a)} became {show(b)}"
+    if a.dtype == object:
+        differs = np.asarray(a != b)
+    else:
+        flat = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)]
+        bits = [each.view(np.uint8).reshape(each.size, a.itemsize) for each in flat]
+        differs = (bits[0] != bits[1]).any(axis=1)
+        differs &= ~((flat[0] != flat[0]) & (flat[1] != flat[1]))  # which NaN it is, no document says
+    places = np.flatnonzero(differs)
+    if not places.size:
+        return None
+    first = int(places[0])
+    values = [str(each.reshape(-1)[first]) for each in (a, b)]
+    return f"{places.size} of {a.size} elements differ, first at {first}: {values[0]} became {values[1]}"

@@ -21,7 +21,7 @@ from halfulp.benchmark.timing import Call
 from halfulp.conversion.editor import unused
 from halfulp.conversion.network import link
 from halfulp.conversion.opset import inline
-from halfulp.conversion.save import external_data
+from halfulp.conversion.output import external_data
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import UnsupportedError
 from halfulp.installed import version_of

@@ -9,7 +9,7 @@ import numpy as np
 from halfulp.conversion.between import OPENVINO, Draft
 from halfulp.conversion.editor import Change, NoExactForm
 from halfulp.conversion.operands import exactly_as, holds, is_one
-from halfulp.conversion.targets import known_targets, lost, widens_base, wider
+from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Model, Node, Value
 from halfulp.models.openvino.operators import OPENVINO_TYPES
@@ -33,6 +33,7 @@ class _Writer:
     def __init__(self, model: Model, changes: list[Change]) -> None:
         self._draft = Draft(model, changes)
         self._nodes: list[Node] = []
+        self._target = known_targets()["openvino"]
 
     def model(self) -> Model:
         draft = self._draft
@@ -93,9 +94,13 @@ class _Writer:
         match kind:
             case "Pow":
                 self._pow(node)
+                types = [self._draft.types[name] for name in inputs]
+                told = departs(self._target, types[0], types[1].type, self._draft.constants.get(inputs[1]))
+                self._warn(node, told)
                 return
             case "PRelu":
                 self._prelu(node)
+                self._warn(node, self._target.unlike.get(self._draft.types[inputs[0]].type))
                 return
             case "Cast" if node.attributes.get("saturate", True) and "float8" in node.attributes["to"]:
                 raise NoExactForm(
@@ -108,6 +113,10 @@ class _Writer:
                     raise NoExactForm("OpenVINO has no Identity, and the rank is not known")
                 kind, attributes = "Reshape", {"shape": (0,) * len(shape)}
         self._add(kind, inputs, node, node.outputs[0], **attributes)
+
+    def _warn(self, node: Node, unlike: str | None) -> None:
+        if unlike is not None:
+            self._draft.note(node.label, "keeps its types", unlike)
 
     def _pow(self, node: Node) -> None:
         draft, label, (output,) = self._draft, node.label, node.outputs
@@ -131,7 +140,7 @@ class _Writer:
             self._through(node, wide, x)
             return
         elif widens_base(x, y, array):
-            wide, differs = wider(x, known_targets()["openvino"])
+            wide, differs = wider(x, self._target)
             told = f"the base is cast from {x} to {wide} and the power back: Power has one type"
             draft.note(label, told, differs)
             if not holds(wide, y):
@@ -163,6 +172,11 @@ class _Writer:
             return
         if shape is None or (len(shape) == 1 and x.shape is None):
             raise NoExactForm("whether OpenVINO takes the slope as per channel is not known until it runs")
+        if x.shape == ():  # a slope of rank 1 does not fit a scalar
+            draft.note(label, "X and the slope, scalars, get rank 1, and Y loses it")
+            operands = tuple(self._add("Unsqueeze", (each,), node, axes=(0,)) for each in node.inputs)
+            self._add("Reshape", (self._add("PRelu", operands, node),), node, output, shape=())
+            return
         if shape == ():
             slope = self._add("Unsqueeze", (slope,), node, axes=(0,))
         elif len(shape) == 1 and len(x.shape or ()) > 2 and not is_one(Value("", None, shape)):

@@ -67,6 +67,7 @@ class ValueInfo:
         self._reader = reader
         self._outer = outer
         self._makers: dict[str, NodeProto] = {}  # nodes that may give constants and are not yet folded
+        self._measured: dict[str, str] = {}  # values by the outputs of the Shape nodes that read them
 
     def inside(self, types: Types) -> ValueInfo:
         """Return the values that a subgraph of the graph can read."""
@@ -86,6 +87,8 @@ class ValueInfo:
         tensor = held_tensor(node)
         if tensor is not None:
             self.add_tensor(node.output[0], tensor)
+        elif node.op_type == "Shape" and not node.attribute:
+            self._measured[node.output[0]] = node.input[0]
         elif is_foldable(node):
             self._makers[node.output[0]] = node
 
@@ -124,12 +127,22 @@ class ValueInfo:
                 continue
             last = todo.pop()
             tensors = [self.tensor(name) for name in last.input]
+            if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
+                tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
             if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
                 continue
             where = f"the constants of {last.output[0]!r}"
             result = folded(last, [t if t is None else self._reader.read(t, where) for t in tensors])
             if result is not None:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
+
+    def _dims(self, name: str, asked: TensorProto) -> TensorProto | None:
+        """Return the shape of a value if the dims asked for are known; the others are 0 in it."""
+        shape = self.value(name).shape or ()
+        places = self._reader.read(asked, "dims").reshape(-1)
+        known = all(-len(shape) <= place < len(shape) and isinstance(shape[place], int) for place in places)
+        dims = [dim if isinstance(dim, int) else 0 for dim in shape]
+        return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
 
     def is_default(self, name: str) -> bool:
         """Tell whether a value is an input with a default."""

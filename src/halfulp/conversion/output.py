@@ -1,0 +1,222 @@
+"""A converted model on its way out: whether the onnx package's checker accepts it, what it lost, and writing it."""
+
+from __future__ import annotations
+
+import filecmp
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+
+from halfulp.conversion.editor import Change
+from halfulp.errors import HalfulpError, printable
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.files import inside, replacing
+from halfulp.models.graph import Model, listed
+from halfulp.models.onnx.checks import label, schema_in_force
+from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
+from halfulp.models.openvino.reader import Origin
+
+_NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
+_LONGEST = 200
+
+
+class Refusal(NamedTuple):
+    """Why the checker refuses a model, and the node that it names: how messages name it, and its operator."""
+
+    reason: str
+    node: str | None = None
+    op_type: str = ""
+
+
+def refusal(model: ModelProto) -> Refusal | None:
+    """Return why the checker refuses a model, None if it accepts it."""
+    if _message(_without_data(model)) is None:
+        return None
+    numbered = ModelProto()
+    numbered.CopyFrom(_without_data(model))
+    for index, node in enumerate(numbered.graph.node):
+        node.name = f"halfulp#{index}"  # messages name few nodes that have no name
+    message = _message(numbered) or ""
+    reason = message.partition("==> Context")[0].rpartition("[ShapeInferenceError] ")[2]
+    reason = printable(" ".join(reason.split()), _LONGEST)
+    found = _NUMBERED.search(message)
+    if found is None:
+        return Refusal(reason)
+    index = int(found[1])
+    node = model.graph.node[index]
+    return Refusal(reason.replace(found[0], f"name: {node.name}"), label(node, index, ""), node.op_type)
+
+
+def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
+    """Return the first and the last opset in which an operator has the version of this one."""
+    schema = schema_in_force("", op_type, opset)
+    if schema is None:
+        return None
+    last = opset
+    while last < onnx.defs.onnx_opset_version():
+        newer = schema_in_force("", op_type, last + 1)
+        if newer is None or newer.since_version != schema.since_version:
+            break
+        last += 1
+    return schema.since_version, last
+
+
+def correct_scalars(model: ModelProto, file: str) -> list[Change]:
+    """Declare the rank of outputs that a model declares as scalars though they are not; return what was done."""
+    scalars = [
+        info
+        for info in model.graph.output
+        if info.type.HasField("tensor_type")
+        and info.type.tensor_type.HasField("shape")
+        and not info.type.tensor_type.shape.dim
+    ]
+    if not scalars:
+        return []
+    bare = ModelProto()
+    bare.CopyFrom(_without_data(model))
+    for info in bare.graph.output:
+        if info.name in {scalar.name for scalar in scalars}:
+            info.type.tensor_type.ClearField("shape")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bare)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return []
+    shapes = {info.name: info.type.tensor_type.shape for info in inferred.graph.output}
+    changes = []
+    for info in scalars:
+        shape = shapes[info.name]
+        if shape.dim:
+            info.type.tensor_type.shape.CopyFrom(shape)
+            said = f"output {printable(info.name)!r}, declared as a scalar, is declared with its rank"
+            changes.append(Change(file, f"{said}, {len(shape.dim)}"))
+    return changes
+
+
+def _message(model: ModelProto) -> str | None:
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        ValueError,
+        RuntimeError,
+    ) as error:
+        return str(error)
+    return None
+
+
+def _without_data(model: ModelProto) -> ModelProto:
+    """Return a model whose external tensors are inputs: the checker would look for their files here."""
+    external = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    if not external:
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    inputs = {info.name for info in copy.graph.input}
+    names = {tensor.name for tensor in external}
+    for index in reversed(range(len(copy.graph.initializer))):
+        if copy.graph.initializer[index].name in names:
+            del copy.graph.initializer[index]
+    for tensor in external:
+        if tensor.name not in inputs:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            copy.graph.input.append(info)
+    return copy
+
+
+# --- what another format has no place for ---------------------------------------------------------
+
+
+def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
+    """Return a line for each thing of a model that does not go along into another format."""
+    if isinstance(model, ModelProto):
+        found = _of_onnx(model)
+    elif isinstance(model, Model):
+        found = _of_openvino(model)
+    else:
+        found = [f"its field {name!r}" for name in model.other]
+    return [Change(file, f"{what} is not carried over") for what in found]
+
+
+def _of_onnx(model: ModelProto) -> list[str]:
+    found = [
+        name for name in ("producer_name", "domain", "model_version", "doc_string") if getattr(model, name)
+    ]
+    found = [f"its {name}" for name in found]
+    found += [f"its metadata {entry.key!r}" for entry in model.metadata_props]
+    others = [entry.domain for entry in model.opset_import if plain_domain(entry.domain)]
+    found += [f"its import of {domain!r}" for domain in others]
+    every = list(every_node(model.graph))
+    named = [node.name for node in every if node.name]
+    if named:
+        found.append(f"the name of {len(named)} nodes ({listed(named, 3)})")
+    if any(node.doc_string for node in every):
+        found.append("the doc string of nodes")
+    if any(node.metadata_props for node in every):
+        found.append("the metadata of nodes")
+    return found
+
+
+def _of_openvino(model: Model) -> list[str]:
+    origin = model.graph.source
+    if not isinstance(origin, Origin):
+        return []
+    found = [f"its <{element.tag}>" for element in origin.rest if len(element)]
+    if any(note.rt_info is not None and len(note.rt_info) for note in origin.values.values()):
+        found.append("the rt_info of layers")
+    return found
+
+
+# --- writing, whole or not at all -----------------------------------------------------------------
+
+
+def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | None = None) -> None:
+    """Write an ONNX model, and its external data beside it.
+
+    Args:
+        model: refers to external data by places relative to ``folder``.
+        folder: where that data lies.
+        path: where to write; the data goes to the same places relative to its folder.
+        data: the bytes of the file that the model was read from, where it is to be written as it was.
+
+    Raises:
+        HalfulpError: a file can't be written, or the data would replace another file.
+    """
+    with ExitStack() as files:
+        for location in sorted(set(external_data(model))):
+            source = inside(folder, location, "external data")
+            target = path.parent / location
+            if target.exists() and target.samefile(source):
+                continue
+            if target.exists() and not filecmp.cmp(source, target, shallow=False):
+                raise HalfulpError(f"{target}: exists already, and holds other data than {source}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, files.enter_context(replacing(target)))
+        files.enter_context(replacing(path)).write_bytes(model.SerializeToString() if data is None else data)
+
+
+def external_data(model: ModelProto) -> Iterator[str]:
+    """Yield the places of a model's external data, as it spells them."""
+    for owner in (model.graph, *model.functions):
+        for _, each in graphs(owner):
+            for tensor in _tensors(each):
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    yield from (entry.value for entry in tensor.external_data if entry.key == "location")
+
+
+def _tensors(owner: Owner) -> Iterator[TensorProto]:
+    if isinstance(owner, GraphProto):
+        yield from owner.initializer
+        for sparse in owner.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in owner.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            yield from attribute.tensors

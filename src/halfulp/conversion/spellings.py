@@ -1,0 +1,457 @@
+"""Powers with constant exponents, and PRelu, in operators that every runtime has; and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import frexp
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto
+
+from halfulp.conversion.editor import Change, Editor, NoExactForm
+from halfulp.conversion.operands import is_one, legacy_form, products
+from halfulp.conversion.opset import finish, opset_of
+from halfulp.conversion.walk import Walk, check_node
+from halfulp.errors import HalfulpError
+from halfulp.models.graph import Array, Value
+from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.run.inputs import dtype_named
+from halfulp.specs import in_force
+from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
+
+How = Literal["expand", "fold"]
+
+_MOST = 16  # greater exponents become no products
+_FOLDED = ("Mul", "Sqrt", "Reciprocal")
+_NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
+"""Operators whose results are never below 0, nor -0."""
+
+_OLDEST_WHERE = 9
+_SIGN_OF_NAN = "a product that is a NaN may have another sign bit"
+_SUMS = "a zero may have another sign"
+_NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
+
+
+def spelled(
+    model: ModelProto, operator: str, how: How, file: str, folder: Path | None, walk: Walk | None = None
+) -> list[Change]:
+    """Write the Pow or PRelu nodes of a model otherwise, in place, or other nodes as such; return what was done.
+
+    Args:
+        model: one that the front end accepts.
+        operator: ``Pow`` or ``PRelu``.
+        how: ``expand``: into operators that every runtime has. ``fold``: back, from the forms that converters write.
+        file: its name in messages.
+        folder: where its external data lies.
+        walk: the walk to do it in, if there is one that has changed nothing yet.
+
+    Raises:
+        UnsupportedError: a PRelu of a type that is not known.
+    """
+    if how not in ("expand", "fold"):
+        raise HalfulpError(
+            f"{operator.lower()} can be expanded or folded", expected="expand or fold", got=how
+        )
+    opset_of(model, file)
+    walk = walk or Walk(model, file, folder)
+    expand = {"Pow": expand_pow, "PRelu": expand_prelu}[operator]
+    kinds, fold = {"Pow": (_FOLDED, _fold_pow), "PRelu": (tuple(_FORMS), _fold_prelu)}[operator]
+    for owner, opset in walk.owners:
+        if how == "expand":
+
+            def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
+                check_node(node, opset, edit.value_info)
+                if not expand(node, edit):
+                    edit.keep(node)
+
+            walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
+        elif opset >= 7:  # before, the shapes of operands are to be equal
+            walk.rewrite(owner, opset, lambda node: node.op_type in kinds, fold, f"opset {opset}")
+    return finish(walk)
+
+
+# --- Pow ------------------------------------------------------------------------------------------
+
+
+def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
+    """Add what computes a power with a constant exponent without Pow; tell whether there is such a form.
+
+    Args:
+        node: the Pow.
+        edit: where to add.
+        why: what the change gives as the reason.
+    """
+    value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
+    x, output = node.input[0], node.output[0]
+    is_int = "int" in (value.type or "")
+    if exponent is None or value.type is None or (is_int and not (exponent.is_integer() and exponent >= 0)):
+        return False
+    becomes, differs = f"x^{exponent:g} becomes", None
+    if exponent == 0:
+        becomes += " ones"
+        _ones(node, value, edit)
+    elif exponent == 1:
+        becomes += " Identity"
+        edit.add("Identity", [x], output=output, like=node)
+    elif exponent.is_integer() and 2 <= exponent <= _MOST:
+        becomes += " products"
+        count = int(exponent).bit_length() + int(exponent).bit_count() - 2
+        differs = None if is_int or exponent == 2 else f"each of its {count} products is rounded"
+        products(node, int(exponent), edit)
+    elif exponent == 0.5:
+        becomes += " Sqrt"
+        differs = "Sqrt(-0) is -0, the power is 0; Sqrt(-inf) is NaN, the power is inf"
+        edit.add("Sqrt", [x], output=output, like=node)
+    elif exponent == -1:
+        becomes += " Reciprocal"
+        edit.add("Reciprocal", [x], output=output, like=node)
+    elif exponent == -0.5:
+        becomes += " the Reciprocal of Sqrt"
+        differs = "both are rounded; at -0 it gives -inf, the power inf; at -inf NaN, the power 0"
+        edit.add("Reciprocal", [edit.add("Sqrt", [x], value)], output=output, like=node)
+    else:
+        return False
+    edit.note(becomes + (why and f": {why}"), differs)
+    return True
+
+
+def exponent_of(node: NodeProto, edit: Editor) -> float | None:
+    """Return the constant exponent of a Pow if it has one element and leaves X's shape; None otherwise."""
+    array, x = edit.value_info.array(node.input[1]), edit.value_info.value(node.input[0])
+    if array is None or array.size != 1 or (array.ndim and array.ndim > len(x.shape or ())):
+        return None
+    return float(array.reshape(-1)[0])
+
+
+def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
+    """Add ones of X's shape."""
+    if edit.opset < 9:
+        raise NoExactForm("x^0 becomes ConstantOfShape, which came with opset 9")
+    shape = edit.add("Shape", [node.input[0]])
+    one = onnx.numpy_helper.from_array(np.ones(1, dtype_named(str(value.type))))
+    edit.add("ConstantOfShape", [shape], output=node.output[0], like=node, value=one)
+
+
+def _fold_pow(node: NodeProto, edit: Editor) -> None:
+    """Add a Pow where its bits are those of the node; any other node as it is."""
+    x = edit.value_info.value(node.input[0])
+    row_takes = x.type in ("float16", "float32", "float64") or (
+        edit.opset >= 12 and x.type in ("int32", "int64")
+    )
+    exponent: float | None = None
+    if node.op_type == "Mul" and node.input[0] == node.input[1]:
+        exponent = 2
+    elif node.op_type == "Reciprocal":
+        exponent = -1
+    elif node.op_type == "Sqrt" and _is_never_negative(node.input[0], edit):
+        exponent = 0.5
+    if exponent is None or not row_takes:
+        return edit.keep(node)
+    made: Array = np.array(exponent).astype(dtype_named(str(x.type)))
+    edit.note(f"becomes x^{exponent:g}")
+    edit.add("Pow", [node.input[0], edit.constant(made, "exponent")], output=node.output[0], like=node)
+    return None
+
+
+def _is_never_negative(name: str, edit: Editor) -> bool:
+    """Tell whether a value is the result of an operator that gives no number below 0 and no -0, or a mean of such."""
+    maker = edit.maker(name)
+    while maker is not None and maker.op_type in ("ReduceMean", "ReduceSum", "Identity"):
+        maker = edit.maker(maker.input[0])
+    if maker is None:
+        return False
+    if maker.op_type == "Pow":
+        exponent = exponent_of(maker, edit)
+        return exponent is not None and exponent % 2 == 0
+    if maker.op_type == "Add":
+        others = [(edit.value_info.array(a), b) for a, b in (maker.input, maker.input[::-1])]
+        return any(
+            array is not None and bool((array > 0).all()) and _is_never_negative(b, edit)
+            for array, b in others
+        )
+    return maker.op_type in _NOT_NEGATIVE or (maker.op_type == "Mul" and maker.input[0] == maker.input[1])
+
+
+# --- PRelu ----------------------------------------------------------------------------------------
+
+
+def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
+    """Add what computes a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or before opset 9 a sum.
+
+    Args:
+        node: the PRelu.
+        edit: where to add.
+        why: what the change gives as the reason.
+
+    Raises:
+        NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
+    """
+    x, slope = node.input
+    value = edit.value_info.value(x)
+    if value.type is None:
+        raise NoExactForm("the type of X is not known")
+    reason = why and f": {why}"
+    if edit.opset < _OLDEST_WHERE:
+        kept, differs = edit.value_info.array(slope), _SUMS
+        if kept is None or not np.isfinite(kept).all():
+            differs += "; " + _NOT_FINITE.format("gives")
+        edit.note(f"becomes Relu(X) + slope * -Relu(-X){reason}", differs)
+        below = edit.add("Neg", [edit.add("Relu", [edit.add("Neg", [x], value)], value)], value)
+        attributes: dict[str, Any] = {}
+        if edit.opset < 7:
+            held = edit.value_info.value(slope)
+            if len(value.shape or ()) > 1 and len(held.shape or ()) == 1 and not is_one(held):
+                attributes = {"axis": 1, "broadcast": 1}  # one for each channel
+            else:
+                below, slope, attributes = legacy_form(below, slope, edit)
+        product = edit.add("Mul", [below, slope], value, **attributes)
+        edit.add("Add", [edit.add("Relu", [x], value), product], output=node.output[0], like=node)
+        return True
+    edit.note(f"becomes its function body{reason}", None if "int" in value.type else _SIGN_OF_NAN)
+    zero = edit.constant(np.zeros((), dtype_named(value.type)), "zero")
+    less = edit.add("Less", [x, zero], Value("", "bool", value.shape))
+    product = edit.add("Mul", [slope, x], value)
+    edit.add("Where", [less, product, x], output=node.output[0], like=node)
+    return True
+
+
+class _Found(NamedTuple):
+    """A PRelu in another form: its operands, the nodes before the last one, and how the form can differ from it."""
+
+    x: str
+    slope: str
+    nodes: list[NodeProto]
+    form: str
+    differs: str | None = _SIGN_OF_NAN
+
+
+def _fold_prelu(node: NodeProto, edit: Editor) -> None:
+    """Add a PRelu instead of a node that ends one of the forms that converters write; any other node as it is."""
+    added = len(edit.nodes)
+    found = _FORMS[node.op_type](node, edit)
+    if found is None or not _fits(found.x, found.slope, edit):
+        del edit.nodes[added:]
+        return edit.keep(node)
+    edit.drop(*found.nodes)
+    is_int = "int" in (edit.value_info.value(found.x).type or "")
+    edit.note(f"{found.form} becomes PRelu", None if is_int else found.differs)
+    edit.add("PRelu", [found.x, found.slope], output=node.output[0], like=node)
+    return None
+
+
+def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:
+    """Return the node of ONNX that makes a value for one reader only, if it is of one of these operators."""
+    node = edit.maker(name)
+    if node is None or node.op_type not in op_types or plain_domain(node.domain) or edit.reads[name] > 1:
+        return None
+    return node
+
+
+def _is_zero(name: str, x: str, edit: Editor) -> bool:
+    """Tell whether a value is a constant 0 beside which X keeps its shape."""
+    like = edit.maker(name)
+    if like is not None and like.op_type == "CastLike":
+        name = like.input[0]
+    array, shape = edit.value_info.array(name), edit.value_info.value(x).shape
+    return array is not None and array.size == 1 and array.ndim <= len(shape or ()) and not array.any()
+
+
+def _beside_zero(node: NodeProto, edit: Editor) -> str | None:
+    """Return the other operand of a node of two of which one is 0."""
+    a, b = node.input
+    return a if _is_zero(b, a, edit) else b if _is_zero(a, b, edit) else None
+
+
+def _factor(product: NodeProto, x: str) -> str | None:
+    """Return what X is multiplied by."""
+    a, b = product.input
+    return a if b == x else b if a == x else None
+
+
+def _of_where(node: NodeProto, edit: Editor) -> _Found | None:
+    """``Where(X < 0, slope * X, X)``, and with the other three comparisons."""
+    negation = _maker(node.input[0], edit, "Not")
+    compared = _maker(node.input[0] if negation is None else negation.input[0], edit, *_COMPARISONS)
+    x = None if compared is None else _beside_zero(compared, edit)
+    if compared is None or x is None:
+        return None
+    sign = _COMPARISONS[compared.op_type]
+    if x == compared.input[1]:
+        sign = sign.translate(_TURNED)
+    if negation is not None:
+        sign = sign[0].translate(_TURNED) + ("" if "=" in sign else "=")
+    below, other = node.input[1:] if sign[0] == "<" else node.input[:0:-1]
+    product = _maker(below, edit, "Mul")
+    slope = None if product is None or other != x else _factor(product, x)
+    if product is None or slope is None:
+        return None
+    zero = _maker(compared.input[x == compared.input[0]], edit, "CastLike")
+    nodes = [each for each in (negation, compared, product, zero) if each is not None]
+    form = f"Where(X {sign} 0, ...)"
+    if sign in ("<", ">="):
+        return _Found(x, slope, nodes, f"{form}, PRelu's function body," if sign == "<" else form)
+    held = edit.value_info.array(slope)
+    if held is not None and np.isfinite(held).all() and not np.signbit(held).any():
+        return _Found(x, slope, nodes, form)  # the product of a zero in X is that zero
+    return _unless_infinite(x, slope, nodes, form, edit)
+
+
+def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
+    """``Relu(X)`` and a product of what X has below 0: ``+ slope * min(X, 0)``, ``- slope * Relu(-X)`` ..."""
+    for above, name in (node.input, node.input[::-1])[: 1 if node.op_type == "Sub" else 2]:
+        relu, below = _part(above, edit), _part(name, edit)
+        if relu is None or below is None or (relu.is_negative, relu.factors) != (False, []):
+            continue
+        below.scale *= -1 if node.op_type == "Sub" else 1
+        slope = below.slope(edit) if below.is_negative and below.x == relu.x else None
+        if slope is not None:
+            signs = "-" if node.op_type == "Sub" else "+"
+            form = f"Relu(X) {signs} {below.form}"
+            return _unless_infinite(relu.x, slope, relu.nodes + below.nodes, form, edit, below.differs)
+    return None
+
+
+def _unless_infinite(
+    x: str, slope: str, nodes: list[NodeProto], form: str, edit: Editor, more: str = ""
+) -> _Found | None:
+    """Return a form that gives NaN for infinite slopes, where the slope is not known to be one."""
+    held = edit.value_info.array(slope)
+    if held is None:
+        more = f"; {_NOT_FINITE.format('gave')}{more}"
+    return (
+        None
+        if held is not None and not np.isfinite(held).all()
+        else _Found(x, slope, nodes, form, _SUMS + more)
+    )
+
+
+@dataclass
+class _Part:
+    """A multiple of max(X, 0) or of min(X, 0): ``scale`` and ``factors`` times it."""
+
+    x: str
+    is_negative: bool
+    scale: float
+    form: str
+    nodes: list[NodeProto]
+    factors: list[str] = field(default_factory=list)
+    differs: str = ""
+
+    def slope(self, edit: Editor) -> str | None:
+        """Return the value that scale and factors are, if it is one without rounding."""
+        scale, rest = self.scale, list[str]()
+        for name in self.factors:
+            array = edit.value_info.array(name)
+            if array is not None and array.size == 1 and abs(frexp(array.item())[0]) == 0.5:
+                scale *= array.item()
+            else:
+                rest.append(name)
+        kind = edit.value_info.value(self.x).type
+        if len(rest) > 1 or kind is None:
+            return None
+        held = edit.value_info.array(rest[0]) if rest else np.ones((), dtype_named(kind))
+        if rest and scale == 1:
+            return rest[0]
+        if held is None:
+            return edit.add("Neg", rest, edit.value_info.value(rest[0])) if scale == -1 else None
+        with np.errstate(all="ignore"):
+            made = (held * held.dtype.type(scale)).astype(held.dtype)
+            is_exact = bool((made / held.dtype.type(scale) == held).all())
+        return edit.constant(made, "slope") if is_exact else None
+
+
+def _part(name: str, edit: Editor) -> _Part | None:
+    """Return a value as a multiple of what X has above or below 0, None if it is none."""
+    node = _maker(name, edit, "Relu", "Max", "Min", "Clip", "Sub", "Neg", "Mul")
+    if node is None:
+        return None
+    if node.op_type in ("Neg", "Mul"):
+        for inner, factors in [(node.input[0], node.input[1:]), (node.input[-1], node.input[:-1])]:
+            part = _part(inner, edit)
+            if part is not None:
+                part.scale *= -1 if node.op_type == "Neg" else 1
+                part.factors += factors
+                part.nodes.append(node)
+                if node.op_type == "Mul" and "slope" not in part.form:
+                    part.form = f"slope * {part.form}"
+                return part
+        return None
+    x, kind, nodes = node.input[0], node.op_type, [node]
+    if kind in ("Max", "Min"):
+        beside = _beside_zero(node, edit) if len(node.input) == 2 else None
+        if beside is None:
+            return None
+        x = beside
+    if kind == "Min":
+        return _Part(x, True, 1, "min(X, 0)", nodes)
+    if kind == "Sub":
+        absolute = _maker(node.input[1], edit, "Abs")
+        if absolute is None or absolute.input[0] != x:
+            return None
+        differs = "; a product near the limits of the type was rounded twice, or infinite"
+        return _Part(x, True, 2, "(X - |X|) / 2", [absolute, node], differs=differs)
+    negated = _maker(x, edit, "Neg")
+    if negated is not None:
+        return _Part(negated.input[0], True, -1, "Relu(-X)", [negated, node])
+    return _Part(x, False, 1, "Relu(X)", nodes)
+
+
+def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
+    """``Max(X, slope * X)`` of slopes from 0 to 1."""
+    for x, name in (node.input, node.input[::-1]) if len(node.input) == 2 else ():
+        product = _maker(name, edit, "Mul")
+        slope = None if product is None else _factor(product, x)
+        held = None if slope is None else edit.value_info.array(slope)
+        if (
+            product is not None
+            and slope is not None
+            and held is not None
+            and ((held >= 0) & (held <= 1)).all()
+        ):
+            differs = "; at +inf a slope of 0 gave NaN" if not held.all() else ""
+            return _Found(x, slope, [product], "Max(X, slope * X)", _SIGN_OF_NAN + differs)
+    return None
+
+
+def _of_leaky_relu(node: NodeProto, edit: Editor) -> _Found | None:
+    kind = edit.value_info.value(node.input[0]).type
+    if kind is None:
+        return None
+    given = next((attribute.f for attribute in node.attribute if attribute.name == "alpha"), 0.01)
+    slope = np.float32(given).astype(dtype_named(kind))
+    differs = "" if float(slope) == float(np.float32(given)) else f"; alpha is rounded to {kind}"
+    return _Found(
+        node.input[0], edit.constant(np.array(slope), "slope"), [], "LeakyRelu", _SIGN_OF_NAN + differs
+    )
+
+
+_COMPARISONS = {"Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}
+_TURNED = str.maketrans("<>", "><")
+_FORMS: dict[str, Callable[[NodeProto, Editor], _Found | None]] = {
+    "Where": _of_where,
+    "Add": _of_sum,
+    "Sub": _of_sum,
+    "Max": _of_max,
+    "LeakyRelu": _of_leaky_relu,
+}
+"""How a PRelu is found, by the operator that ends a form of it."""
+
+
+def _fits(x: str, slope: str, edit: Editor) -> bool:
+    """Tell whether a PRelu of this opset takes these two, whatever dims that are not known turn out to be."""
+    a, b = edit.value_info.value(x), edit.value_info.value(slope)
+    if a.type not in in_force("onnx", "PRelu", edit.opset).type_variables["T"] or b.shape is None:
+        return False
+    if a.shape is None:
+        return b.shape == ()
+    lead = len(a.shape) - len(b.shape)
+    try:
+        UNIDIRECTIONAL.infer(a.shape, b.shape, {})
+    except Mismatch:
+        return False
+    pairs = zip(a.shape[lead:], b.shape, strict=True)
+    return all(dim == 1 or (dim is not None and dim == own) for own, dim in pairs)
