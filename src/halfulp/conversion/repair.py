@@ -37,6 +37,7 @@ from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours,
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
+from halfulp.types import INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -284,7 +285,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
             if not wanted or (kind is None and base is None) or plain_domain(node.domain):
                 continue
             types = infer_types(model, file, declared_too=False)
-            known = {name: value.type for each in (path, "") for name, value in types[each].items()}
+            known = {name: value.type for each in ("", path) for name, value in types[each].items()}
             name, text = label(node, index, ""), type_of(wanted)
             if base is not None and base.op_type == "Cast" and known.get(base.input[0]) == text:
                 if known.get(node.input[0]) != text:
@@ -292,11 +293,12 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
                     node.input[0] = base.input[0]
                     changes.append(Change(name, said))
             elif kind is not None:
-                is_float_again = known.get(node.input[0] if node.input else "") == text and node.op_type == "Cast"
-                if is_float_again or _type_read(node.output[0], model, known) == text:
-                    said = f"{kind.name} becomes {text}, as its output is declared and its readers take it"
+                read = _type_read(node.output[0], model, known)
+                if read is None and node.op_type == "Cast" and type_of(kind.i) in INTEGERS:
+                    read = known.get(node.input[0])
+                if read == text:
                     kind.i = wanted
-                    changes.append(Change(name, said))
+                    changes.append(Change(name, f"{kind.name} becomes {text}, the type that its output is declared in"))
     return changes
 
 

@@ -20,22 +20,24 @@ _NEWEST = 21
 _AXES_AS_ATTRIBUTE = 11
 
 # Each moves values, or rounds an exact result once. ConstantOfShape, Expand and Reshape may claim any size.
-_ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 _OPERATORS = {
     *_ARITHMETIC,
     *(
         "Abs",
         "Cast",
         "CastLike",
+        "Ceil",
         "Concat",
         "ConstantOfShape",
         "DequantizeLinear",
         "Expand",
         "Flatten",
+        "Floor",
         "Gather",
     ),
     *("Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape", "Slice", "Sqrt", "Squeeze", "Transpose"),
-    "Unsqueeze",
+    *("Unsqueeze", "Where"),
 }
 # With these a node is of an opset before 7, and says another thing.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -91,6 +93,6 @@ def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
         shape = arrays[-1] if arrays else np.zeros(0, np.int64)
         wanted = prod(int(dim) for dim in shape.reshape(-1)[:64]) if shape.dtype.kind == "i" else _MOST + 1
         return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
-    if node.op_type in _ARITHMETIC:
+    if node.op_type in (*_ARITHMETIC, "Where"):
         return prod(array.size for array in arrays)
     return max(sum(array.size for array in arrays), 1)

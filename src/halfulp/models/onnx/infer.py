@@ -21,7 +21,7 @@ from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.fold import folded, is_foldable
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
@@ -128,7 +128,7 @@ class ValueInfo:
             if made:
                 todo += made
                 continue
-            last = todo.pop()
+            last = self._as_cast(todo.pop())
             tensors = [self.tensor(name) for name in last.input]
             if any(tensor is None for name, tensor in zip(last.input, tensors, strict=True) if name):
                 continue
@@ -138,6 +138,15 @@ class ValueInfo:
             )
             if result is not None:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
+
+    def _as_cast(self, node: NodeProto) -> NodeProto:
+        """Return a CastLike as the Cast that it is, where the type of its second input is known."""
+        kind = self.value(node.input[1]).type if node.op_type == "CastLike" and len(node.input) == 2 else None
+        if kind is None:
+            return node
+        cast = onnx.helper.make_node("Cast", node.input[:1], node.output, to=enum_of(kind))
+        cast.attribute.extend(node.attribute)
+        return cast
 
     def is_default(self, name: str) -> bool:
         """Tell whether a value is an input with a default."""
