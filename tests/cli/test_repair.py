@@ -53,7 +53,7 @@ def test_a_valid_model_is_written_unchanged() -> None:
 
 def test_a_doubtful_slope_is_named_and_a_choice_taken() -> None:
     lines = invoked("doubtful.onnx").splitlines()
-    assert lines[0].startswith("doubtful: #0 (PRelu): the slope of shape [3] goes along the last dim of X")
+    assert lines[0].startswith("doubtful: #0 (PRelu): the slope of shape [3]: it goes along dim 3 of X")
     assert lines[0].endswith("--slopes channel or --slopes last decides")
     assert lines[1:] == ["nothing to repair"]
     assert "gets the shape [3, 1, 1]" in invoked("doubtful.onnx", "out.onnx", "--slopes", "channel")

@@ -274,8 +274,8 @@ def test_an_input_with_a_default_keeps_its_name() -> None:
 
 SQUARE = "g (float[1, 3, 4, 3] x) => (float[1, 3, 4, 3] y)"
 DOUBTFUL = (
-    "#0 (PRelu): the slope of shape [3] goes along the last dim of X, [1, 3, 4, 3], and dim 1, the channels,"
-    " has 3 elements, too; --slopes channel or --slopes last decides"
+    "#0 (PRelu): the slope of shape [3]: it goes along dim 3 of X, [1, 3, 4, 3], and may be meant for dim 1,"
+    " the channels; --slopes channel or --slopes last decides"
 )
 
 

@@ -17,7 +17,7 @@ from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.data import Samples, measured
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
-from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
+from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, notices, open_slope, touched
 from halfulp.auditing.report import AuditReport
 from halfulp.auditing.target import LOADERS, Asked, Statement, asked, default, neighbours, statement
 from halfulp.auditing.ways import ways
@@ -160,7 +160,7 @@ class _Judge:
         self._operands: dict[Operand, Operand] = {}
         self._broken: dict[Hashable, tuple[Breach, ...]] = {}
         self._conversions: dict[Hashable, Conversion | None] = {}
-        self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
+        self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...], tuple[str, ...]]] = {}
 
     def node(self, use: Use) -> NodeReport:
         if use.kind not in self._broken:
@@ -175,12 +175,16 @@ class _Judge:
             self._judged[key] = (
                 touched(use) if use.refused is None else (),
                 tuple(statement(use, target, broken, self._convert) for target in self.targets),
+                () if broken else notices(use),
             )
-        left_open, said = self._judged[key]
+        left_open, said, noticed = self._judged[key]
         inputs = tuple(map(self._operand, use.inputs))
         output = self._operand(use.output)
         fields = use.label, use.operator, use.asked, inputs, output, use.attributes
-        return NodeReport(*fields, breaks=broken, open=left_open, targets=said)
+        only_if = None if broken else open_slope(use)
+        return NodeReport(
+            *fields, breaks=broken, open=left_open, targets=said, only_if=only_if, notices=noticed
+        )
 
     def _operand(self, operand: Operand) -> Operand:
         return self._operands.setdefault(operand, operand.reported())

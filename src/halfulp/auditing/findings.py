@@ -19,10 +19,10 @@ class Finding:
     Attributes:
         file: the model, relative to the folder where one was audited.
         node: as messages name it; None for what concerns the file.
-        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``declaration``: the file declares
-            its output otherwise than it is; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with
-            it; ``range``: the data leaves a type there; ``depends``: the target's
-            bits depend on more than the operands.
+        kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for one
+            size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``range``: the
+            data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with it;
+            ``depends``: the target's bits depend on more than the operands.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
         text: what, in a line.
@@ -57,11 +57,15 @@ class NodeReport(Use):
         breaks: the clauses that it breaks.
         open: what its document leaves open, as far as this node can touch it.
         targets: what each target makes of it.
+        only_if: the condition on an unknown shape under which the node is valid; None where that is known.
+        notices: what is worth a look though nothing is wrong.
     """
 
     breaks: tuple[Breach, ...]
     open: tuple[Open, ...]
     targets: tuple[Statement, ...]
+    only_if: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Ways:
         repaired: what ``hu.repair`` does to each node that it repairs, by node.
         left: why it leaves a node as it is, by node.
         is_valid: whether the repaired model is valid.
+        error: why the model can't be repaired at all; empty where it can.
         declared: the nodes whose outputs the file declares otherwise, and how.
         refused: why the model can't be converted for a target, by target.
     """
@@ -79,6 +84,7 @@ class Ways:
     repaired: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
     is_valid: bool = False
+    error: str = ""
     declared: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
@@ -129,6 +135,9 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
     for type, text in () if seen is None else seen.told():
         assert seen is not None
         yield Finding(file, node.label, "range", None, None, text, about_range(file, seen, type))
+    if node.only_if is not None:
+        text = f"the slope fits only if {node.only_if}"
+        yield Finding(file, node.label, "shape", None, None, text, about_clause(model, node))
     for said in node.targets:
         to_do = about_target(model, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
@@ -154,11 +163,16 @@ _ELSE = "halfulp run computes it exactly"
 def about_clause(model: ModelReport, node: NodeReport) -> str:
     """Return what to do about a node that breaks its document."""
     ways = model.ways
-    if node.label in ways.left:
-        return f"halfulp repair does not know how it is meant: {ways.left[node.label]}"
+    why = ways.left.get(node.label)
+    if why is not None and "--slopes" in why:
+        return f"{_repair(model.file)} needs a choice: {why}"
+    if why is not None:
+        return f"halfulp repair does not know how it is meant: {why}"
     if ways.repaired or ways.is_valid:
         what = ways.repaired.get(node.label)
         return _repair(model.file) + (f": {what}" if what else "")
+    if ways.error:
+        return f"halfulp repair refuses the model: {ways.error}"
     shown = f"; halfulp spec {node.operator} shows what is allowed" if node.operator in ids() else ""
     return f"correct the model{shown}"
 
@@ -197,8 +211,10 @@ def about_target(model: ModelReport, said: Statement) -> str:
     if taken_otherwise and is_tried and found is not None and found.needed and found.refused is None:
         steps = "; ".join(map(str, found.steps))
         if file.startswith("<"):  # a model without a file is converted in Python
-            return f'hu.convert(model, target="{said.target}"): {steps}'
-        return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}: {steps}"
+            first = ", repair=True" if model.ways.is_valid else ""
+            return f'hu.convert(model, target="{said.target}"{first}): {steps}'
+        first = " --repair" if model.ways.is_valid else ""
+        return f"halfulp convert {shlex.quote(file)} converted.onnx --target {said.target}{first}: {steps}"
     return _EXACT.get(said.target, _ELSE)
 
 
@@ -213,6 +229,7 @@ OUTCOMES = {
     "hung": "hung",
     "depends": "not reproducible",
     "invalid": "invalid",
+    "shape": "valid for some shapes",
     "unknown": "not known",
 }
 """What can become of a node in a runtime, and how a line says it."""
@@ -309,6 +326,8 @@ def _summary(model: ModelReport, index: int, target: Asked) -> Summary:
 def _outcome(node: NodeReport, said: Statement) -> str:
     if node.breaks:
         return "invalid"
+    if node.only_if is not None:
+        return "shape"
     if said.verdict in ("wrong", "refused", "crashed", "hung", "unknown"):
         return said.verdict
     if said.depends:
@@ -318,8 +337,10 @@ def _outcome(node: NodeReport, said: Statement) -> str:
 
 def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
     """Return why a node comes out as it does, in few words."""
-    if outcome in ("right", "within", "invalid"):
+    if outcome in ("right", "within"):
         return ()
+    if outcome in ("invalid", "shape"):
+        return said.reasons
     if outcome == "depends":
         return tuple(f"by {aspect}" for aspect in said.depends)
     if outcome == "unknown":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp.auditing.halves import Net
+from halfulp.conversion.operands import SIGNIFICANT, is_float
+from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, SpecError, printable
 from halfulp.models.graph import Array, agree, describe
 from halfulp.specs import OpVersion, TensorType, Unspecified, find
 from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number
+from halfulp.types import TYPES
 
 _SMALL = 1 << 12  # bytes of a constant that is compared by value
 
@@ -239,6 +242,59 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
     wrong_type = typed and output.type is not None and output.type != result.type
     if wrong_type or not agree(output.shape, result.shape):
         note(row.error("output", f"{port} is declared otherwise", expected=result, got=output))
+
+
+def open_slope(use: Use) -> str | None:
+    """Return what must hold of an unknown shape for a slope to fit; None where nothing is unknown, or no slope there."""
+    if ".PRe" not in use.operator or len(use.inputs) != 2:
+        return None
+    return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
+
+
+_NEAR = 4  # ulp
+
+
+def notices(use: Use) -> tuple[str, ...]:
+    """Return what is worth a look about a valid node though nothing is wrong: its constant is rarely meant so."""
+    x, values = use.inputs[0], use.second.values
+    if values is None or not values.size or values.dtype.kind not in "iuf":
+        return ()
+    if ".PR" in use.operator:
+        return tuple(_of_slopes(use, values))
+    found = []
+    numbers = values.astype(np.float64)
+    fractions = numbers[np.isfinite(numbers) & (numbers != np.rint(numbers))]
+    if x.type in TYPES and not is_float(x.type) and fractions.size:
+        first = number(values.dtype.type(fractions[0]))
+        found.append(
+            f"an integer base to the power of {first}: the result is truncated to {x.type};"
+            " cast the base to a float to keep the fraction"
+        )
+    if (kind := use.second.type) in SIGNIFICANT and is_float(kind):
+        ulp = np.exp2(np.frexp(fractions)[1] - SIGNIFICANT[kind])
+        nearest = np.rint(fractions * 2) / 2
+        near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
+        if near.any():
+            shown, meant = use.second.constant.dtype.type(fractions[near][0]), number(nearest[near][0])
+            found.append(f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that")
+    if numbers.size == 1 and numbers[0] in (0, 1):
+        found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
+    return tuple(found)
+
+
+def _of_slopes(use: Use, slopes: Array) -> Iterator[str]:
+    if set(slopes.tolist()) <= {1}:
+        yield "a slope of 1: the node changes nothing"
+    elif set(slopes.tolist()) <= {0}:
+        yield "a slope of 0: the node is a Relu"
+    x, slope = (operand.shape for operand in use.inputs[:2])
+    if x is None or slope is None or len(x) < 3 or len(slope) == len(x) or use.row.standard != "onnx":
+        return
+    if x[1] == x[-1] == slope[-1] != 1 and set(slope[:-1]) <= {1}:
+        yield (
+            f"the slope goes along the last dim of X, and dim 1, the channels, has {x[1]} elements, too;"
+            " halfulp repair --slopes channel gives it to these"
+        )
 
 
 def shown(value: Any) -> str:

@@ -175,6 +175,8 @@ def _node(node: NodeReport) -> dict[str, Any]:
         "output": _operand(node.output),
         "attributes": _plain(dict(sorted(node.attributes.items()))),
         "breaks": [breach._asdict() for breach in node.breaks],
+        "only_if": node.only_if,
+        "notices": list(node.notices),
         "open": [
             {name: getattr(asked, name) for name in ("question", "choice", "rule")} | {"where": where}
             for asked, where in node.open
@@ -207,6 +209,7 @@ def lines(
     for model in models:
         if model.error is None:
             yield from _findings(model, width)
+            yield from _notices(model, width)
     if left_open:
         yield from _open(models, width)
     if any(model.nodes for model in models):
@@ -275,9 +278,7 @@ def _findings(model: ModelReport, width: int) -> Iterator[str]:
         yield from _wrapped(str(finding.to_do), "  > ", width)
     for texts, nodes in together.items():
         yield ""
-        labels = [node.label for node in nodes[:_MOST_LABELS]]
-        rest = f" and {len(nodes) - _MOST_LABELS} more" if len(nodes) > _MOST_LABELS else ""
-        yield from _wrapped(f"{', '.join(labels)}{rest}", f"{model.file}: ", width)
+        yield from _wrapped(_listed([node.label for node in nodes]), f"{model.file}: ", width)
         if len(nodes) == 1 and nodes[0].inputs:
             yield from _wrapped(_described(nodes[0]), "  ", width)
         for to_do, same in groupby(texts, key=lambda each: each[1]):
@@ -285,6 +286,23 @@ def _findings(model: ModelReport, width: int) -> Iterator[str]:
                 yield from _wrapped(about, "  ! ", width)
             if to_do is not None:
                 yield from _wrapped(to_do, "  > ", width)
+
+
+def _notices(model: ModelReport, width: int) -> Iterator[str]:
+    """Give what is worth a look, once, with the nodes that it is about."""
+    together: dict[str, list[str]] = {}
+    for node in model.nodes:
+        for notice in node.notices:
+            together.setdefault(notice, []).append(node.label)
+    if together:
+        yield ""
+    for notice, labels in together.items():
+        yield from _wrapped(f"notice: {notice}", f"{model.file}, {_listed(labels)}: ", width)
+
+
+def _listed(labels: list[str]) -> str:
+    rest = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
+    return ", ".join(labels[:_MOST_LABELS]) + rest
 
 
 def _described(node: NodeReport) -> str:

@@ -11,13 +11,14 @@ from itertools import chain
 import numpy as np
 
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.node import Breach, Use
+from halfulp.auditing.node import Breach, Use, open_slope
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.models.graph import Array
 from halfulp.specs import ids
+from halfulp.specs.broadcast import NUMPY, Mismatch
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
@@ -158,12 +159,15 @@ def statement(
     convert: Callable[[Use, str], Conversion | None] = conversion,
 ) -> Statement:
     """Return what a target makes of a node; ``convert`` tries the conversion."""
-    if breaches:
+    condition = None if breaches else open_slope(use)
+    if breaches or condition is not None:
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        text = f"the node breaks its document{', and this target runs it' if clauses else ''}"
-        return Statement(target.name, "unknown", reasons=(text,), accepts=clauses)
+        said = _of_slope(use, target, condition)
+        if said is None and breaches and measured is not None:
+            said = f"{'it may run' if clauses else 'it refuses'} the {use.row.name}"
+        return Statement(target.name, "unknown", reasons=(said,) if said else (), accepts=clauses)
     changed = convert(use, target.name)
     if use.types is None:
         return Statement(
@@ -191,6 +195,28 @@ def statement(
     names = tuple(dict.fromkeys(group.name for group in bad))
     most = max(ulps, default=None)
     return Statement(target.name, worst, most, reasons, depends, (), changed, _unit(use), names)
+
+
+def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
+    """Return what a runtime does with a slope that does not fit X, or fits on a condition; None where that is not known."""
+    shapes = [operand.shape for operand in use.inputs]
+    if ".PRelu" not in use.operator or len(shapes) != 2 or not use.types or use.types[0] != use.types[1]:
+        return None
+    x, slope = shapes
+    if target.name == "openvino" and x is not None and slope is not None:
+        if len(slope) == 1 and len(x) > 1 and x[1] == slope[0]:
+            return "it runs with one slope for each channel, dim 1 of X"
+    if target.name == "onnxruntime" and condition is not None:
+        return f"right only if {condition}; else it refuses to run it"
+    if target.name == "onnxruntime" and slope is not None:
+        try:
+            NUMPY.infer(x, slope, {})
+        except Mismatch:
+            message = "Attempting to broadcast an axis by a dimension other than 1"
+            return f"it loads the model and refuses to run it: {message}"
+        if x is not None and use.row.broadcasting.name == "unidirectional":
+            return "it broadcasts X to the slope"
+    return None if condition is None else f"right only if {condition}"
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:

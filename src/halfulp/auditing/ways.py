@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import ModelProto
@@ -11,7 +12,7 @@ from halfulp.auditing.findings import NodeReport, Ways
 from halfulp.auditing.target import Statement
 from halfulp.conversion.repair import repaired
 from halfulp.conversion.targets import for_target
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import type_of
 from halfulp.models.onnx.walk import plain_domain
@@ -26,22 +27,25 @@ def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Pa
         file: its name in messages.
         folder: where its external data lies.
     """
-    declared = dict(_declared(proto)) if nodes else {}
+    found = Ways(declared=dict(_declared(proto)) if nodes else {})
+    is_broken = any(node.breaks for node in nodes) or bool(found.declared)
+    if is_broken or any(node.only_if for node in nodes):
+        try:
+            new, changes, left = repaired(proto, file, folder)
+        except HalfulpError as error:  # it needs more than a repair of these nodes
+            found = replace(found, error=printable(error.message, most=None))
+        else:
+            is_valid = is_broken and bool(changes) and all(each.valid for each in left)
+            found = replace(
+                found,
+                repaired={change.node: change.what for change in changes},
+                left={each.node: each.why for each in left},
+                is_valid=is_valid,
+            )
+            proto = new if is_valid else proto
     asked = {said.target for node in nodes for said in node.targets if _asks(said)}
     refused = {target: why for target in sorted(asked) if (why := _refusal(proto, target, file, folder))}
-    if not declared and not any(node.breaks for node in nodes):
-        return Ways(refused=refused)
-    try:
-        _, changes, left = repaired(proto, file, folder)
-    except HalfulpError:  # it needs more than a repair of these nodes
-        return Ways(declared=declared, refused=refused)
-    return Ways(
-        {change.node: change.what for change in changes},
-        {each.node: each.why for each in left if not each.valid},
-        bool(changes) and all(each.valid for each in left),
-        declared,
-        refused,
-    )
+    return replace(found, refused=refused)
 
 
 def _asks(said: Statement) -> bool:

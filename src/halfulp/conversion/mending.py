@@ -83,22 +83,23 @@ class Mender:
             self._inputs = {info.name: info for info in edit.owner.input} if is_graph else {}
         if self._choices.of_node:
             self._choices.found |= self._choices.of_node.keys() & {node.name, edit.label}
-        row = in_force("onnx", node.op_type, self._opset)
+        row, back = in_force("onnx", node.op_type, self._opset), None
         broken = _breach(node, self._opset, edit)
-        if broken is None:
-            self._doubt(node, row, edit)
-            return None
-        if len(node.input) != len(row.inputs) or not all(node.input) or len(node.output) != 1:
-            raise NoExactForm(_sentence(broken))
+        whole = len(node.input) == len(row.inputs) and all(node.input) and len(node.output) == 1
         new = NodeProto()
         new.CopyFrom(node)
-        _attributes(new, row, edit)
-        row, back = self._types(new, row, edit)
-        if not _fits(new, row, edit):
-            if node.op_type == "PRelu":
-                self._place(new, row, _dim_of_slope(new, row, self._asked(node, edit), edit), edit)
-            elif row.broadcasting.name == "legacy axis":
+        if broken is not None:
+            if not whole:
+                raise NoExactForm(_sentence(broken))
+            _attributes(new, row, edit)
+            row, back = self._types(new, row, edit)
+            if row.broadcasting.name == "legacy axis" and not _fits(new, row, edit):
                 _legacy_broadcast(new, row, edit)
+        axis = self._axis(new, row, edit) if node.op_type == "PRelu" and whole else None
+        if axis is not None:
+            self._place(new, row, axis, edit)
+        elif broken is None:
+            return edit.keep(node)
         still = _breach(new, max(self._opset, int(row.version)), edit)
         if still is not None:
             raise NoExactForm(_sentence(still))
@@ -183,50 +184,69 @@ class Mender:
             (of_node[name] for name in (node.name, edit.label) if name in of_node), self._choices.slopes
         )
 
-    def _doubt(self, node: NodeProto, row: OpVersion, edit: Editor) -> None:
-        """Add a valid node; its slope goes along the channels where it is meant to."""
-        axis = _doubtful_dim(node, row, edit) if node.op_type == "PRelu" else None
-        if axis is None:
-            return edit.keep(node)
+    def _axis(self, node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
+        """Return the dim of X, counted from the last one, that a slope is to go along; None for the dim that it has.
+
+        A valid slope that may be meant otherwise is noted.
+
+        Raises:
+            NoExactForm: the slope does not fit X, and several dims may be meant, or none has as many elements.
+        """
         x, slope = (edit.value_info.value(name) for name in node.input)
-        assert x.shape is not None
         asked, size = self._asked(node, edit), _size(slope)
-        if asked is not None:
-            axis = _dim_asked(asked, len(x.shape))
-        elif x.shape[-1] == size:  # it may be meant as it is
-            self._choices.doubtful[edit.label] = (
-                f"the slope of shape {_text(slope.shape)} goes along the last dim of X, {_text(x.shape)},"
-                f" and dim 1, the channels, has {size} elements, too"
-            )
-            return edit.keep(node)
-        if axis == len(x.shape) - 1 or x.shape[axis] not in (size, None):
-            return edit.keep(node)
-        new = NodeProto()
-        new.CopyFrom(node)
-        self._place(new, row, axis, edit)
-        return edit.keep(new)
+        if not _fits(node, row, edit):
+            assert x.shape is not None
+            return _dim_of_slope(node, row, asked, edit) - max(len(x.shape), 1)
+        if row.broadcasting.name != "unidirectional" or size in (None, 1) or slope.shape is None:
+            return None
+        now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
+        choice = "--slopes channel or --slopes last decides"
+        if x.shape is None:
+            if isinstance(asked, int) and asked < 0:
+                return None if asked == now else asked
+            if now < -1 or asked == "last":
+                return None
+            name = shlex.quote(f"{node.name or edit.label}=-3")
+            doubt = f"X must have {size} elements in its last dim, and its shape is not known"
+            choice = f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]; --slopes last keeps it"
+        else:
+            rank, here, channels = len(x.shape), x.shape[now], x.shape[1] if len(x.shape) > 1 else 0
+            if rank + now < 2 or (isinstance(channels, int) and channels != size):
+                return None
+            if asked is not None:
+                wanted = _dim_asked(asked, rank)
+                is_other = wanted != rank + now and x.shape[wanted] == size
+                return wanted - rank if is_other or not isinstance(x.shape[wanted], int) else None
+            if channels == size and here != size:
+                return 1 - rank
+            if channels != size and here == size:
+                return None
+            doubt = f"it goes along dim {rank + now} of X, {_text(x.shape)}, and may be meant for dim 1, the channels"
+        self._choices.doubtful[edit.label] = f"the slope of shape {_text(slope.shape)}: {doubt}; {choice}"
+        return None
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
-        """Give a slope the shape in which it goes along a dim of X."""
+        """Give a slope the shape in which it goes along a dim of X, counted from the last one."""
         x, slope = (edit.value_info.value(name) for name in node.input)
         size = _size(slope)
-        assert x.shape is not None
         assert size is not None
-        rank = len(x.shape)
-        shape: Dims = (size, *(1 for _ in range(axis + 1, rank)))
+        rank = None if x.shape is None else len(x.shape)
+        is_channel = rank is not None and axis == 1 - rank
+        shape: Dims = (size, *(1 for _ in range(-1 - axis)))
         if row.broadcasting.name == "shared or per channel":
-            shape = (size,) if axis == 1 else (1, size) if axis == rank - 1 else shape
+            shape = (size,) if is_channel else (1, size) if axis == -1 else shape
         if size == 1:
-            shape = (1,) * min(rank, 1)
+            shape = () if rank == 0 else (1,)
         key = (node.input[1], shape)
         if key not in self._reshaped:
             in_place = self._choices.reads[node.input[1]] == 1 and self._reshape_default(*key, edit)
             self._reshaped[key] = node.input[1] if in_place else _reshaped(*key, edit)
         node.input[1] = self._reshaped[key]
-        along = "one for all elements" if size == 1 else "per channel" if axis == 1 else f"along dim {axis}"
+        dim = axis if rank is None else axis + rank
+        along = "one for all elements" if size == 1 else "per channel" if is_channel else f"along dim {dim}"
         was, now = _text(slope.shape), _text(shape)
         edit.note(f"the slope of shape {was} gets the shape {now}: {along} of X, {_text(x.shape)}")
-        if axis == 1 and size != 1:
+        if is_channel and size != 1:
             self._choices.per_channel.append(edit.label)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
@@ -371,21 +391,6 @@ def _dim_asked(asked: str | int, rank: int) -> int:
     return asked % rank
 
 
-def _doubtful_dim(node: NodeProto, row: OpVersion, edit: Editor) -> int | None:
-    """Return 1 where a valid slope goes along the last dim of X, and may have been meant for the channels."""
-    x, slope = (edit.value_info.value(name) for name in node.input)
-    if (
-        x.shape is None
-        or len(x.shape) < 3
-        or slope.shape is None
-        or row.broadcasting.name != "unidirectional"
-    ):
-        return None
-    size = _size(slope)
-    along_last = size not in (None, 1) and slope.shape[-1] == size
-    return 1 if along_last and x.shape[1] == size else None
-
-
 def _size(slope: Value) -> int | None:
     """Return the number of elements of a slope of which at most one dim is not 1; None for any other."""
     sizes = [dim for dim in slope.shape or () if dim != 1]
@@ -460,6 +465,8 @@ def _sentence(error: HalfulpError) -> str:
 
 
 def _text(shape: Shape) -> str:
-    return (
-        "[...]" if shape is None else str([dim if dim is not None else "?" for dim in shape]).replace("'", "")
-    )
+    if shape is None:
+        return "[...]"
+    # Inference makes up names for dims that it does not know.
+    known = ["?" if dim is None or str(dim).startswith("unk__") else dim for dim in shape]
+    return str(known).replace("'", "")

@@ -27,12 +27,14 @@ from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, agree, describe
 from halfulp.models.onnx import build
+from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
-from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours
+from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
+from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
+from halfulp.types import INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]
 
@@ -202,7 +204,7 @@ def _repaired(
     new = ModelProto()
     new.CopyFrom(source)
     choices.reads = Counter(name for node in every_node(new.graph, *new.functions) for name in node.input)
-    corrected = _correct_declarations(new, file, shapes=False)
+    corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
     _mend(walk, choices)
@@ -216,8 +218,7 @@ def _repaired(
         expected = "a node's name, or the node as halfulp repair names it"
         raise HalfulpError(f"{file}: slopes: no Pow or PRelu {unknown[0]!r}", expected=expected)
     left = [Left(name, why) for name, _, why in dict.fromkeys(walk.refused.values())]
-    decide = "--slopes channel or --slopes last decides"
-    left += [Left(name, f"{why}; {decide}", valid=True) for name, why in choices.doubtful.items()]
+    left += [Left(name, why, valid=True) for name, why in choices.doubtful.items()]
     if mended:
         mended += finish(walk)
     raised: list[Change] = []
@@ -255,11 +256,65 @@ def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left
         node = error.node if isinstance(error, ModelError) else None
         return [Left(node or file, error.message)]
     found = refusal(model)
-    return (
-        []
-        if found is None
-        else [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
-    )
+    # Runtimes load a model whose inputs or outputs have no shape.
+    if found is None or found.reason.startswith("Field 'shape' of 'type' is required"):
+        return []
+    return [Left(found.node or file, f"the onnx package's checker refuses it: {found.reason}")]
+
+
+def _correct_casts(model: ModelProto, file: str) -> list[Change]:
+    """Let a node make the type that its output is declared in, where its own type can't be meant.
+
+    Converters change declarations and leave the attribute ``to`` of a Cast, or ``dtype`` of others: the type that the
+    readers take is meant. Exporters cast a float to an integer type before or behind a Pow whose result they declare as
+    that float: no Cast is meant.
+    """
+    changes: list[Change] = []
+    for path, graph in graphs(model.graph):
+        declared_as = {
+            info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)
+        }
+        makers = {name: node for node in graph.node for name in node.output}
+        for index, node in enumerate(graph.node):
+            wanted = declared_as.get(node.output[0] if node.output else "", 0)
+            kind = next((a for a in node.attribute if a.name in ("to", "dtype") and a.i != wanted), None)
+            base = makers.get(node.input[0]) if node.op_type == "Pow" and is_ours(node) else None
+            if not wanted or (kind is None and base is None) or plain_domain(node.domain):
+                continue
+            types = infer_types(model, file, declared_too=False)
+            known = {name: value.type for each in ("", path) for name, value in types[each].items()}
+            name, text = label(node, index, ""), type_of(wanted)
+            if base is not None and base.op_type == "Cast" and known.get(base.input[0]) == text:
+                if known.get(node.input[0]) != text:
+                    said = f"X is {text} again, as the result is declared: it was cast to {known[node.input[0]]}"
+                    node.input[0] = base.input[0]
+                    changes.append(Change(name, said))
+            elif kind is not None:
+                read = _type_read(node.output[0], model, known)
+                if read is None and node.op_type == "Cast" and type_of(kind.i) in INTEGERS:
+                    read = known.get(node.input[0])
+                if read == text:
+                    kind.i = wanted
+                    changes.append(Change(name, f"{kind.name} becomes {text}, the type that its output is declared in"))
+    return changes
+
+
+def _type_read(name: str, model: ModelProto, known: Mapping[str, str | None]) -> str | None:
+    """Return the type that the readers of a value want by their other inputs; None where they do not tell, or differ."""
+    opset = default_opset(model.opset_import) or 1
+    wanted: set[str | None] = set()
+    for node in every_node(model.graph):
+        if name not in node.input or plain_domain(node.domain):
+            continue
+        schema = schema_in_force("", node.op_type, opset)
+        ports = [] if schema is None else [port.type_str for port in schema.inputs]
+        kinds = [ports[min(index, len(ports) - 1)] for index in range(len(node.input))] if ports else []
+        own = {kind for kind, read in zip(kinds, node.input, strict=False) if read == name}
+        wanted |= {
+            known.get(read) for kind, read in zip(kinds, node.input, strict=False) if read != name and kind in own
+        }
+    wanted.discard(None)
+    return wanted.pop() if len(wanted) == 1 else None
 
 
 def _correct_declarations(model: ModelProto, file: str, *, shapes: bool) -> list[Change]:

@@ -29,7 +29,7 @@ from halfulp.models.onnx.walk import (
     subgraphs,
     value_names,
 )
-from halfulp.specs import in_force
+from halfulp.specs import OpVersion, in_force
 from halfulp.specs.tensor import Shape, TensorType
 
 Wanted = Callable[[NodeProto], bool]
@@ -248,8 +248,15 @@ def check_clauses(walk: Walk) -> None:
     for owner, opset in walk.owners:
 
         def check(node: NodeProto, edit: Editor, opset: int = opset) -> None:
-            check_node(node, opset, edit.value_info)
+            try:
+                check_node(node, opset, edit.value_info)
+            except SpecError as error:
+                raise SpecError(error.clause, f"{error.message}; halfulp repair may mend it", **error.shown) from None
             edit.keep(node)
+            if node.op_type == "PRelu":
+                x, slope = (edit.value_info.value(name).shape for name in node.input)
+                if (needed := fits_only_if(in_force("onnx", "PRelu", opset), x, slope)) is not None:
+                    edit.note(f"the slope fits only if {needed}; halfulp repair gives it another shape")
 
         walk.rewrite(owner, opset, lambda node: node.op_type in SUPPORTED_OPS, check, f"opset {opset}")
 
@@ -276,6 +283,21 @@ def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bo
         )
     operands = [value_info.value(name) for name in (*node.input, node.output[0] if output else "")]
     _check(node.op_type, opset, tuple([(each.type, each.shape) for each in operands]), attributes)
+
+
+def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
+    """Return what is not known of X and must hold for a slope of one dim; None where the slope is known to fit or not.
+
+    A slope of shape [C] along a last dim that is not known is one per channel more often than it is right.
+    """
+    if row.broadcasting.name != "unidirectional" or not slope or slope[-1] == 1 or set(slope[:-1]) - {1}:
+        return None
+    if not isinstance(slope[-1], int) or (x is not None and (len(x) < 3 or isinstance(x[-1], int))):
+        return None
+    if x is not None and isinstance(x[1], int) and x[1] != slope[-1]:
+        return None  # it can't be meant for the channels
+    symbol = "" if x is None or x[-1] is None else f", {x[-1]},"
+    return f"the last dim of X{symbol} has {slope[-1]} elements"
 
 
 @lru_cache(maxsize=4096)  # the nodes of a large model are of few kinds

@@ -137,8 +137,11 @@ class Samples:
 
     def __init__(self, model: Model, values: Mapping[str, Any]) -> None:
         self._model, graph = model, model.graph
-        made = {node.outputs[0] for node in graph.nodes if node.type in ("Constant", "Const")}
-        self.constants = (made | graph.constants.keys()) - {value.name for value in graph.inputs}
+        self.constants = graph.constants.keys() - {value.name for value in graph.inputs}
+        for node in graph.nodes:  # a runtime folds what is made of constants
+            is_held = node.type in ("Constant", "Const")
+            if is_held or (any(node.inputs) and self.constants >= {*filter(None, node.inputs)}):
+                self.constants.update(node.outputs)
         known = {**graph.constants, **values}
         self.nodes = {
             f"the result of {node.outputs[0]}": node

@@ -69,7 +69,8 @@ def parse(
     ordered, was_sorted = in_order(proto)
     if was_sorted:
         if report is None:
-            warnings.warn(f"{printable(name)}: {_SORTED}", HalfulpWarning, stacklevel=2)
+            line = f"{printable(name)}: {_SORTED}; halfulp repair writes it in order"
+            warnings.warn(line, HalfulpWarning, stacklevel=2)
         else:
             report(_SORTED)
     return ordered, name, folder

@@ -1,7 +1,8 @@
 """The types, shapes and constants of a model's values, inferred before anything runs.
 
-The onnx package infers types and shapes, and ONNX Runtime the output types of operators of other domains. Both would
-refuse some Pow and PRelu nodes, or infer too little. For inference, Identity nodes replace these.
+The onnx package infers types and shapes, and ONNX Runtime those of operators of other domains. Both would refuse some
+Pow and PRelu nodes, or infer too little. For inference, Identity nodes replace these. Shapes that are still unknown
+follow from the weights of a Conv that reads the value.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from halfulp.errors import ModelError
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.checks import schema_in_force
 from halfulp.models.onnx.inline import RESOLVED
-from halfulp.models.onnx.tensors import TensorReader, declaration, declared, type_of
+from halfulp.models.onnx.tensors import TensorReader, declaration, declared, enum_of, type_of
 from halfulp.models.onnx.walk import (
     Identity,
     Owner,
@@ -39,6 +40,7 @@ from halfulp.models.onnx.walk import (
     subgraphs,
 )
 from halfulp.specs import find
+from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
 Ask = Literal["foreign", "all", "none"]
@@ -49,6 +51,13 @@ _SMALL = 1024  # elements; inference reads only small tensors (axes, shapes)
 
 # Before opset 7 their output has the type and shape of the first input. The onnx package infers that for few of them.
 _SAME_AS_FIRST = {"Add", "Sub", "Mul", "Div", "Pow"}
+
+# The output of these has the shape of the first input, or its first two dims.
+_KEEPS_SHAPE = {
+    *("BatchNormalization", "InstanceNormalization", "PRelu", "Relu", "LeakyRelu", "Elu", "Selu", "Clip"),
+    *("Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Identity", "Cast", "Dropout", "Neg", "Abs"),
+}
+_KEEPS_CHANNELS = {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool"}
 
 
 class ValueInfo:
@@ -125,7 +134,7 @@ class ValueInfo:
             if made:
                 todo += made
                 continue
-            last = todo.pop()
+            last = self._as_cast(todo.pop())
             tensors = [self.tensor(name) for name in last.input]
             if last.op_type == "Gather" and last.input[0] in self._measured and tensors[1] is not None:
                 tensors[0] = self._dims(self._measured[last.input[0]], tensors[1])
@@ -143,6 +152,15 @@ class ValueInfo:
         known = all(-len(shape) <= place < len(shape) and isinstance(shape[place], int) for place in places)
         dims = [dim if isinstance(dim, int) else 0 for dim in shape]
         return onnx.helper.make_tensor(name, TensorProto.INT64, [len(dims)], dims) if known else None
+
+    def _as_cast(self, node: NodeProto) -> NodeProto:
+        """Return a CastLike as the Cast that it is, where the type of its second input is known."""
+        kind = self.value(node.input[1]).type if node.op_type == "CastLike" and len(node.input) == 2 else None
+        if kind is None:
+            return node
+        cast = onnx.helper.make_node("Cast", node.input[:1], node.output, to=enum_of(kind))
+        cast.attribute.extend(node.attribute)
+        return cast
 
     def is_default(self, name: str) -> bool:
         """Tell whether a value is an input with a default."""
@@ -207,6 +225,8 @@ def infer_types(
     inferred = _inferred(light)
     if ask != "none" and _ask_onnxruntime(inferred, ask):
         inferred = _inferred(inferred)
+    if _declare_by_readers(inferred):
+        inferred = _inferred(inferred)
     found: dict[str, Types] = {}
     for path, graph in graphs(inferred.graph):
         assert isinstance(graph, GraphProto)
@@ -232,30 +252,45 @@ def _inferred(model: ModelProto) -> ModelProto:
 
 
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
-    """Declare the types that ONNX Runtime infers for values without one. Return whether there are any."""
+    """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
-    known = {info.name for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
+    known = {info.name for info in (*graph.value_info, *graph.output) if info.type.tensor_type.HasField("shape")}
+    typed = {info.name: info for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
     if all(name in known for node in asked for name in node.output):
         return False
     probe = ModelProto()
     probe.CopyFrom(model)
+    shapes = _shapes(model)
+    exact = True  # whether it is asked about the very shapes of the model
     for node in every_node(probe.graph):
         if node.op_type == "Pow" and not plain_domain(node.domain):
-            _make_identity(node)  # ONNX Runtime may refuse this Pow
-    found = [info for info in _types_of_onnxruntime(probe) if info.name not in known]
-    for info in graph.output:
-        if not info.type.WhichOneof("value"):
-            info.type.CopyFrom(next((each.type for each in found if each.name == info.name), info.type))
-    outputs = {info.name for info in graph.output}
-    graph.value_info.extend(info for info in found if info.name not in outputs)
-    return bool(found)
+            shape = shapes.get(node.output[0] if node.output else "")
+            exact = exact and shape is not None and shape == shapes.get(node.input[0])
+            _make_identity(node)  # it may refuse this one
+    outputs = {info.name: info for info in graph.output}
+    found = False
+    for info in _types_of_onnxruntime(probe):
+        if not exact:
+            info.type.tensor_type.ClearField("shape")
+        if info.name in known or (info.name in typed and not info.type.tensor_type.HasField("shape")):
+            continue
+        found = True
+        before = outputs.get(info.name) or typed.get(info.name)
+        if before is None:
+            graph.value_info.append(info)
+        elif before.type.WhichOneof("value") is None:
+            before.type.CopyFrom(info.type)
+        else:
+            before.type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
+    return found
 
 
 def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the element types that ONNX Runtime infers for the outputs of a graph's nodes, if it can.
+    """Return the types and shapes that ONNX Runtime infers of a graph's values; nothing where it can't.
 
-    The model's outputs are changed. Shapes are left out: those of the Identity nodes would be the first operand's.
+    Args:
+        model: its outputs are changed.
     """
     try:
         ort: Any = import_module("onnxruntime")
@@ -272,8 +307,73 @@ def _types_of_onnxruntime(model: ModelProto) -> list[onnx.ValueInfoProto]:
     except Exception:  # ONNX Runtime refuses the model: the caller reports the missing type
         return []
     names_of = {f"tensor({row.onnx})": row.name for row in TYPES.values() if row.onnx}
-    typed = ((output.name, names_of.get(output.type)) for output in session.get_outputs())
-    return [declaration(name, kind, None) for name, kind in typed if kind is not None]
+    found = []
+    for output in session.get_outputs():
+        kind = names_of.get(output.type)
+        # It says [] of a scalar and of a value whose rank it does not know.
+        shape = tuple(dim if isinstance(dim, int) else None for dim in output.shape) or None
+        if kind is not None:
+            found.append(declaration(output.name, kind, shape))
+    return found
+
+
+def _shapes(model: ModelProto) -> dict[str, Shape]:
+    """Return the shapes that a model declares of the values of all its graphs, weights included."""
+    found: dict[str, Shape] = {}
+    for _, graph in graphs(model.graph):
+        assert isinstance(graph, GraphProto)
+        for info in (*graph.value_info, *graph.output, *graph.input):
+            with contextlib.suppress(ModelError):
+                found[info.name] = declared(info, "").shape
+        found.update((tensor.name, tuple(tensor.dims)) for tensor in graph.initializer)
+    return found
+
+
+def _declare_by_readers(model: ModelProto) -> bool:
+    """Declare the shapes that follow from the nodes that read a value; tell whether there are any.
+
+    A Conv reads a value with the rank of its kernel and as many channels; what reads the value before that may keep its
+    shape, or its channels.
+    """
+    shapes = _shapes(model)
+    owners = [graph for _, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
+    unknown = {name for graph in owners for name in _made(graph) if shapes.get(name) is None}
+    found: dict[str, Shape] = {}
+    for node in reversed([*every_node(model.graph)]) if unknown else ():
+        if node.input and node.input[0] in unknown and not plain_domain(node.domain):
+            output = node.output[0] if node.output else ""
+            shape = _shape_read(node, shapes, shapes.get(output) or found.get(output))
+            if shape is not None:
+                found.setdefault(node.input[0], shape)
+    for graph in owners if found else ():
+        known = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
+        for name in _made(graph):
+            if name not in found:
+                continue
+            info = known.get(name) or graph.value_info.add(name=name)
+            shape = onnx.helper.make_tensor_type_proto(TensorProto.UNDEFINED, found[name]).tensor_type.shape
+            info.type.tensor_type.shape.CopyFrom(shape)
+    return bool(found)
+
+
+def _made(graph: GraphProto) -> set[str]:
+    """Return the names of a graph's inputs and of what its nodes make."""
+    return {*(info.name for info in graph.input), *(name for node in graph.node for name in node.output)} - {""}
+
+
+def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
+    """Return the shape of a node's first input by its other inputs and its output; None where these do not tell."""
+    weights = shapes.get(node.input[1]) if len(node.input) > 1 else None
+    if node.op_type in ("Conv", "ConvTranspose") and weights is not None and len(weights) > 2:
+        channels = weights[0] if node.op_type == "ConvTranspose" else weights[1]
+        group = next((a.i for a in node.attribute if a.name == "group" and node.op_type == "Conv"), 1)
+        known = channels * group if isinstance(channels, int) else None
+        return (None, known, *(None for _ in weights[2:]))
+    if output is None:
+        return None
+    if node.op_type in _KEEPS_CHANNELS:
+        return (*output[:2], *(None for _ in output[2:]))
+    return output if node.op_type in _KEEPS_SHAPE else None
 
 
 def _make_identity(node: NodeProto) -> None:
@@ -434,22 +534,24 @@ _AXES_AS_ATTRIBUTE = 11
 
 # Each of these moves values, or rounds an exact result once, so that every runtime gives the same result.
 # ConstantOfShape, Expand and Reshape may claim any size.
-_ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 _OPERATORS = {
     *_ARITHMETIC,
     *(
         "Abs",
         "Cast",
         "CastLike",
+        "Ceil",
         "Concat",
         "ConstantOfShape",
         "DequantizeLinear",
         "Expand",
         "Flatten",
+        "Floor",
         "Gather",
     ),
     *("Identity", "Neg", "QuantizeLinear", "Reciprocal", "Reshape", "Slice", "Sqrt", "Squeeze", "Transpose"),
-    "Unsqueeze",
+    *("Unsqueeze", "Where"),
 }
 # A node with one of these attributes belongs to an opset before 7 and has another meaning.
 _OLD_ATTRIBUTES = {"axis": _ARITHMETIC, "broadcast": _ARITHMETIC, "shape": ("Reshape",)}
@@ -501,6 +603,6 @@ def _size(node: NodeProto, inputs: Sequence[Array | None]) -> int:
         is_shape = shape.dtype.kind == "i"
         wanted = math.prod(int(dim) for dim in shape.reshape(-1)[:64]) if is_shape else _MOST_FOLDED + 1
         return max(abs(wanted), arrays[0].size if node.op_type == "Expand" and arrays else 1)
-    if node.op_type in _ARITHMETIC:
+    if node.op_type in (*_ARITHMETIC, "Where"):
         return math.prod(array.size for array in arrays)
     return max(sum(array.size for array in arrays), 1)

@@ -1,0 +1,278 @@
+"""Public bug reports, tried as their reporters would: the audit names a command, and what it writes is right.
+
+Each model is made here with the facts of a report. The commands that the audit prints are run as they are printed, and
+the written model must load in ONNX Runtime and give the outputs of the model that the reporter meant.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, parser
+from typer.testing import CliRunner
+
+import halfulp as hu
+from halfulp.cli import app
+
+# For each report: the model as it was reported, what is to be replaced in it to make the right one, and the opset (and
+# the IR version, 8 where not given). The first address is the report whose facts these are.
+SLOPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
+    # https://github.com/NVIDIA/TensorRT/issues/310: ncnn's landmark network; slopes are inputs, as IR version 3 wants it
+    "slope tensor must be unidirectional broadcastable to input tensor": (
+        """landmarks (float[1, 3, 8, 8] data, float[4, 3, 3, 3] w, float[4] s) => (float[1, 4, 6, 6] y)
+        <float[4, 3, 3, 3] w, float[4] s = {0.25, -1, 2, 0.5}> { c = Conv(data, w)  y = PRelu(c, s) }""",
+        {"float[4] s": "float[4, 1, 1] s"},
+        (8, 3),
+    ),
+    # https://github.com/onnx/models/issues/91, 135, 240, 279; microsoft/onnxruntime 462: ArcFace from MXNet
+    "Attempting to broadcast an axis by a dimension other than 1. 64 by 112": (
+        """arcface (float[1, 3, 6, 6] data, float[4, 3, 1, 1] w, float[4] g, float[4] b, float[4] m, float[4] v,
+        float[4] relu0_gamma, float[4] relu1_gamma) => (float[1, 4, 6, 6] y) <float[4, 3, 1, 1] w, float[4] g =
+        {1, 2, 3, 4}, float[4] b = {0, 0, 1, 1}, float[4] m = {0, 1, 0, 1}, float[4] v = {1, 1, 2, 2}, float[4]
+        relu0_gamma = {0.25, -1, 2, 0.5}, float[4] relu1_gamma = {1, 2, 3, 0.125}> { c = Conv(data, w)
+        n = BatchNormalization<epsilon = 0.001>(c, g, b, m, v)  relu0 = PRelu(n, relu0_gamma)
+        d = Identity(relu0)  y = PRelu(d, relu1_gamma) }""",
+        {"float[4] relu": "float[4, 1, 1] relu", "float[4]\n        relu": "float[4, 1, 1] relu"},
+        (7, 3),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/3205: MobileFaceNet, a depthwise convolution before the PRelu
+    "axis == 1 || axis == largest was false. 56 by 64": (
+        """mobile (float[N, 4, 7, 5] data) => (float[N, 4, 5, 3] conv_1_relu) <float[4, 1, 3, 3] w, float[4] s =
+        {0.25, -1, 2, 0.5}> { c = Conv<group = 4>(data, w)  conv_1_relu = PRelu(c, s) }""",
+        {"float[4] s": "float[4, 1, 1] s"},
+        (8, 4),
+    ),
+    # https://github.com/NVIDIA/TensorRT/issues/1677: SFace; PRelu of (1, 32, 112, 112) with a slope of (32,)
+    "Could not parse ONNX correctly": (
+        """sface (float[1, 3, 5, 7] x) => (float[1, 3, 5, 7] y) <float[3] conv_1_relu_gamma = {0.25, -1, 2}> {
+        y = PRelu(x, conv_1_relu_gamma) }""",
+        {"float[3]": "float[3, 1, 1]"},
+        (9, 4),
+    ),
+    # https://github.com/pytorch/pytorch/issues/21271; onnx/onnx 2769: torch.nn.PReLU(16) of torch 1.1, two images
+    "The shape of PReLU weight is wrong": (
+        "torch (float[2, 3, 9, 6] x) => (float[2, 3, 9, 6] y) <float[3] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        {"float[3]": "float[3, 1, 1]"},
+        (9, 4),
+    ),
+    # https://github.com/apache/tvm/issues/4427: every PRelu of a network for faces, one slope read by two of them
+    "PReLU dimension mismatch error when converting ONNX model to TVM": (
+        """face (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3] s = {0.25, -1, 2}> {
+        p = PRelu(x, s)  q = Neg(p)  r = PRelu(q, s)  y = Add(p, r) }""",
+        {"float[3]": "float[3, 1, 1]"},
+        (9, 4),
+    ),
+    # https://github.com/onnx/onnxmltools/issues/522: Core ML's converter, no shapes between the layers
+    "the axis for activation is incorrect while convert from CoreML to ONNX. 16 by 128": (
+        """coreml (float[1, 3, 8, 8] image) => (float[1, 4, 8, 8] y) <float[4, 3, 3, 3] w, float[4] activation =
+        {0.25, -1, 2, 0.5}> { c = Conv<pads = [1, 1, 1, 1]>(image, w)  y = PRelu(c, activation) }""",
+        {"float[4] activation": "float[4, 1, 1] activation"},
+        (11, 6),
+    ),
+    # https://github.com/PaddlePaddle/Paddle2ONNX/pull/246: X has four dims and the slope two
+    "shape of slope in PRelu is 2-D Tensor": (
+        "paddle (float[N, 3, 4, 5] x) => (float[N, 3, 4, 5] y) <float[1, 3] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        {"float[1, 3] s": "float[3, 1, 1] s"},
+        (11, 7),
+    ),
+    # https://github.com/htshinichi/caffe-onnx/pull/34: the converter gives each slope three dims, after InnerProduct too
+    "PReLU params of fixed shape [dim, 1, 1]": (
+        """caffe (float[2, 5] x) => (float[2, 3] y) <float[5, 3] w, float[3] b = {1, 2, 3}, float[3, 1, 1] s =
+        {0.25, -1, 2}> { f = Gemm(x, w, b)  y = PRelu(f, s) }""",
+        {"float[3, 1, 1] s": "float[3] s"},
+        (9, 4),
+    ),
+    # https://github.com/pytorch/pytorch/issues/70570: torch exports PReLU of a scalar with a slope of shape (1,)
+    "Incorrect ONNX Export for Unidirectional Broadcasting in PReLU": (
+        "scalar (float x) => (float y) <float[1] s = {0.25}> { y = PRelu(x, s) }",
+        {"float[1] s": "float s"},
+        (13,),
+    ),
+    # https://github.com/onnx/onnx/issues/7038: a slope of three values, and a Clip behind the PRelu
+    "onnxruntime produces invalid results": (
+        """fuzz (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3] s = {0.1, 0.2, 0.3}, float a = {-1}, float b =
+        {1}> { p = PRelu(x, s)  y = Clip(p, a, b) }""",
+        {"float[3] s": "float[3, 1, 1] s"},
+        (21, 10),
+    ),
+    # https://github.com/chainer/onnx-chainer/pull/222: a slope for each of five features of a sequence
+    "to support Chainer's broadcasting on PRelu": (
+        "chainer (float[2, 5, 3] x) => (float[2, 5, 3] y) <float[5] w = {1, 2, 3, 4, 5}> { y = PRelu(x, w) }",
+        {"float[5] w": "float[5, 1] w"},
+        (8, 3),
+    ),
+    # https://github.com/apache/mxnet/issues/18509; kneron/ONNX_Convertor 32: the batch and the image are of any size
+    "MXNet exported onnx are from opset9, with 1-D PRelu weight": (
+        """mxnet (float[N, 3, H, W] x) => (float[N, 4, H, W] y) <float[4, 3, 1, 1] w, float[4] s = {0.25, -1, 2, 0.5}>
+        { c = Conv(x, w)  y = PRelu(c, s) }""",
+        {"float[4] s": "float[4, 1, 1] s"},
+        (9, 4),
+    ),
+    # https://github.com/deepinsight/insightface/issues/1274: exported again by a newer tool, in a recent opset
+    "No importer registered for op: PRelu": (
+        "again (float[1, 3, 4, 5] x) => (float[1, 3, 4, 5] y) <float[3] s = {0.25, -1, 2}> { y = PRelu(x, s) }",
+        {"float[3]": "float[3, 1, 1]"},
+        (17,),
+    ),
+}
+
+POWERS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
+    # https://github.com/microsoft/onnxruntime/issues/5696: x.pow(2) of halves, exported at opset 11
+    "Pow operator fails to support mixed types for base and power for opset 11": (
+        "half (float16[2, 2] x) => (float16[2, 2] y) { e = Constant<value = float {2}>()  y = Pow(x, e) }",
+        {"float {2}": "float16 {16384}"},
+        (11, 6),
+    ),
+    # https://github.com/pytorch/pytorch/pull/38065 and issue 22744: an integer exponent at opset 9
+    "Type 'tensor(int64)' of input parameter of operator (Pow) is invalid": (
+        "torch (float[3] x) => (float[3] y) { e = Constant<value = int64 {3}>()  y = Pow(x, e) }",
+        {"int64 {3}": "float {3}"},
+        (9, 4),
+    ),
+    # https://github.com/pytorch/pytorch/issues/52436: torch.pow(2, x); the power of floats is cast to an integer
+    "Type (tensor(float)) of output arg (y) of node (Cast_1) does not match expected type (tensor(int64))": (
+        """torch (float[1, 10] x) => (float[1, 10] y) { two = Constant<value = int64 {2}>()  b = Cast<to = 1>(two)
+        p = Pow(b, x)  y = Cast<to = 7>(p) }""",
+        {"to = 7": "to = 1"},
+        (9, 6),
+    ),
+    # https://github.com/microsoft/onnxscript/pull/3036: 2.5 ** integers; the base is cast to the exponent's type
+    "Type (tensor(float)) of output arg (pow_1) of node (node_pow_1) does not match expected type": (
+        """torch (int64[3] x) => (float[3] pow_1) { base = Constant<value = float {2.5}>()  cast = Cast<to = 7>(base)
+        pow_1 = Pow(cast, x) }""",
+        {"Pow(cast": "Pow(base"},
+        (18, 10),
+    ),
+    # https://github.com/onnx/onnx/issues/4549, 3409: bfloat16 exponents in opset 13
+    "Y typestr: T1, has unsupported type: tensor(bfloat16)": (
+        """bf (float[3] x) => (float[3] y) { a = Cast<to = 16>(x)  e = Constant<value = bfloat16 {16384}>()
+        p = Pow(a, e)  y = Cast<to = 1>(p) }""",
+        {},
+        (13,),
+    ),
+    # https://github.com/onnx/onnx/pull/525; pytorch/pytorch 16396: Caffe2's attributes in a newer opset
+    "Unrecognized attribute: broadcast for operator Pow": (
+        "caffe (float[2, 3, 4] x, float[3] e) => (float[2, 3, 4] y) { y = Pow<axis = 1, broadcast = 1>(x, e) }",
+        {"y = Pow<axis = 1, broadcast = 1>(x, e)": "u = Unsqueeze<axes = [1]>(e)  y = Pow(x, u)"},
+        (8, 3),
+    ),
+    # https://github.com/microsoft/onnxruntime/issues/25522, 4405; k2-fsa/icefall 2011: a converter to float16 changes what
+    # is declared, and leaves the Cast
+    "Type (tensor(float16)) of output arg of node (Cast) does not match expected type (tensor(float))": (
+        """fp16 (float16[4] x) => (float16[4] y) <float16[4] k = {1, 2, 3, 4}, float16 e = {16384}, float16[4] c> {
+        i = Cast<to = 6>(x)  c = Cast<to = 1>(i)  d = Mul(c, k)  y = Pow(d, e) }""",
+        {"c = Cast<to = 1>": "c = Cast<to = 10>"},
+        (13,),
+    ),
+    # https://github.com/onnx/onnx/issues/5374: a value is declared in another type than its node gives
+    "Inferred elem type differs from existing elem type : (1) vs (10)": (
+        """declared (float[3] x) => (float[3] y) <float e = {2}, float16[3] p> { p = Pow(x, e)  y = Neg(p) }""",
+        {"float16[3] p": "float[3] p"},
+        (13,),
+    ),
+    # https://github.com/microsoft/onnxconverter-common/issues/208, 240, 261; onnx/onnx 4480: a Cast behind its reader
+    "Nodes in a graph must be topologically sorted": (
+        """order (float[3] x) => (float[3] y) <float16 e = {16384}> { p = Pow(x_cast_0, e)  y = Cast<to = 1>(p)
+        x_cast_0 = Cast<to = 10>(x) }""",
+        {"p = Pow": "x_cast_0 = Cast<to = 10>(x)  p = Pow", "x_cast_0 = Cast<to = 10>(x) }": "}"},
+        (11,),
+    ),
+    # https://github.com/NVIDIA/TensorRT/issues/808: a base of integers before opset 12
+    "elementwise inputs must not be Int32": (
+        "ints (int32[3] x, int32[3] e) => (int32[3] y) { y = Pow(x, e) }",
+        {},
+        (11,),
+    ),
+    # https://github.com/pytorch/pytorch/issues/22744 as GeM pooling has it: a learned exponent in float64
+    "bound to different types (tensor(float) and tensor(double))": (
+        "gem (float[2, 3] x) => (float[2, 3] y) <double[1] p = {3.0}> { c = Abs(x)  y = Pow(c, p) }",
+        {"double[1]": "float[1]"},
+        (11,),
+    ),
+}
+
+
+def made(text: str, versions: tuple[int, ...]) -> ModelProto:
+    """Return a model; weights without values are made up."""
+    opset, ir_version = (*versions, 8)[:2]
+    model = parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["": {opset}]> {text}')
+    rng = np.random.default_rng(0)
+    for info in [*model.graph.value_info]:
+        if info.name == "w":
+            weights = rng.normal(size=[dim.dim_value for dim in info.type.tensor_type.shape.dim])
+            model.graph.initializer.append(onnx.numpy_helper.from_array(weights.astype(np.float32), info.name))
+            model.graph.value_info.remove(info)
+    return model
+
+
+def inputs_of(model: ModelProto) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    held = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in held]
+    sizes = {info.name: [dim.dim_value or 4 for dim in info.type.tensor_type.shape.dim] for info in infos}
+    kinds = {
+        info.name: onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type) for info in infos
+    }
+    return {name: np.asarray(rng.normal(size=sizes[name]) * 4).astype(kinds[name]) for name in sizes}
+
+
+def run_what_is_printed(model: ModelProto) -> ModelProto:
+    """Audit a model, run the commands that it prints, and return what they have written last."""
+    onnx.save(model, "m.onnx")
+    file = "m.onnx"
+    for _ in range(3):
+        printed = CliRunner().invoke(app, ["audit", file, "--target", "onnxruntime"])
+        text = re.sub(r"\n {4,}", " ", printed.output)
+        commands = dict.fromkeys(re.findall(r"> halfulp (repair [^:\n]+|convert [^:\n]+)", text))
+        if not commands and "halfulp repair writes it in order" in text:
+            commands = {f"repair {file} repaired.onnx": None}
+        if not commands:
+            break
+        for command in commands:
+            result = CliRunner().invoke(app, shlex.split(command))
+            assert result.exit_code == 0, result.output
+            file = shlex.split(command)[2]
+    assert file != "m.onnx", printed.output
+    return onnx.load(file)
+
+
+def assert_runs_as(model: ModelProto, right: ModelProto) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnx.checker.check_model(model, full_check=True)
+    inputs = inputs_of(right)
+    found, expected = (
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
+        for each in (model, right)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
+def right_of(text: str, replaced: dict[str, str]) -> str:
+    for before, after in replaced.items():
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+@pytest.mark.parametrize("report", SLOPES)
+def test_a_slope_for_each_channel(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, replaced, versions = SLOPES[report]
+    repaired = run_what_is_printed(made(text, versions))
+    assert_runs_as(repaired, made(right_of(text, replaced), versions))
+
+
+@pytest.mark.parametrize("report", POWERS)
+def test_a_power(report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, replaced, versions = POWERS[report]
+    assert hu.repair(made(text, versions)).changes
+    repaired = run_what_is_printed(made(text, versions))
+    assert_runs_as(repaired, made(right_of(text, replaced), versions) if replaced else repaired)
