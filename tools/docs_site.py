@@ -43,6 +43,8 @@ runtime.
 
 ::: halfulp.operators.pow
 
+::: halfulp.operators.float_power
+
 ::: halfulp.operators.prelu
 
 ::: halfulp.operators.op

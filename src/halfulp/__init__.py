@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-    from halfulp.operators import Operator, op, ops, pow, prelu
+    from halfulp.operators import Operator, float_power, op, ops, pow, prelu
     from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
     # The command line can't catch these: they come before its own first line. Python is `python -m` until then.
@@ -53,6 +53,7 @@ __all__ = [
     "audit",
     "check",
     "convert",
+    "float_power",
     "op",
     "ops",
     "pow",
