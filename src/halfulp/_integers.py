@@ -1,4 +1,4 @@
-"""Powers of integers that the kernels do not give: in float64, from the exact integers, and with every loss an error."""
+"""Powers of integers that the kernels do not give: in float64, from the exact integers, and without a loss."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _root(number: int, degree: int) -> int:
     """Return the greatest integer whose power of this degree is at most the number; for degree 0 the number."""
     if degree < 2:
         return number
-    root = round(number ** (1 / degree)) + 1
+    root: int = round(float(number) ** (1 / degree)) + 1
     while root**degree > number:
         root -= 1
     return root

@@ -251,7 +251,9 @@ def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any)
         from halfulp.cuda import apply  # lazily: few need it
 
         if not isinstance(compute, Operator):
-            raise HalfulpError("arrays on a CUDA device have only hu.pow without integers='raise', and hu.prelu")
+            raise HalfulpError(
+                "arrays on a CUDA device have only hu.pow without integers='raise', and hu.prelu"
+            )
         return apply(compute, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
@@ -364,13 +366,13 @@ def _checked_pow(x: Any, y: Any, *, out: Array | None = None) -> Array:
 
 
 @overload
-def float_power(
-    x: np.generic | Number, y: np.generic | Number, /, *, out: None = None
-) -> np.float64: ...
+def float_power(x: np.generic | Number, y: np.generic | Number, /, *, out: None = None) -> np.float64: ...
 @overload
 def float_power(
-    x: NDArray[Any] | np.generic | Number, y: NDArray[Any] | np.generic | Number, /, *, out: None = None
+    x: NDArray[Any], y: NDArray[Any] | np.generic | Number, /, *, out: None = None
 ) -> NDArray[np.float64]: ...
+@overload
+def float_power(x: np.generic | Number, y: NDArray[Any], /, *, out: None = None) -> NDArray[np.float64]: ...
 @overload
 def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
 def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any:

@@ -27,7 +27,24 @@ def exact(x: int, y: float) -> float:
 
 
 EXPONENTS = [0, 1, 2, 3, 19, 20, 21, -1, -2, -20, -21, 64, 65, -65, 2**62, -(2**62)]
-FRACTIONS = [0.5, 0.25, -0.5, 1.5, 2.75, -20.1, 19.3, 0.1, 1e-9, 5e-324, -1e-300, np.inf, -np.inf, np.nan, 3.0, -2.0]
+FRACTIONS = [
+    0.5,
+    0.25,
+    -0.5,
+    1.5,
+    2.75,
+    -20.1,
+    19.3,
+    0.1,
+    1e-9,
+    5e-324,
+    -1e-300,
+    np.inf,
+    -np.inf,
+    np.nan,
+    3.0,
+    -2.0,
+]
 
 
 @pytest.mark.parametrize("y", [*EXPONENTS, *FRACTIONS])
@@ -43,7 +60,11 @@ def test_integers_that_float64_lacks(y: float) -> None:
 
 def test_exponents_are_arrays_of_any_type() -> None:
     x = np.array([LONG, 7, -LONG])[:, None]
-    for y in (np.array([2, -1], np.int8), np.array([2, 1], np.uint64), np.array([0.5, 3], ml_dtypes.bfloat16)):
+    for y in (
+        np.array([2, -1], np.int8),
+        np.array([2, 1], np.uint64),
+        np.array([0.5, 3], ml_dtypes.bfloat16),
+    ):
         want = [[exact(base, exponent) for exponent in y.astype(float).tolist()] for base in x[:, 0].tolist()]
         np.testing.assert_array_equal(hu.float_power(x, y), want)
 
@@ -57,11 +78,18 @@ def test_every_type_becomes_float64(name: str) -> None:
 
 
 def test_it_is_numpys_function() -> None:
-    for x, y in ((3, 2), (True, 2), (np.float32(2.5), 2), ([2, 3], [True, False]), (np.int8([-2]), 3), (2.5, 2.0)):
+    for x, y in (
+        (3, 2),
+        (True, 2),
+        (np.float32(2.5), 2),
+        ([2, 3], [True, False]),
+        (np.int8([-2]), 3),
+        (2.5, 2.0),
+    ):
         got, theirs = hu.float_power(x, y), np.float_power(x, y)
         assert type(got) is type(theirs)
         np.testing.assert_array_equal(got, theirs)
-    with pytest.raises(hu.SpecError, match="Pow-15.C3"):
+    with pytest.raises(hu.SpecError, match=r"Pow-15\.C3"):
         hu.float_power(np.array([1j]), 2)
     with pytest.raises(hu.SpecError, match="broadcastable"):
         hu.float_power([1, 2], [1, 2, 3])
@@ -105,7 +133,9 @@ def test_raise_refuses_exactly_what_wraps(name: str) -> None:
             if low <= (power := base**y) <= high:
                 assert hu.pow(x, y, integers="raise").astype(object).tolist() == [1, power]
                 continue
-            with pytest.raises(hu.HalfulpError, match=rf"{name} overflows at index \[1\]: {base} to the power {y};"):
+            with pytest.raises(
+                hu.HalfulpError, match=rf"{name} overflows at index \[1\]: {base} to the power {y};"
+            ):
                 hu.pow(x, y, integers="raise")
 
 

@@ -45,7 +45,9 @@ def test_public_modules_say_what_is_public() -> None:
         assert all(hasattr(module, public) for public in module.__all__), name
 
 
-@pytest.mark.parametrize("name", ["audit", "check", "convert", "float_power", "op", "ops", "pow", "prelu", "run"])
+@pytest.mark.parametrize(
+    "name", ["audit", "check", "convert", "float_power", "op", "ops", "pow", "prelu", "run"]
+)
 def test_no_module_hides_a_function(name: str) -> None:
     """A module of the same name would take its place as soon as something imports it."""
     code = (
