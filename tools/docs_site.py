@@ -56,7 +56,7 @@ runtime.
 
 ::: halfulp.specs.tensor.TensorType
 
-::: halfulp.models.run.api.run
+::: halfulp.running.run
 
 ::: halfulp.conversion.api.convert
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import Repair, repair
-    from halfulp.models.run.api import run
+    from halfulp.running import run
 
     __version__: str
 
@@ -73,7 +73,7 @@ _LAZY = {
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
     "repair": "halfulp.conversion.repair",
-    "run": "halfulp.models.run.api",
+    "run": "halfulp.running",
 }
 
 

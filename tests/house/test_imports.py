@@ -25,12 +25,13 @@ MAY_IMPORT = {
     "_integers": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_args", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_args", "_integers", "cuda", "_core"},
-    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
+    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"},
     "models": BASE | {"specs", "_args", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
+    "running": BASE | {"models", "conversion", "integrations"},
     "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "_args", "operators", "reference", "models", "backend"}
@@ -47,6 +48,7 @@ MAY_IMPORT = {
         "conformance",
         "auditing",
         "integrations",
+        "running",
     },
     "__main__": {"cli"},
 }

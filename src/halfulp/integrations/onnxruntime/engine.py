@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, helper
 
-from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe
@@ -50,41 +50,43 @@ class Settings:
 _OURS = Settings()
 
 
-def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
+def run_with_report(
+    source: Path | ModelProto, model: Model, inputs: Mapping[str, Any], *, folder: Path | None = None
+) -> tuple[dict[str, Any], RunReport]:
     """Run a model once in a session of ours.
 
     Args:
-        path: the ONNX file.
-        model: the same, as :func:`halfulp.models.onnx.load` read and checked it.
-        inputs: arrays by name.
+        source: the ONNX file, or the model.
+        model: the same, as it was read and checked.
+        inputs: arrays by name, or what NumPy makes arrays of.
+        folder: where the external data of a model that is no file lies.
 
     Raises:
         ModelError: an input contradicts what the model declares, or a node fails on its operands.
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
-    bind(model, inputs)
-    outputs, (report,) = profiled(path, model, inputs)
+    _, outputs, (report,) = open_profiled(source, model, _fed(model, inputs), folder=folder)
     return outputs, report
 
 
-def profiled(
-    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings = _OURS, *, runs: int = 1
-) -> tuple[dict[str, Any], list[RunReport]]:
-    """Return the outputs of a model, and a report of each of several runs.
+def open_profiled(
+    source: Path | ModelProto,
+    model: Model,
+    inputs: Mapping[str, Any],
+    settings: Settings = _OURS,
+    *,
+    folder: Path | None = None,
+    runs: int = 1,
+) -> tuple[Any, dict[str, Any], list[RunReport]]:
+    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile.
 
     Raises:
         ModelError, Refused: as for :func:`run_with_report`.
     """
-    _, outputs, reports = open_profiled(path, model, inputs, settings, runs=runs)
-    return outputs, reports
-
-
-def open_profiled(
-    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings, *, runs: int
-) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session with what :func:`profiled` gives; its later runs make no profile."""
-    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
-        session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
+        session, operators = open_session(
+            source, settings, folder=folder, file=model.file, profile=str(Path(profiles) / "profile")
+        )
         for _ in range(runs):
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -97,21 +99,20 @@ def runner(
     """Return a function that runs a model as :func:`run_with_report` does, as often as it is called.
 
     Args:
-        source: the ONNX file, or the model.
-        model: the same, as it was read and checked.
+        source, model, folder: as there.
         settings: of its session.
-        folder: where the external data of a model that is no file lies.
 
     Raises:
         Refused: onnxruntime is missing, too old, or refuses the model. What it returns raises ModelError.
     """
-    session, _ = open_session(source, settings, folder=folder)
+    session, _ = open_session(source, settings, folder=folder, file=model.file)
+    return lambda inputs: run_in(session, model, _fed(model, inputs))
 
-    def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        bind(model, inputs)
-        return run_in(session, model, inputs)
 
-    return run
+def _fed(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is fed as what onnxruntime takes, and check it; an optional input that is absent is left out."""
+    values = bind(model, inputs)
+    return {name: values[name] for name in inputs if values[name] is not None}
 
 
 def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,19 +123,25 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def open_session(
-    source: Path | ModelProto, settings: Settings = _OURS, *, folder: Path | None = None, profile: str = ""
+    source: Path | ModelProto,
+    settings: Settings = _OURS,
+    *,
+    folder: Path | None = None,
+    file: str | None = None,
+    profile: str = "",
 ) -> tuple[Any, dict[str, str]]:
     """Return a session, and the id of our operator version by node and custom operator.
 
     Args:
         source, settings, folder: as for :func:`runner`.
+        file: the model's name in messages; as :func:`halfulp.models.onnx.parse` has it where not given.
         profile: how the name of the file of its profile begins; without one it makes none.
 
     Raises:
-        ModelError: a node breaks a clause, or its types can't be inferred.
-        Refused: as for :func:`runner`.
+        ModelError: a node breaks a clause.
+        Refused: as for :func:`runner`, or the types of a node can't be inferred.
     """
-    proto, file, own_folder = parse(source)
+    proto, file, own_folder = parse(source, file=file)
     folder = own_folder or folder
     operators: dict[str, str] = {}
     try:
@@ -156,9 +163,9 @@ def open_session(
         proto = patched(proto, file)
         _name_ours(proto.graph, operators)
         return plugin.session(proto, options), operators
-    except ModelError:
-        raise
-    except UnsupportedError as error:
+    except HalfulpError as error:
+        if isinstance(error, ModelError) and error.clause is not None:
+            raise
         shown: Mapping[str, Any] = error.shown
         raise Refused(error.message, **shown) from None
     except Exception as error:  # as above
