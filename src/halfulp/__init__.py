@@ -87,9 +87,18 @@ def __getattr__(name: str) -> Any:
 
         value = version("halfulp")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
     globals()[name] = value  # Python looks there first
     return value
+
+
+def _meant(name: str) -> str:
+    """Return a question for a name that is not there, if one that is there is like it."""
+    from difflib import get_close_matches
+
+    likely = {"leaky_relu": ["prelu"], "load": ["run"], "fix": ["repair"], "verify": ["check"]}.get(name)
+    likely = likely or get_close_matches(name.strip("_").lower(), __all__, n=1)
+    return f". Did you mean: {likely[0]!r}?" if likely and not name.startswith("__") else ""
 
 
 def __dir__() -> list[str]:

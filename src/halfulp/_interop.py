@@ -190,7 +190,10 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
             "pass a plain tensor, or call halfulp.integrations.torch"
         )
     if refusal is None and tensor.requires_grad and torch.is_grad_enabled():
-        refusal = "a tensor that requires gradients: halfulp.integrations.torch has derivatives, x.detach() drops them"
+        refusal = (
+            "a tensor that requires gradients: call halfulp.integrations.torch.pow or .prelu, which have derivatives;"
+            " x.detach() drops them"
+        )
     if refusal is not None:
         raise HalfulpError(refusal)
     if tensor.requires_grad:

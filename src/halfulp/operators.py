@@ -13,7 +13,11 @@ from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from numpy import ndarray  # looked up in the module, it would take a tenth of a small call
+from numpy import (  # looked up in the module, they would take a tenth of a small call
+    asarray,
+    generic,
+    ndarray,
+)
 from numpy.typing import NDArray
 
 from halfulp import _core
@@ -24,12 +28,13 @@ from halfulp._args import (
     is_masked,
     is_number,
     is_safe_to_overwrite,
+    not_numbers,
     number_as,
     without_mask,
 )
 from halfulp._integers import as_float64, check_powers, corrections
 from halfulp._interop import Array, Ufunc, is_on_cuda, like_operands, overriding_result
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -262,9 +267,27 @@ def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any)
             _explain(compute, x, y)
         raise
     if result is NotImplemented:
-        result = compute(without_mask(x), without_mask(y), out=without_mask(out))
+        try:
+            result = compute(without_mask(x), without_mask(y), out=without_mask(out))
+        except SpecError as error:
+            raise _with_help(error, compute, x, y) from None
         result = like_operands(x, y, out, result if out is None else out)  # which joins the masks
     return result
+
+
+def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) -> SpecError:
+    """Return an error that says what to write instead of the operands, where that can be told."""
+    x, y = (a if is_number(a) else as_array(without_mask(a)) for a in (x, y))
+    for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
+        if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
+            return SpecError(error.clause, f"{name}: {why}")
+    hint = ""
+    if compute is PRELU and isinstance(x, ndarray) and isinstance(y, ndarray):
+        if x.dtype != y.dtype:
+            hint = f"; pass slope.astype({x.dtype.name!r})"
+        elif x.ndim > 2 and y.shape == x.shape[1:2]:
+            hint = f"; for one along dim 1, the channels, pass slope.reshape(-1{', 1' * (x.ndim - 2)})"
+    return SpecError(error.clause, error.message + hint, **error.shown)
 
 
 def _explain(operator: Operator, *operands: Any) -> None:
@@ -346,6 +369,12 @@ def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> A
             exponent = exponent_array(y) if is_number(y) else _plain(y, x)
     elif type(y) is ndarray:
         base = number_array(x, base_dtype(x, y.dtype)) if is_number(x) else _plain(x, y)
+    elif isinstance(x, generic) and out is None and (is_number(y) or isinstance(y, generic)):
+        result = _core.apply(
+            _core.POW, asarray(x), exponent_array(y) if is_number(y) else asarray(y), None, None
+        )
+        if result is not None:
+            return result[()]
     result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result
@@ -449,6 +478,12 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     factor = slope
     if type(x) is ndarray and type(slope) is not ndarray:
         factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
+    elif isinstance(x, generic) and out is None and (is_number(slope) or isinstance(slope, generic)):
+        factor = number_array(slope, x.dtype) if is_number(slope) else asarray(slope)
+        result = _core.apply(_core.PRELU, asarray(x), factor, None, None)
+        if result is not None:
+            return result[()]
+        factor = slope
     result = _core.apply(_core.PRELU, x, factor, out, None)
     if result is not None:
         return result

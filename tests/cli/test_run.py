@@ -138,7 +138,7 @@ def test_a_long_model_is_summed_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none.onnx"], "ModelError none.onnx: can't be read: No such file"),
+        (["none.onnx"], "MissingFileError none.onnx: can't be read: No such file"),
         (["."], "ModelError .: not a plain file"),
         (["junk.onnx"], "ModelError junk.onnx: truncated, or not an ONNX model"),
         (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): it reads 'w', which is no input"),

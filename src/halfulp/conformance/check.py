@@ -22,7 +22,7 @@ from halfulp.conformance.schema import Document, Selection, dumps, faults
 from halfulp.conformance.verdict.allow import Allowed, Entry
 from halfulp.conformance.verdict.allow import load as load_allowed
 from halfulp.conformance.verdict.judge import FAULTS
-from halfulp.errors import HalfulpError, check_integer
+from halfulp.errors import HalfulpError, Printed, check_integer
 from halfulp.types import element_type
 
 _ULP_LIMIT = 4.0
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class CheckReport:
+class CheckReport(Printed):
     """The findings of :func:`check` about one runtime. ``print`` shows them as tables.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,16 @@ import onnx
 from onnx import ModelProto, NodeProto
 
 from halfulp.conversion.checker import refusal
-from halfulp.conversion.editor import Change
+from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.save import save_onnx
 from halfulp.conversion.subject import Subject, runs
-from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify import Verification, verified
 from halfulp.conversion.verify_network import compare_network
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, agree, describe
@@ -58,9 +58,9 @@ class Left:
         return f"{self.node}: {self.why}"
 
 
-@dataclass(frozen=True)
-class Repair:
-    """A repaired model, what was done to it, and what is left.
+@dataclass(frozen=True, repr=False)
+class Repair(Printed):
+    """A repaired model, what was done to it, and what is left. ``print`` shows that as lines.
 
     Attributes:
         model: the repaired model; an equal copy where nothing was to be repaired.
@@ -74,8 +74,21 @@ class Repair:
     changes: tuple[Change, ...] = ()
     left: tuple[Left, ...] = ()
     verification: Verification | None = None
-    folder: Path | None = field(default=None, repr=False)
-    untouched: bytes | None = field(default=None, repr=False)
+    folder: Path | None = None
+    untouched: bytes | None = None
+
+    def __repr__(self) -> str:
+        said = f"{counted(self.changes, 'repair')}, {len(self.left)} left"
+        return f"<Repair: {said}, {'valid' if self.valid else 'not valid'}{verified(self.verification)}>"
+
+    def __str__(self) -> str:
+        lines = [
+            *self.changes,
+            *(f"{'doubtful' if left.valid else 'not repaired'}: {left}" for left in self.left),
+            counted(self.changes, "repair"),
+            *([] if self.verification is None else [self.verification]),
+        ]
+        return "\n".join(map(str, lines))
 
     @property
     def valid(self) -> bool:

@@ -25,7 +25,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, MissingFileError, ModelError
 from halfulp.models.graph import Array, is_countable
 from halfulp.models.memory import available_memory
 
@@ -170,6 +170,7 @@ def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
     """Open a plain file to read it.
 
     Raises:
+        MissingFileError: there is no such file.
         HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where ``file`` is given.
     """
     try:
@@ -179,6 +180,8 @@ def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
         stream = path.open("rb")
     except HalfulpError:
         raise
+    except FileNotFoundError as error:
+        raise MissingFileError(f"can't be read: {error.strerror}", file=file or str(path)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise _unread(f"can't be read: {reason}", path, file) from None

@@ -48,7 +48,7 @@ def test_pow_1_with_axis(opset: int) -> None:
     with pytest.raises(ModelError) as caught:
         run(single("Pow", opset, inputs), {"x": x, "y": y})
     assert caught.value.clause.startswith("onnx.Pow-1.C")
-    assert str(caught.value).startswith("ModelError <ModelProto>, node 'node' (Pow), onnx.Pow-1.C")
+    assert str(caught.value).startswith("<ModelProto>, node 'node' (Pow), onnx.Pow-1.C")
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 16, NEWEST])
