@@ -43,6 +43,8 @@ runtime.
 
 ::: halfulp.operators.pow
 
+::: halfulp.operators.float_power
+
 ::: halfulp.operators.prelu
 
 ::: halfulp.operators.op
@@ -54,7 +56,7 @@ runtime.
 
 ::: halfulp.specs.tensor.TensorType
 
-::: halfulp.models.run.api.run
+::: halfulp.running.run
 
 ::: halfulp.conversion.api.convert
 

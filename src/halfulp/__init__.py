@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
-    from halfulp.operators import Operator, op, ops, pow, prelu
+    from halfulp.operators import Operator, float_power, op, ops, pow, prelu
     from halfulp.specs import TensorType
 except (KeyboardInterrupt, ImportError) as error:
     # The command line can't catch these: they come before its own first line. Python is `python -m` until then.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import Repair, repair
-    from halfulp.models.run.api import run
+    from halfulp.running import run
 
     __version__: str
 
@@ -53,6 +53,7 @@ __all__ = [
     "audit",
     "check",
     "convert",
+    "float_power",
     "op",
     "ops",
     "pow",
@@ -72,7 +73,7 @@ _LAZY = {
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
     "repair": "halfulp.conversion.repair",
-    "run": "halfulp.models.run.api",
+    "run": "halfulp.running",
 }
 
 
@@ -86,9 +87,18 @@ def __getattr__(name: str) -> Any:
 
         value = version("halfulp")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
     globals()[name] = value  # Python looks there first
     return value
+
+
+def _meant(name: str) -> str:
+    """Return a question for a name that is not there, if one that is there is like it."""
+    from difflib import get_close_matches
+
+    likely = {"leaky_relu": ["prelu"], "load": ["run"], "fix": ["repair"], "verify": ["check"]}.get(name)
+    likely = likely or get_close_matches(name.strip("_").lower(), __all__, n=1)
+    return f". Did you mean: {likely[0]!r}?" if likely and not name.startswith("__") else ""
 
 
 def __dir__() -> list[str]:

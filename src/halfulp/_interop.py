@@ -20,6 +20,8 @@ from halfulp.types import TYPES
 Array = NDArray[Any]
 Number = int | float
 
+_LONGEST = 80  # characters of an element that an error shows
+
 
 class Ufunc:
     """``hu.pow`` or ``hu.prelu`` with the interface of a NumPy ufunc, for libraries that expect one.
@@ -187,7 +189,10 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
             "pass a plain tensor, or call halfulp.integrations.torch"
         )
     if refusal is None and tensor.requires_grad and torch.is_grad_enabled():
-        refusal = "a tensor that requires gradients: halfulp.integrations.torch has derivatives, x.detach() drops them"
+        refusal = (
+            "a tensor that requires gradients: call halfulp.integrations.torch.pow or .prelu, which have derivatives;"
+            " x.detach() drops them"
+        )
     if refusal is not None:
         raise HalfulpError(refusal)
     if tensor.requires_grad:
@@ -283,6 +288,30 @@ def as_array(operand: Any) -> Array:
     if is_masked(array) or isinstance(getattr(operand, "_meta", None), np.ma.MaskedArray):  # Dask's arrays
         raise HalfulpError("a masked array: its mask would be lost; pass x.filled(value)")
     return np.asarray(array)
+
+
+def not_numbers(operand: Number | Array) -> str:
+    """Return why an operand has no powers, and what to write instead; empty for any element type of the table."""
+    if not isinstance(operand, np.ndarray):
+        return "a Python integer of more than 64 bits; pass float(value)"
+    kind, dtype = operand.dtype.kind, operand.dtype
+    if kind in "OUST":
+        if not operand.size:
+            return f"an empty array of type {dtype.name}; pass .astype(float)"
+        first = operand.reshape(-1)[:1].tolist()[0]
+        if type(first) is int:
+            return "integers of more than 64 bits; pass .astype(float)"
+        what = "text" if kind in "UST" else "Python objects"
+        if operand.ndim == 0:
+            return f"not a number: {first!r}"[:_LONGEST]
+        return f"an array of {what} (the first: {repr(first)[:_LONGEST]}); convert it, for instance by .astype(float)"
+    if kind in "mM":
+        return f"dates or times ({dtype.name}), which have no powers; .astype('int64') counts their units"
+    if kind == "b":
+        return "of type bool; pass .astype('int8'), or call hu.float_power"
+    if kind == "c":
+        return f"complex ({dtype.name}); np.power has complex powers"
+    return f"of type {dtype.name}; pass .astype('float64')" if kind == "f" and dtype.itemsize > 8 else ""
 
 
 def _kind(operand: Any) -> str:

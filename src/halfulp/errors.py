@@ -1,14 +1,15 @@
 """The errors of halfulp and their one formatter.
 
 Every error says in its first line what is wrong and which rule says so; indented lines below show
-the operands, what was expected and what was got. ``str(error)`` is that whole text, so that the
-command line prints the same words as a traceback does.
+the operands, what was expected and what was got. ``str(error)`` is that whole text. The command line prints it
+behind the name of the error's class, as a traceback does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from numbers import Integral
 from typing import Any
 
@@ -17,13 +18,13 @@ _OWN_LINE = ("expected", "got")
 _LONGEST = 500
 
 
-def format_error(title: str, message: str, shown: Mapping[str, object]) -> str:
-    """Return the text of an error: one line of what, then the operands, expected and got.
+def format_error(where: str, message: str, shown: Mapping[str, object]) -> str:
+    """Return the text of an error: one line of where and what, then the operands, expected and got.
 
     Characters that control a terminal or cannot be printed, such as a line break in a name from a file, become
     question marks.
     """
-    lines = [f"{title}: {message}"]
+    lines = [f"{where}: {message}" if where else message]
     texts = {name: _text(value) for name, value in shown.items()}
     operands = [f"{name}: {text}" for name, text in texts.items() if name not in _OWN_LINE]
     if operands:
@@ -52,6 +53,13 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
+
+
+class Printed:
+    """A result with a text for ``print``, which notebooks show, too; its repr is one line."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 @contextmanager
@@ -101,17 +109,26 @@ class HalfulpError(ValueError):
         >>> raise HalfulpError("a dim must be an integer >= 0", got=-1)
         Traceback (most recent call last):
             ...
-        halfulp.errors.HalfulpError: HalfulpError: a dim must be an integer >= 0
+        halfulp.errors.HalfulpError: a dim must be an integer >= 0
           got: -1
     """
 
     def __init__(self, message: str, **shown: object) -> None:
         self.message = message
         self.shown = shown
-        super().__init__(format_error(self._title(), message, shown))
+        super().__init__(format_error(self._where(), message, shown))
 
-    def _title(self) -> str:
-        return type(self).__name__
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def titled(self) -> str:
+        """The text behind the name of the class."""
+        return f"{type(self).__name__}{' ' if self._where() else ': '}{self}"
+
+    def _where(self) -> str:
+        """Return what the text begins with: the clause, or the file and the node."""
+        return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions pickle as type(*args), which would format the text twice. Errors cross process
@@ -132,7 +149,7 @@ class SpecError(HalfulpError):
         >>> error = SpecError("onnx.PRelu-9.C2", "slope must be unidirectionally broadcastable to X",
         ...                   X="float32[2, 3, 4]", slope="float32[5]")
         >>> print(error)
-        SpecError onnx.PRelu-9.C2: slope must be unidirectionally broadcastable to X
+        onnx.PRelu-9.C2: slope must be unidirectionally broadcastable to X
           X: float32[2, 3, 4]   slope: float32[5]
         >>> error.clause
         'onnx.PRelu-9.C2'
@@ -142,8 +159,8 @@ class SpecError(HalfulpError):
         self.clause = clause
         super().__init__(message, **shown)
 
-    def _title(self) -> str:
-        return f"SpecError {self.clause}"
+    def _where(self) -> str:
+        return self.clause
 
 
 class ModelError(HalfulpError):
@@ -158,7 +175,7 @@ class ModelError(HalfulpError):
 
     Example:
         >>> print(ModelError("Y has no initializer", file="net.onnx", node="pow_3"))
-        ModelError net.onnx, node pow_3: Y has no initializer
+        net.onnx, node pow_3: Y has no initializer
     """
 
     def __init__(
@@ -175,10 +192,21 @@ class ModelError(HalfulpError):
         self.clause = clause
         super().__init__(message, **shown)
 
-    def _title(self) -> str:
+    def _where(self) -> str:
         where = [self.file, f"node {self.node}" if self.node is not None else None, self.clause]
-        named = ", ".join(part for part in where if part is not None)
-        return f"ModelError {named}" if named else "ModelError"
+        return ", ".join(part for part in where if part is not None)
+
+
+class MissingFileError(ModelError, FileNotFoundError):
+    """A file that does not exist: a model, an array, or what belongs to one.
+
+    Example:
+        >>> print(MissingFileError("can't be read: No such file or directory", file="net.onnx"))
+        net.onnx: can't be read: No such file or directory
+    """
+
+    def __new__(cls, *args: object, **shown: object) -> MissingFileError:
+        return FileNotFoundError.__new__(cls)  # ValueError's makes no room for an OSError
 
 
 class UnsupportedError(HalfulpError):
@@ -186,7 +214,7 @@ class UnsupportedError(HalfulpError):
 
     Example:
         >>> print(UnsupportedError("no operator onnx.Sqrt", expected="onnx.Pow or onnx.PRelu"))
-        UnsupportedError: no operator onnx.Sqrt
+        no operator onnx.Sqrt
           expected: onnx.Pow or onnx.PRelu
     """
 

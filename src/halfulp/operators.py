@@ -10,13 +10,18 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
 from functools import cache, lru_cache
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from numpy import ndarray  # looked up in the module, it would take a tenth of a small call
+from numpy import (  # looked up in the module, they would take a tenth of a small call
+    asarray,
+    generic,
+    ndarray,
+)
 from numpy.typing import NDArray
 
 from halfulp import _core
+from halfulp._integers import as_float64, check_powers, corrections
 from halfulp._interop import (
     Array,
     Number,
@@ -28,10 +33,12 @@ from halfulp._interop import (
     is_on_cuda,
     is_safe_to_overwrite,
     like_operands,
+    not_numbers,
     number_as,
     overriding_result,
     without_mask,
 )
+from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import OpVersion, Plan, find, ids
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
@@ -245,22 +252,46 @@ POW = _operator(find("onnx.Pow-15"), type_variables={"T": _ANY, "T1": _ANY})
 PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 
 
-def _call(operator: Operator, ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
+def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
+    """Return what NumPy's ufuncs would: an operand's own result, or that of ``compute`` as the operands' kind."""
     if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
         (out,) = out
     if is_on_cuda(x) or is_on_cuda(y) or is_on_cuda(out):
         from halfulp.cuda import apply  # lazily: few need it
 
-        return apply(operator, x, y, out)
+        if not isinstance(compute, Operator):
+            raise HalfulpError(
+                "arrays on a CUDA device have only hu.pow without integers='raise', and hu.prelu"
+            )
+        return apply(compute, x, y, out)
     try:
         result = overriding_result(ufunc, x, y, out)
     except TypeError:
-        _explain(operator, x, y)
+        if isinstance(compute, Operator):
+            _explain(compute, x, y)
         raise
     if result is NotImplemented:
-        result = operator(without_mask(x), without_mask(y), out=without_mask(out))
+        try:
+            result = compute(without_mask(x), without_mask(y), out=without_mask(out))
+        except SpecError as error:
+            raise _with_help(error, compute, x, y) from None
         result = like_operands(x, y, out, result if out is None else out)  # which joins the masks
     return result
+
+
+def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) -> SpecError:
+    """Return an error that says what to write instead of the operands, where that can be told."""
+    x, y = (a if is_number(a) else as_array(without_mask(a)) for a in (x, y))
+    for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
+        if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
+            return SpecError(error.clause, f"{name}: {why}")
+    hint = ""
+    if compute is PRELU and isinstance(x, ndarray) and isinstance(y, ndarray):
+        if x.dtype != y.dtype:
+            hint = f"; pass slope.astype({x.dtype.name!r})"
+        elif x.ndim > 2 and y.shape == x.shape[1:2]:
+            hint = f"; for one along dim 1, the channels, pass slope.reshape(-1{', 1' * (x.ndim - 2)})"
+    return SpecError(error.clause, error.message + hint, **error.shown)
 
 
 def _explain(operator: Operator, *operands: Any) -> None:
@@ -281,30 +312,38 @@ def _plain(operand: Any, other: Array) -> Any:
 _T = TypeVar("_T", bound=np.generic)
 
 
+Integers = Literal["wrap", "raise"]
+
+
 @overload
-def pow(x: NDArray[_T], y: NDArray[Any] | np.generic | Number, /, *, out: None = None) -> NDArray[_T]: ...
+def pow(
+    x: NDArray[_T], y: NDArray[Any] | np.generic | Number, /, *, out: None = None, integers: Integers = "wrap"
+) -> NDArray[_T]: ...
 @overload
-def pow(x: _T, y: NDArray[Any], /, *, out: None = None) -> NDArray[_T]: ...
+def pow(x: _T, y: NDArray[Any], /, *, out: None = None, integers: Integers = "wrap") -> NDArray[_T]: ...
 @overload
-def pow(x: _T, y: np.generic | Number, /, *, out: None = None) -> _T: ...
+def pow(x: _T, y: np.generic | Number, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
-def pow(x: int, y: NDArray[_T], /, *, out: None = None) -> NDArray[_T]: ...
+def pow(x: int, y: NDArray[_T], /, *, out: None = None, integers: Integers = "wrap") -> NDArray[_T]: ...
 @overload
-def pow(x: int, y: _T, /, *, out: None = None) -> _T: ...
+def pow(x: int, y: _T, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
-def pow(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
-def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
+def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any: ...
+def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
+
+    The result has x's type, integers included: 2^-1 and 2^0.5 of an integer array are 0 and 1, and what is too large
+    wraps. ``integers="raise"`` refuses these, and ``float_power`` computes them as float64.
 
     It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
 
     Args:
         x: the base: an array-like of any type of the type table. A Python number takes y's type; a float beside
-            integers is a float64. An integer array keeps its type, so that its negative powers are truncated: pass
-            ``x.astype(float)`` for others.
+            integers is a float64.
         y: the exponent: of any type of the table, broadcast with x as NumPy does. A Python number counts
             exactly: an integer of any size is that integer, a float that double.
         out: an array of the result's type and shape to put it in; it may share memory with x or y.
+        integers: whether powers that x's integer type does not hold wrap, as ONNX says, or are refused.
 
     Returns:
         An array of x's type and the broadcast shape; a scalar where both are scalars. Floating types: the
@@ -313,6 +352,8 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
 
     Raises:
         SpecError: a type that is not in the table, or shapes that do not broadcast (onnx.Pow-15).
+        HalfulpError: with ``integers="raise"`` and an integer type: an exponent that is negative or not an integer, or
+            a power that overflows. The error names the first.
 
     Example:
         >>> pow(np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.int64))
@@ -322,16 +363,91 @@ def pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
         >>> pow(10.0, np.array([-1, 0, 1]))
         array([ 0.1,  1. , 10. ])
     """
+    if integers != "wrap":
+        if integers != "raise":
+            raise HalfulpError("integers must be 'wrap' or 'raise'", got=repr(integers)[:80])
+        return checked_pow(x, y, out=out)
     base, exponent = x, y  # as POW.as_arrays returns them, where one is an array: without a further call
     if type(x) is ndarray:
         if type(y) is not ndarray:
             exponent = exponent_array(y) if is_number(y) else _plain(y, x)
     elif type(y) is ndarray:
         base = number_array(x, base_dtype(x, y.dtype)) if is_number(x) else _plain(x, y)
+    elif isinstance(x, generic) and out is None and (is_number(y) or isinstance(y, generic)):
+        result = _core.apply(
+            _core.POW, asarray(x), exponent_array(y) if is_number(y) else asarray(y), None, None
+        )
+        if result is not None:
+            return result[()]
     result = _core.apply(_core.POW, base, exponent, out, None)
     if result is not None:
         return result
     return _call(POW, POW_UFUNC, x, y, out)
+
+
+def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
+    """Return what ``pow`` does with ``integers="raise"``."""
+    return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
+
+
+def _checked_pow(x: Any, y: Any, *, out: Array | None = None) -> Array:
+    with _core.DefaultEnvironment():
+        x, y = POW.as_arrays(x, y)
+        POW.infer(x, y)
+        check_powers(x, y)
+    return POW(x, y, out=out)
+
+
+@overload
+def float_power(x: np.generic | Number, y: np.generic | Number, /, *, out: None = None) -> np.float64: ...
+@overload
+def float_power(
+    x: NDArray[Any], y: NDArray[Any] | np.generic | Number, /, *, out: None = None
+) -> NDArray[np.float64]: ...
+@overload
+def float_power(x: np.generic | Number, y: NDArray[Any], /, *, out: None = None) -> NDArray[np.float64]: ...
+@overload
+def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
+def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any:
+    """Return x to the power y as float64, elementwise, correctly rounded: ``np.float_power`` for every element type.
+
+    Integers count exactly, also those that float64 lacks. Powers of such bases are computed one by one, at some
+    microseconds each. Other libraries' arrays are treated as by ``pow``.
+
+    Args:
+        x: the base: an array-like of a type of the type table, or of bool.
+        y: the exponent, of such a type, broadcast with x as NumPy does.
+        out: an array of float64 and the result's shape to put it in; it may share memory with x or y.
+
+    Returns:
+        An array of float64 and the broadcast shape; a scalar where both are scalars.
+
+    Raises:
+        SpecError: another type, or shapes that do not broadcast (onnx.Pow-15).
+
+    Example:
+        >>> float_power(np.array([10, 2, 3]), np.array([-1, 100, 2]))
+        array([1.00000000e-01, 1.26765060e+30, 9.00000000e+00])
+        >>> float_power(3, -1)
+        np.float64(0.3333333333333333)
+    """
+    return _call(_float_power, FLOAT_POWER_UFUNC, x, y, out)
+
+
+def _float_power(x: Any, y: Any, *, out: Array | None = None) -> Array:
+    with _core.DefaultEnvironment():
+        x = as_array(x)
+        y = exponent_array(y) if is_number(y) else as_array(y)
+        if y.dtype.kind == "b":
+            y = y.astype(np.int8)
+        base = as_float64(x)
+        POW.infer(base, y)
+        exact = corrections(x, y)  # before the result is written, which may share the operands' memory
+        result = POW(base, y, out=out)
+        if exact is not None:
+            where, powers = exact
+            np.asarray(result)[where] = powers
+    return result
 
 
 @overload
@@ -366,6 +482,12 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     factor = slope
     if type(x) is ndarray and type(slope) is not ndarray:
         factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
+    elif isinstance(x, generic) and out is None and (is_number(slope) or isinstance(slope, generic)):
+        factor = number_array(slope, x.dtype) if is_number(slope) else asarray(slope)
+        result = _core.apply(_core.PRELU, asarray(x), factor, None, None)
+        if result is not None:
+            return result[()]
+        factor = slope
     result = _core.apply(_core.PRELU, x, factor, out, None)
     if result is not None:
         return result
@@ -374,4 +496,6 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
 
 # What libraries with an __array_ufunc__ are handed; at the module's top, because it is pickled by name.
 POW_UFUNC = Ufunc(pow, "POW_UFUNC")
+CHECKED_UFUNC = Ufunc(checked_pow, "CHECKED_UFUNC")
+FLOAT_POWER_UFUNC = Ufunc(float_power, "FLOAT_POWER_UFUNC")
 PRELU_UFUNC = Ufunc(prelu, "PRELU_UFUNC")

@@ -138,7 +138,7 @@ def test_a_long_model_is_summed_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none.onnx"], "ModelError none.onnx: can't be read: No such file"),
+        (["none.onnx"], "MissingFileError none.onnx: can't be read: No such file"),
         (["."], "ModelError .: not a plain file"),
         (["junk.onnx"], "ModelError junk.onnx: truncated, or not an ONNX model"),
         (["broken.onnx"], "ModelError broken.onnx, node 'node' (Pow): it reads 'w', which nothing defines"),
@@ -151,7 +151,7 @@ def test_a_long_model_is_summed_up() -> None:
         (["net.onnx", "-i", "x=both.npz"], "no entry 'x'"),
         (["net.onnx", "-i", "both.npz"], "entry 'p' is no input"),
         (["net.onnx", "-i", "x=x.npy", "-i", "x=x.npy"], "input 'x' is given twice"),
-        (["net.onnx", "-i", "x=x.npy"], "needs a value for its input 'y'"),
+        (["net.onnx", "-i", "x=x.npy"], "no --input is given for its input 'y'"),
         (["net.onnx", "-i", "x=x.npy", "-i", "y=wide.npy"], "input 'y' contradicts what the model declares"),
         (["net.onnx", "-i", "x=x.npy", "-i", "y=long.npy"], "the dim 'N' another size"),
         (["net.onnx", "-i", "x=raw.npy", "-i", "y=x.npy"], "NumPy has no name for"),
@@ -163,7 +163,7 @@ def test_a_long_model_is_summed_up() -> None:
         (["net.onnx", "-o", "none/out.npz"], "none/out.npz: can't be written"),
         (["net.onnx", "-o", "."], ".: can't be written: not a plain file"),
         (["net.onnx", "-o", "-"], "-: only text is written to standard output; name a file"),
-        (["net.onnx", "--output-folder", "."], "--output-folder is for the commands of a .json file"),
+        (["net.onnx", "--output-folder", "."], "an output folder is for the commands of a .json file"),
         (["net.onnx", "-o", "/dev/null"], "not a plain file"),
         (["clause.onnx"], "ModelError clause.onnx, node 'node' (PRelu), onnx.PRelu-16.C"),
     ],

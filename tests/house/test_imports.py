@@ -21,14 +21,16 @@ MAY_IMPORT = {
     "pages": BASE | {"specs"},
     "reference": BASE,
     "_interop": {"errors", "types"},
+    "_integers": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
-    "operators": BASE | {"specs", "pages", "_interop", "cuda", "_core"},
-    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing"},
+    "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
+    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
+    "running": BASE | {"models", "conversion", "integrations"},
     "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "operators", "reference", "models", "backend"}
@@ -45,6 +47,7 @@ MAY_IMPORT = {
         "conformance",
         "auditing",
         "integrations",
+        "running",
     },
     "__main__": {"cli"},
 }

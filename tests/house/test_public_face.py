@@ -19,6 +19,23 @@ def test_a_shell_completes_what_is_public() -> None:
     assert all(hasattr(hu, name) for name in dir(hu))
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("power", "pow"),
+        ("PRelu", "prelu"),
+        ("float_pow", "float_power"),
+        ("leaky_relu", "prelu"),
+        ("nothing", None),
+    ],
+)
+def test_a_guess_is_answered_with_the_name(name: str, meant: str | None) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(hu, name)
+    said = str(caught.value)
+    assert said.endswith(f"Did you mean: {meant!r}?" if meant else f"has no attribute {name!r}")
+
+
 def test_what_was_asked_for_once_is_kept() -> None:
     code = (
         "import halfulp as hu; assert 'convert' not in vars(hu);"
@@ -45,7 +62,9 @@ def test_public_modules_say_what_is_public() -> None:
         assert all(hasattr(module, public) for public in module.__all__), name
 
 
-@pytest.mark.parametrize("name", ["audit", "check", "convert", "op", "ops", "pow", "prelu", "run"])
+@pytest.mark.parametrize(
+    "name", ["audit", "check", "convert", "float_power", "op", "ops", "pow", "prelu", "run"]
+)
 def test_no_module_hides_a_function(name: str) -> None:
     """A module of the same name would take its place as soon as something imports it."""
     code = (

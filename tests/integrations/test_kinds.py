@@ -144,7 +144,7 @@ class TestTorch:
 
     def test_parameters(self) -> None:
         parameter = self.torch.nn.Parameter(self.torch.tensor([2.0, 3.0]))
-        refused_by_all(lambda: parameter, r"requires gradients: .*, x\.detach\(\) drops them")
+        refused_by_all(lambda: parameter, r"requires gradients: .*; x\.detach\(\) drops them")
         assert hu.pow(parameter.detach(), 2).tolist() == [4, 9]
         assert hu.pow(self.torch.nn.Parameter(parameter.detach(), requires_grad=False), 2).tolist() == [4, 9]
 

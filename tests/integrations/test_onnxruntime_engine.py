@@ -13,7 +13,7 @@ from onnx import parser
 from typer.testing import CliRunner
 
 import halfulp as hu
-import halfulp.cli.engine
+import halfulp.running
 from halfulp.cli import app
 from halfulp.models.onnx import load
 from halfulp.models.run.api import run_with_report
@@ -92,8 +92,67 @@ def test_auto_falls_back_and_says_why() -> None:
     assert text.splitlines()[1:] != []
 
 
+def test_auto_walks_a_model_of_operators_that_halfulp_has() -> None:
+    saved(SUPPORTED_OPS)
+    assert "engine: halfulp (it has all operators of the model)" in invoked("net.onnx")
+    assert "engine: onnxruntime" in invoked("net.onnx", "--engine", "onnxruntime")
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "message"])
+def test_python_chooses_as_the_command_line_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(NETWORK)
+    source: Any = {"path": path, "bytes": path.read_bytes(), "message": onnx.load(path)}[kind]
+    asked: list[Any] = []
+    runner = engine.runner
+    monkeypatch.setattr(engine, "runner", lambda *a, **k: asked.append(a) or runner(*a, **k))
+    x = np.array([-2, 3], np.float32)
+    want = -halfulp.pow(np.abs(x), x)
+    for fed in (x, [-2, 3], x.astype(">f4")):
+        assert hu.run(source, {"x": fed})["z"].tobytes() == want.tobytes()
+    assert len(asked) == 3
+    assert hu.run(source, {"x": x}, engine="halfulp")["z"].tobytes() == want.tobytes()
+    outputs = hu.run(source, "random", dims={"N": 5}, seed=1)
+    assert outputs["z"].shape == (5,)
+    assert outputs.inputs["x"].tobytes() == make_inputs(load(path), seed=1, dims={"N": 5})["x"].tobytes()
+    assert not outputs.vacuous
+    assert len(asked) == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(halfulp.running, "has_module", lambda name: False)
+        assert hu.run(source, {"x": x})["z"].tobytes() == want.tobytes()
+        with pytest.raises(
+            hu.HalfulpError, match="not for the engine onnxruntime: onnxruntime is not installed"
+        ):
+            hu.run(source, {"x": x}, engine="onnxruntime")
+    assert len(asked) == 4
+
+
+def test_python_falls_back_too() -> None:
+    path = saved(ONLY_HALFULP)
+    assert hu.run(path, "random")["z"].dtype.name == "bfloat16"
+    with pytest.raises(engine.Refused, match="refused by onnxruntime"):
+        hu.run(path, "random", engine="onnxruntime")
+
+
+def test_options_that_contradict_each_other() -> None:
+    path = saved(NETWORK)
+    x = {"x": np.ones(2, np.float32)}
+    for call, words in (
+        (lambda: hu.run(path, x, dims={"N": 2}), "dims are for inputs that are made up"),
+        (lambda: hu.run(path, "made up"), "inputs must be a dict of arrays by name, or 'random'"),  # type: ignore[arg-type]
+        (lambda: hu.run(path, [1, 2]), "fed as a dict"),  # type: ignore[arg-type]
+        (lambda: hu.run(path, np.ones(2)), "fed as a dict"),  # type: ignore[arg-type]
+        (lambda: hu.run(path, x, engine="cuda"), "no such engine"),  # type: ignore[arg-type]
+        (lambda: hu.run(path, "random", seed=-1), "seed must be an integer >= 0"),
+        (lambda: hu.run(path, "random", dims={"N": 1.5}), "the size of dim 'N' must be"),  # type: ignore[dict-item]
+        (lambda: hu.run(path, x, output_folder="."), r"for the commands of a \.json file"),
+        (lambda: hu.run(load(path), x, engine="onnxruntime"), "onnxruntime runs ONNX files only"),
+    ):
+        with pytest.raises(hu.HalfulpError, match=words):
+            call()
+
+
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(halfulp.cli.engine, "find_spec", lambda name: None)
+    monkeypatch.setattr(halfulp.running, "has_module", lambda name: False)
     saved(NETWORK)
     assert "engine: halfulp (onnxruntime is not installed)" in invoked("net.onnx")
     assert "onnxruntime is not installed" in invoked("net.onnx", "--engine", "onnxruntime", status=2)
@@ -123,7 +182,7 @@ def test_what_is_fed_is_checked_as_ever() -> None:
 
 def test_what_onnxruntime_says_is_told_whole_and_once(capfd: pytest.CaptureFixture[str]) -> None:
     saved(
-        "(float[N] x) => (float[P, Q] z) { s = Constant<value_ints=[1009, -1]>()  p = Pow(x, x)  z = Reshape(p, s) }"
+        "(float[N] x) => (float[P, Q] z) { s = Constant<value_ints=[1009, -1]>()  p = Exp(x)  z = Reshape(p, s) }"
     )
     text = invoked("net.onnx", "--dim", "N=7", "--engine", "onnxruntime", status=2)
     assert "requested shape:{1009,-1}" in text  # its last words

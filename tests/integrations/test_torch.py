@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import os
@@ -75,7 +76,7 @@ class TestValues:
     def test_prelu_of_every_type(self, dtype: Any) -> None:
         x, slope = values(dtype, 2, 3, 50), values(dtype, 3, 1, seed=1)
         expected = hu.prelu(array(x), array(slope))
-        assert_same(htorch.prelu(x, slope), expected)
+        assert_same(htorch.prelu(x, slope[:, 0]), expected)
         assert_same(torch.ops.halfulp.prelu(x, slope), expected)
 
     def test_every_type_that_both_have(self) -> None:
@@ -140,10 +141,6 @@ class TestValues:
         x = torch.ones(2, 3)
         with pytest.raises(hu.SpecError, match=r"onnx.Pow-15.C\d+: X and Y must be broadcastable"):
             htorch.pow(x, torch.ones(4))
-        with pytest.raises(hu.SpecError, match="slope must be unidirectionally broadcastable"):
-            htorch.prelu(torch.ones(3), x)
-        with pytest.raises(hu.SpecError, match="must have the same type"):
-            htorch.prelu(x, torch.ones(3, dtype=torch.float64))
         with pytest.raises(hu.HalfulpError, match=r"no element type torch.complex64"):
             htorch.pow(x.to(torch.complex64), x)
         with pytest.raises(hu.HalfulpError, match=r"X does not fit the type int8\s+got: 300"):
@@ -172,6 +169,63 @@ class TestValues:
         x = torch.tensor([1.5, 2.0, 3.0])
         assert torch.equal(htorch.pow(x, number), htorch.pow(x, number.item()))
         assert torch.equal(htorch.prelu(-x, number), htorch.prelu(-x, number.item()))
+
+
+class TestPreluIsTorchs:
+    """``htorch.prelu`` follows ``F.prelu``: a weight for each channel, which is dim 1."""
+
+    @pytest.mark.parametrize("weight", [(), (1,), (3,)])
+    @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3), (1, 3, 3, 3), (3, 3, 2), (0, 3, 2)])
+    def test_values_and_derivatives(self, shape: tuple[int, ...], weight: tuple[int, ...]) -> None:
+        found = []
+        for function in (htorch.prelu, torch.nn.functional.prelu):
+            x = (values(torch.float32, *shape) - 1.5).requires_grad_()
+            w = values(torch.float32, *weight, seed=1).requires_grad_()
+            result = function(x, w)
+            (result * torch.arange(result.numel()).reshape(shape)).sum().backward()
+            with torch.no_grad():
+                plain = function(x, w)
+            assert raw(plain) == raw(result.detach())
+            assert result is not x
+            assert result.data_ptr() != x.data_ptr() or not x.numel()
+            found.append((result.detach(), x.grad, w.grad))
+        for ours, theirs in zip(*found, strict=True):
+            assert ours.shape == theirs.shape
+            torch.testing.assert_close(ours, theirs)
+
+    @pytest.mark.parametrize("shape", [(), (3,), (0,)])
+    def test_without_channels(self, shape: tuple[int, ...]) -> None:
+        x = values(torch.float32, *shape) - 1.5
+        for weight in (torch.tensor(0.25), torch.tensor([0.25])):
+            assert raw(htorch.prelu(x, weight)) == raw(torch.nn.functional.prelu(x, weight))
+
+    @pytest.mark.parametrize(
+        ("x", "weight"),
+        [
+            (torch.ones(3), torch.ones(3)),
+            (torch.ones(()), torch.ones(3)),
+            (torch.ones(2, 3), torch.ones(2)),
+            (torch.ones(1, 3, 4, 4), torch.ones(4)),
+            (torch.ones(1, 3, 4, 4), torch.ones(3, 1, 1)),
+            (torch.ones(1, 3), torch.ones(1, 1)),
+            (torch.ones(2, 3), torch.ones(3, dtype=torch.float64)),
+        ],
+    )
+    @pytest.mark.parametrize("is_watched", [False, True])
+    def test_refuses_what_torch_refuses(self, x: Any, weight: Any, is_watched: bool) -> None:
+        with pytest.raises(RuntimeError):
+            torch.nn.functional.prelu(x, weight)
+        with (
+            Recorded() if is_watched else contextlib.nullcontext(),
+            pytest.raises(hu.HalfulpError, match=r"prelu: .*; (write weight\.to|hu\.prelu aligns)") as caught,
+        ):
+            htorch.prelu(x, weight)
+        assert isinstance(caught.value, RuntimeError)
+
+    def test_onnx_alignment_is_that_of_hu(self) -> None:
+        x, slope = -torch.ones(1, 3, 3), torch.tensor([1.0, 2.0, 3.0])
+        assert hu.prelu(x, slope)[0, 0].tolist() == [-1, -2, -3]
+        assert htorch.prelu(x, slope)[0, 0].tolist() == [-1, -1, -1]
 
 
 class Recorded(TorchDispatchMode):
@@ -228,7 +282,7 @@ def grad_operands() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     x, y = leaf(3, 4, low=0.5, high=2, seed=1), leaf(4, low=-2, high=2, seed=2)
     negative = leaf(5, low=-2, high=-0.5, seed=3)
     signed = leaf(2, 3, 4, low=-2, high=2, seed=4)
-    slope = leaf(3, 1, low=0.1, high=2, seed=5)
+    slope = leaf(3, low=0.1, high=2, seed=5)
     return {
         "pow": (htorch.pow, (x, y)),
         "pow, x smaller": (
@@ -320,11 +374,15 @@ class TestDerivatives:
         assert raw(vmap(htorch.pow, (0, 1))(x[:, :3], y[:, :3])) == raw(htorch.pow(x[:, :3], y[:, :3].T))
         nested = vmap(vmap(htorch.pow, (None, 0)), (0, None))(x[:, 0], y[0])
         assert raw(nested) == raw(htorch.pow(x[:, :1], y[:1]))
-        # A batch of slopes for one x, and slopes of a lower rank than x.
-        assert raw(vmap(htorch.prelu, (None, 0))(-x, y)) == raw(htorch.prelu(-x.expand(3, 3, 4), y[:, None]))
-        assert raw(vmap(htorch.prelu)(-x[..., None], y[:, :1])) == raw(
-            htorch.prelu(-x[..., None], y[:, :1, None])
-        )
+        # A batch of slopes for one x, a batch of both, and slopes of a lower rank than x.
+        images, prelu = -x.reshape(1, 3, 4), torch.nn.functional.prelu
+        for function, dims, operands in (
+            (vmap, (None, 0), (-x, y)),
+            (vmap, (0, 0), (-x[:, None], y[:, :1])),
+            (vmap, (2, 1), (images, y[:, :4])),
+            (vmap, (0, None), (images[None], y[:, 0])),
+        ):
+            assert raw(function(htorch.prelu, dims)(*operands)) == raw(function(prelu, dims)(*operands))
 
 
 NEGATED = {
@@ -349,7 +407,7 @@ class TestNegativeBit:
             assert_same(pow(self.x, t), hu.pow(array(self.x), minus))
         for prelu in (hu.prelu, htorch.prelu):
             assert_same(prelu(t, slope), hu.prelu(minus, np.float32([0.25])))
-            assert_same(prelu(-self.x, t), hu.prelu(minus, minus))
+            assert_same(prelu(-self.x[None], t), hu.prelu(minus[None], minus))
             assert_same(prelu(t, 0.25), hu.prelu(minus, 0.25))
         operator = hu.op("onnx.Pow-15")
         assert operator(t, np.float32(3)).tobytes() == operator(minus, np.float32(3)).tobytes()

@@ -103,7 +103,7 @@ def test_an_array_is_compared_with_what_is_left(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ModelError) as caught:
         guard_memory((26 << 20,), 4, "its output", "m.onnx", "a")
     assert str(caught.value) == (
-        "ModelError m.onnx, node a: its output would not fit into this computer's memory\n"
+        "m.onnx, node a: its output would not fit into this computer's memory\n"
         "  expected: at most 0.0977 GiB\n"
         "  got: 0.102 GiB for [27262976]"
     )

@@ -99,7 +99,7 @@ SUFFIXES = {
 def text(file: Path | str, kind: str) -> str:
     """Return the error."""
     name, helps = kind.split("|")
-    return f"ModelError {file}: {name}, not a model that halfulp reads\n  expected: {helps}"
+    return f"{file}: {name}, not a model that halfulp reads\n  expected: {helps}"
 
 
 @pytest.mark.parametrize("name", CONTENTS)

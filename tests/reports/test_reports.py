@@ -206,7 +206,9 @@ def made(text: str, versions: tuple[int, ...]) -> ModelProto:
     for info in [*model.graph.value_info]:
         if info.name == "w":
             weights = rng.normal(size=[dim.dim_value for dim in info.type.tensor_type.shape.dim])
-            model.graph.initializer.append(onnx.numpy_helper.from_array(weights.astype(np.float32), info.name))
+            model.graph.initializer.append(
+                onnx.numpy_helper.from_array(weights.astype(np.float32), info.name)
+            )
             model.graph.value_info.remove(info)
     return model
 
@@ -247,7 +249,9 @@ def assert_runs_as(model: ModelProto, right: ModelProto) -> None:
     onnx.checker.check_model(model, full_check=True)
     inputs = inputs_of(right)
     found, expected = (
-        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, inputs
+        )
         for each in (model, right)
     )
     for one, other in zip(found, expected, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.specs.forbidden import FORBIDDEN
 
-from halfulp.errors import HalfulpError, ModelError, SpecError, UnsupportedError
+from halfulp.errors import HalfulpError, MissingFileError, ModelError, SpecError, UnsupportedError
 from halfulp.operators import op
 from halfulp.specs import OpVersion, TensorType, find, ids
 
@@ -22,7 +22,7 @@ def test_what_is_forbidden(id: str, operands: list[Any], attributes: dict[str, A
     op = find(id)
     with pytest.raises(SpecError) as caught:
         op.infer(*operands, **attributes)
-    assert str(caught.value) == f"SpecError {id}.{text}"
+    assert str(caught.value) == f"{id}.{text}"
     assert caught.value.clause == f"{id}.{text.partition(':')[0]}"
     known = all(shape is not None and None not in shape for _, shape in operands)
     if known and 1 <= len(operands) <= 2:
@@ -83,24 +83,28 @@ def test_every_check_of_every_row_cites_its_clause(id: str, check: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "text"),
+    ("error", "text", "titled"),
     [
-        (HalfulpError("no"), "HalfulpError: no"),
-        (UnsupportedError("no", got=1), "UnsupportedError: no\n  got: 1"),
+        (HalfulpError("no"), "no", "HalfulpError: no"),
+        (UnsupportedError("no", got=1), "no\n  got: 1", "UnsupportedError: no\n  got: 1"),
         (
             SpecError("onnx.Pow-7.C2", "no", X="float32[2]", got="b", expected="a"),
+            "onnx.Pow-7.C2: no\n  X: float32[2]\n  expected: a\n  got: b",
             "SpecError onnx.Pow-7.C2: no\n  X: float32[2]\n  expected: a\n  got: b",
         ),
-        (ModelError("no"), "ModelError: no"),
-        (ModelError("no", file="m.onnx"), "ModelError m.onnx: no"),
+        (ModelError("no"), "no", "ModelError: no"),
+        (ModelError("no", file="m.onnx"), "m.onnx: no", "ModelError m.onnx: no"),
+        (MissingFileError("no", file="m.onnx"), "m.onnx: no", "MissingFileError m.onnx: no"),
         (
             ModelError("no", file="m.onnx", node="p", clause="onnx.Pow-7.C2", x="float32[2]"),
+            "m.onnx, node p, onnx.Pow-7.C2: no\n  x: float32[2]",
             "ModelError m.onnx, node p, onnx.Pow-7.C2: no\n  x: float32[2]",
         ),
     ],
 )
-def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
+def test_texts_and_pickling(error: HalfulpError, text: str, titled: str) -> None:
     assert str(error) == text
+    assert error.titled == titled
     assert isinstance(error, HalfulpError)
     assert isinstance(error, ValueError)
     again = pickle.loads(pickle.dumps(error))
@@ -110,14 +114,12 @@ def test_texts_and_pickling(error: HalfulpError, text: str) -> None:
 
 
 def test_what_is_shown_is_cut() -> None:
-    assert str(HalfulpError("too much", got=10**1000)) == f"HalfulpError: too much\n  got: 1{'0' * 496}..."
+    assert str(HalfulpError("too much", got=10**1000)) == f"too much\n  got: 1{'0' * 496}..."
 
 
 def test_a_number_that_python_does_not_print() -> None:
     text = str(HalfulpError("too much", X=TensorType("int8", (10**5000,)), got=10**5000))
-    assert text == (
-        "HalfulpError: too much\n  X: a number of thousands of digits\n  got: a number of thousands of digits"
-    )
+    assert text == ("too much\n  X: a number of thousands of digits\n  got: a number of thousands of digits")
 
 
 def test_an_attribute_may_have_any_name() -> None:

@@ -76,9 +76,7 @@ def test_other_versions_have_none() -> None:
         if id != "onnx.PRelu-16":
             with pytest.raises(UnsupportedError) as caught:
                 find(id).function_body()
-            assert str(caught.value) == (
-                f"UnsupportedError: {id} has no function body: its document defines none"
-            )
+            assert str(caught.value) == (f"{id} has no function body: its document defines none")
 
 
 @pytest.mark.parametrize("name", BODY.type_variables["T"])

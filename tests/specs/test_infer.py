@@ -312,4 +312,4 @@ def test_a_plan_needs_known_dims() -> None:
 def test_what_is_no_operand(operand: Any, text: str) -> None:
     with pytest.raises(HalfulpError) as caught:
         find("onnx.Pow-7").infer(operand, operand)
-    assert str(caught.value) == f"HalfulpError: {text}"
+    assert str(caught.value) == f"{text}"

@@ -89,48 +89,48 @@ def test_a_row_can_be_varied() -> None:
         (
             lambda: find("onnx.Pwo-7"),
             (
-                "UnsupportedError: no operator version onnx.Pwo-7\n"
+                "no operator version onnx.Pwo-7\n"
                 "  expected: onnx.Pow-7, or another id that halfulp.ops() lists"
             ),
         ),
         (
             lambda: find("!"),
-            "UnsupportedError: no operator version !\n  expected: an id that halfulp.ops() lists",
+            "no operator version !\n  expected: an id that halfulp.ops() lists",
         ),
         (
             lambda: find("PReLU"),
-            "UnsupportedError: PReLU: the version is missing\n  expected: openvino.PReLU-1",
+            "PReLU: the version is missing\n  expected: openvino.PReLU-1",
         ),
         (
             lambda: find("onnx.Pow"),
             (
-                "UnsupportedError: onnx.Pow: the version is missing\n"
+                "onnx.Pow: the version is missing\n"
                 "  expected: onnx.Pow-1, onnx.Pow-7, onnx.Pow-12, onnx.Pow-13, onnx.Pow-15"
             ),
         ),
         (
             lambda: find(3),  # type: ignore[arg-type]
-            "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
+            "an operator version is named by a string, such as 'onnx.Pow-13'\n  got: 3",
         ),
         (
             lambda: hu.op([]),  # type: ignore[arg-type]  # which is not hashable
-            "UnsupportedError: an operator version is named by a string, such as 'onnx.Pow-13'\n  got: []",
+            "an operator version is named by a string, such as 'onnx.Pow-13'\n  got: []",
         ),
         (
             lambda: find("onnx.Pow-\u0663"),  # a digit, to Unicode
             (
-                "UnsupportedError: no operator version onnx.Pow-\u0663\n"
+                "no operator version onnx.Pow-\u0663\n"
                 "  expected: onnx.Pow-7, or another id that halfulp.ops() lists"
             ),
         ),
         (
             lambda: find("onnx.Pow-0"),
-            "UnsupportedError: onnx.Pow has no version 0\n  expected: 1 or later",
+            "onnx.Pow has no version 0\n  expected: 1 or later",
         ),
-        (lambda: in_force("onnx", "Sqrt", 7), "UnsupportedError: no operator onnx.Sqrt"),
+        (lambda: in_force("onnx", "Sqrt", 7), "no operator onnx.Sqrt"),
         (
             lambda: in_force("onnx", "Pow", "seven"),
-            "UnsupportedError: invalid version 'seven'\n  expected: such as 13 or 3_0",
+            "invalid version 'seven'\n  expected: such as 13 or 3_0",
         ),
     ],
 )

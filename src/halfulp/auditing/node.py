@@ -276,7 +276,9 @@ def notices(use: Use) -> tuple[str, ...]:
         near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
         if near.any():
             shown, meant = use.second.constant.dtype.type(fractions[near][0]), number(nearest[near][0])
-            found.append(f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that")
+            found.append(
+                f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
+            )
     if numbers.size == 1 and numbers[0] in (0, 1):
         found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
     return tuple(found)

@@ -23,6 +23,7 @@ from halfulp.auditing.findings import (
 )
 from halfulp.auditing.node import Operand, shown
 from halfulp.auditing.target import Asked
+from halfulp.errors import Printed
 from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
@@ -33,8 +34,8 @@ _MOST_LABELS = 6  # of nodes with the same findings; the others are counted
 Models = tuple[ModelReport, ...]
 
 
-@dataclass(frozen=True)
-class AuditReport:
+@dataclass(frozen=True, repr=False)
+class AuditReport(Printed):
     """What an audit found. ``print`` shows it as lines.
 
     Attributes:
@@ -82,6 +83,10 @@ class AuditReport:
             "findings": _plain(found),
             "models": [_model(model) for model in self.models],
         }
+
+    def __repr__(self) -> str:
+        nodes = sum(len(model.nodes) for model in self.models)
+        return f"<AuditReport: {len(self.models)} models, {nodes} nodes, {len(self.findings)} findings>"
 
     def __str__(self) -> str:
         return "\n".join(lines(self.targets, self.models))

@@ -89,7 +89,7 @@ def _in_words() -> Iterator[None]:
         _let_go(sys.stdout)  # the reader has gone, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except HalfulpError as error:
-        text = str(error)
+        text = error.titled
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
         text = f"HalfulpError: {where}{error.strerror or error}"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.cli.engine import refuse_breaches
 from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, is_stdout, say, working, write_text
 from halfulp.errors import HalfulpError
@@ -187,11 +186,11 @@ def _network(
     """
     from halfulp.benchmark.networks.comparison import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.networks.network import light, nodes_of
-    from halfulp.models import load
     from halfulp.models.graph import Model
+    from halfulp.running import opened
 
     check_writable(output)
-    model = load(path, keep_unknown=True)
+    model = opened(path).model
     runtimes = runtimes_of(path)
     if not isinstance(model, Model) or not runtimes:
         raise HalfulpError(
@@ -201,7 +200,6 @@ def _network(
     if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
     dim_sizes = sizes(dims, made_up=not inputs)
-    refuse_breaches(path, model)
     del model  # the weights of the copy are mapped
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)

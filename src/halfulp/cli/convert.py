@@ -116,8 +116,7 @@ def convert(
         )
     for change in conversion.changes:
         typer.echo(printable(str(change), most=None))
-    count = len(conversion.changes)
-    typer.echo(f"{count} change{'' if count == 1 else 's'}; written to {output}")
+    typer.echo(f"{conversion.summary}; written to {output}")
     found = conversion.verification
     if found is not None:
         typer.echo(str(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def fed(model: Model | Program, arguments: list[str]) -> dict[str, Array]:
             if entry in values:
                 raise HalfulpError(f"input {entry!r} is given twice")
             values[entry] = viewed(array, _dtype(declared[entry]), argument)
+    _check_all_fed(model, values)
     return values
 
 
@@ -75,6 +77,18 @@ def samples(model: Model | Program, arguments: list[str]) -> list[dict[str, Arra
     if not files:
         raise HalfulpError(f"{folders[0]}: no .npz files in this folder", expected="a file for each sample")
     return [fed(model, [str(file)]) for file in files]
+
+
+def _check_all_fed(model: Model | Program, values: Mapping[str, Array]) -> None:
+    from halfulp.models.graph import Model
+    from halfulp.models.run.inputs import needed
+
+    for value in needed(model) if isinstance(model, Model) else []:
+        if not values.keys() & {value.name, *value.aliases}:
+            raise HalfulpError(
+                f"{model.file}: no --input is given for its input {value.name!r}",
+                expected=f"{value}, such as -i {value.name}=FILE.npy; without any --input all are made up",
+            )
 
 
 def _read(path: Path, declared: Value) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +13,22 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from halfulp.cli.engine import Engine, evaluate, refuse_breaches, trial
 from halfulp.cli.inputs import dim_option, fed, input_option, sizes
 from halfulp.cli.output import check_writable, console, say, working
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, type_name
 from halfulp.models.run.report import NodeRun, RunReport, show
 
 _MOST_ROWS = 60
+
+
+class Engine(StrEnum):
+    """The values of ``--engine``."""
+
+    auto = "auto"
+    onnxruntime = "onnxruntime"
+    halfulp = "halfulp"
 
 
 def run(
@@ -65,7 +73,7 @@ def run(
         Engine,
         typer.Option(
             help="What runs an ONNX file: onnxruntime, with halfulp's Pow and PRelu in it; halfulp, node by node;"
-            " auto is onnxruntime where it is installed and takes the model."
+            " auto is onnxruntime where halfulp lacks an operator of the model, and onnxruntime takes it."
         ),
     ] = Engine.auto,
 ) -> None:
@@ -74,40 +82,38 @@ def run(
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
-    from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.models.run.fitting import fit
-    from halfulp.models.run.report import sentence, vacuous
+    from halfulp.models.run.report import sentence
+    from halfulp.running import evaluate, opened
 
     check_writable(output, binary=True)
-    loaded = load(model, keep_unknown=True)  # ONNX Runtime may know them
-    if output_folder is not None and isinstance(loaded, Model):
-        raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
-    dim_sizes = sizes(dims, made_up=not inputs and isinstance(loaded, Model))
-    if isinstance(loaded, Model):
-        refuse_breaches(model, loaded)
-    made_up = ""
-    if inputs:
-        values = fed(loaded, inputs)
-    elif isinstance(loaded, Model):
-        with working() as progress:
-            found = fit(loaded, trial(engine, model, loaded), seed=seed, dims=dim_sizes, progress=progress)
-        values, made_up = found.inputs(loaded, seed), str(found)
-    else:
-        values = {}
-    outputs, report, choice = evaluate(engine, model, loaded, values, output_folder)
+    subject = opened(model, engine)
+    made_up = not inputs and isinstance(subject.model, Model)
+    dim_sizes = sizes(dims, made_up=made_up)
+    with working() as progress:
+        found = evaluate(
+            subject,
+            "random" if made_up else fed(subject.model, inputs or []),
+            engine,
+            dims=dim_sizes,
+            seed=seed,
+            output_folder=output_folder,
+            progress=progress,
+            with_report=True,
+        )
+    outputs, report = found.outputs, found.report
+    assert report is not None
     if output is not None:
         write_npz(output, _flat(outputs))
     to = console()
-    say(to, choice, *([made_up] if made_up else []))
+    say(to, found.engine, *([found.made_up] if found.made_up else []))
     to.print(_nodes(report))
     to.print(_summary(report))
     to.print()
-    if values:
-        origin = "input" if inputs else f"input (made up, seed {seed})"
-        to.print(table_of(origin, values))
+    if outputs.inputs:
+        to.print(table_of(f"input (made up, seed {seed})" if made_up else "input", outputs.inputs))
     to.print(table_of("output", outputs))
-    say(to, *(sentence(name, reason) for name, reason in vacuous(outputs).items()))
+    say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if output is not None:
         say(to, f"written to {output}")
 

@@ -21,7 +21,7 @@ from halfulp.conformance.examine import Options, Result, locally, on_dask, proce
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
-from halfulp.errors import HalfulpError, check_integer
+from halfulp.errors import HalfulpError, Printed, check_integer
 from halfulp.types import element_type
 
 _ULP_LIMIT = 4.0
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class CheckReport:
+class CheckReport(Printed):
     """The findings of :func:`check` about one runtime. ``print`` shows them as tables.
 
     Attributes:

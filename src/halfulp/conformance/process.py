@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp._interop import is_masked
-from halfulp._interop import Array
+from halfulp._interop import Array, is_masked
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
-from halfulp.conversion.editor import Change
+from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.float32 import compare_with_float32, has_halves, in_float32
 from halfulp.conversion.network import Network, also_in_openvino, compare_network, to_network
 from halfulp.conversion.norms import fuse_norms
@@ -29,9 +29,9 @@ from halfulp.conversion.repair import repaired
 from halfulp.conversion.spellings import How, spelled
 from halfulp.conversion.subject import Subject, has_foreign, has_ours
 from halfulp.conversion.targets import for_target
-from halfulp.conversion.verify import Verification, compare
+from halfulp.conversion.verify import Verification, compare, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, check_integer
+from halfulp.errors import HalfulpError, ModelError, Printed, check_integer
 from halfulp.models import load, openvino
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.directml import dxdispatch
@@ -44,9 +44,9 @@ from halfulp.models.source import Format, Source, format_of
 _OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """A converted model, and what was done to it.
+@dataclass(frozen=True, repr=False)
+class Conversion(Printed):
+    """A converted model, and what was done to it. ``print`` shows that as lines.
 
     Attributes:
         model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program; of a network
@@ -60,7 +60,19 @@ class Conversion:
     model: ModelProto | Model | Program | Network
     changes: tuple[Change, ...] = ()
     verification: Verification | None = None
-    folder: Path | None = field(default=None, repr=False)
+    folder: Path | None = None
+
+    @property
+    def summary(self) -> str:
+        """How many changes there are."""
+        return counted(self.changes)
+
+    def __repr__(self) -> str:
+        return f"<Conversion to {type(self.model).__name__}: {self.summary}{verified(self.verification)}>"
+
+    def __str__(self) -> str:
+        checked = [] if self.verification is None else [self.verification]
+        return "\n".join(map(str, (*self.changes, self.summary, *checked)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and the files that belong to it, whole or not at all.
@@ -291,7 +303,7 @@ class _Work:
         elif found is not None:
             # What the checker holds against the source as well is only said.
             said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
-            self.changes.append(Change(found.node or self.file, said))
+            self.changes.append(Change(found.node or self.file, said, is_notice=True))
 
     def _taken_walk(self) -> Walk | None:
         """Return the walk for the first change; later ones make their own, with the types of what there is then."""

@@ -28,14 +28,22 @@ class Change:
         node: the node, as messages name it.
         what: what was done to it, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
+        is_notice: whether nothing was done, and this is only said.
     """
 
     node: str
     what: str
     differs: str | None = None
+    is_notice: bool = False
 
     def __str__(self) -> str:
         return f"{self.node}: {self.what}" + (f" ({self.differs})" if self.differs else "")
+
+
+def counted(changes: Sequence[Change], noun: str = "change") -> str:
+    """Return how many of these are changes, in words."""
+    count = sum(not change.is_notice for change in changes)
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class NoExactForm(UnsupportedError):

@@ -224,7 +224,11 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
     least = max([wanted, *needed])
     if least >= had:
         return [
-            Change(file, f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}")
+            Change(
+                file,
+                f"IR version {had} stays: {needed[max(needed)]} came with IR version {max(needed)}",
+                is_notice=True,
+            )
         ]
     model.ir_version = least
     why = f"that of opset {opset}'s tools" if least == wanted else f"with which {needed[least]} came"

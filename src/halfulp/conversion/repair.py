@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change
+from halfulp.conversion.editor import Change, counted
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
 from halfulp.conversion.output import refusal, save_onnx
 from halfulp.conversion.subject import Subject, runs
-from halfulp.conversion.verify import Verification
+from halfulp.conversion.verify import Verification, verified
 from halfulp.conversion.walk import Walk, check_clauses
-from halfulp.errors import HalfulpError, ModelError, UnsupportedError, check_integer, printable
+from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
 from halfulp.models.graph import Model, agree, describe
@@ -57,9 +57,9 @@ class Left:
         return f"{self.node}: {self.why}"
 
 
-@dataclass(frozen=True)
-class Repair:
-    """A repaired model, what was done to it, and what is left.
+@dataclass(frozen=True, repr=False)
+class Repair(Printed):
+    """A repaired model, what was done to it, and what is left. ``print`` shows that as lines.
 
     Attributes:
         model: the repaired model; an equal copy where nothing was to be repaired.
@@ -73,8 +73,21 @@ class Repair:
     changes: tuple[Change, ...] = ()
     left: tuple[Left, ...] = ()
     verification: Verification | None = None
-    folder: Path | None = field(default=None, repr=False)
-    untouched: bytes | None = field(default=None, repr=False)
+    folder: Path | None = None
+    untouched: bytes | None = None
+
+    def __repr__(self) -> str:
+        said = f"{counted(self.changes, 'repair')}, {len(self.left)} left"
+        return f"<Repair: {said}, {'valid' if self.valid else 'not valid'}{verified(self.verification)}>"
+
+    def __str__(self) -> str:
+        lines = [
+            *self.changes,
+            *(f"{'doubtful' if left.valid else 'not repaired'}: {left}" for left in self.left),
+            counted(self.changes, "repair"),
+            *([] if self.verification is None else [self.verification]),
+        ]
+        return "\n".join(map(str, lines))
 
     @property
     def valid(self) -> bool:
@@ -286,7 +299,9 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
             name, text = label(node, index, ""), type_of(wanted)
             if base is not None and base.op_type == "Cast" and known.get(base.input[0]) == text:
                 if known.get(node.input[0]) != text:
-                    said = f"X is {text} again, as the result is declared: it was cast to {known[node.input[0]]}"
+                    said = (
+                        f"X is {text} again, as the result is declared: it was cast to {known[node.input[0]]}"
+                    )
                     node.input[0] = base.input[0]
                     changes.append(Change(name, said))
             elif kind is not None:
@@ -295,7 +310,9 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
                     read = known.get(node.input[0])
                 if read == text:
                     kind.i = wanted
-                    changes.append(Change(name, f"{kind.name} becomes {text}, the type that its output is declared in"))
+                    changes.append(
+                        Change(name, f"{kind.name} becomes {text}, the type that its output is declared in")
+                    )
     return changes
 
 
@@ -311,7 +328,9 @@ def _type_read(name: str, model: ModelProto, known: Mapping[str, str | None]) ->
         kinds = [ports[min(index, len(ports) - 1)] for index in range(len(node.input))] if ports else []
         own = {kind for kind, read in zip(kinds, node.input, strict=False) if read == name}
         wanted |= {
-            known.get(read) for kind, read in zip(kinds, node.input, strict=False) if read != name and kind in own
+            known.get(read)
+            for kind, read in zip(kinds, node.input, strict=False)
+            if read != name and kind in own
         }
     wanted.discard(None)
     return wanted.pop() if len(wanted) == 1 else None

@@ -91,6 +91,13 @@ class Verification:
         return "\n".join([*lines, *([self.dims] if self.dims else [])])
 
 
+def verified(found: Verification | None) -> str:
+    """Return what a comparison found, if there was one, as the end of a line."""
+    if found is None:
+        return ""
+    return ", verified" if found.same else ", not verified" if found.failure else ", with other outputs"
+
+
 def compare(
     before: Subject,
     after: Subject,

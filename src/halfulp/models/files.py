@@ -24,7 +24,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from halfulp.errors import HalfulpError, ModelError
+from halfulp.errors import HalfulpError, MissingFileError, ModelError
 from halfulp.models.graph import Array, is_countable
 from halfulp.models.memory import available_memory
 
@@ -164,7 +164,12 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
-    """Open a plain file to read it. Errors are ModelErrors if ``file``, the model's name in messages, is given."""
+    """Open a plain file to read it.
+
+    Raises:
+        MissingFileError: there is no such file.
+        HalfulpError: it can't be read, or is a folder, a pipe or a device; a ModelError where ``file`` is given.
+    """
     try:
         # Checked before opening: opening a named pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -172,6 +177,8 @@ def opened(path: Path, file: str | None = None) -> Iterator[IO[bytes]]:
         stream = path.open("rb")
     except HalfulpError:
         raise
+    except FileNotFoundError as error:
+        raise MissingFileError(f"can't be read: {error.strerror}", file=file or str(path)) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise _unread(f"can't be read: {reason}", path, file) from None

@@ -10,7 +10,7 @@ from tests.models.onnx_models import parsed
 
 import halfulp as hu
 from halfulp.errors import ModelError, UnsupportedError
-from halfulp.models.run.api import run_with_report
+from halfulp.models.run.api import run, run_with_report
 
 LOOP = """<ir_version: 8, opset_import: ["": 15]>
     g (int64 m, bool c, float[N] x) => (float[N] last, float[K, N] all) {
@@ -38,7 +38,7 @@ def test_loop() -> None:
 def test_a_loop_that_does_not_run() -> None:
     x = np.array([1.5, -0.5], np.float32)
     for m, c in ((0, True), (3, False), (-1, True)):
-        out = hu.run(parsed(LOOP), {"m": np.array(m), "c": np.array(c), "x": x})
+        out = run(parsed(LOOP), {"m": np.array(m), "c": np.array(c), "x": x})
         np.testing.assert_array_equal(out["last"], x)
         assert out["all"].shape == (0, 2)
         assert out["all"].dtype == np.float32
@@ -52,7 +52,7 @@ def test_a_loop_until_a_condition() -> None:
                 on = Less (w, limit)
             }>
         }""")
-    assert hu.run(model, {"x": 3.0, "limit": 100.0})["last"] == 243
+    assert run(model, {"x": 3.0, "limit": 100.0})["last"] == 243
 
 
 SCAN = """<ir_version: 8, opset_import: ["": 15]>
@@ -72,21 +72,21 @@ def scanned(attributes: str = "", x_dims: str = "3, 2") -> onnx.ModelProto:
 def test_scan() -> None:
     s, x = np.array([1, 2], np.float32), np.arange(6, dtype=np.float32).reshape(3, 2)
     states = np.stack([s * (i + 1) for i in range(3)])
-    out = hu.run(scanned(), {"s": s, "x": x})
+    out = run(scanned(), {"s": s, "x": x})
     np.testing.assert_array_equal(out["last"], s * 4)
     np.testing.assert_array_equal(out["all"], hu.pow(states, x))
-    out = hu.run(scanned(", scan_input_directions = [1], scan_output_directions = [1]"), {"s": s, "x": x})
+    out = run(scanned(", scan_input_directions = [1], scan_output_directions = [1]"), {"s": s, "x": x})
     np.testing.assert_array_equal(out["all"], hu.pow(states, x[::-1])[::-1])
-    out = hu.run(
+    out = run(
         scanned(", scan_input_axes = [-1], scan_output_axes = [1]", "2, 3"),
         {"s": s, "x": np.ascontiguousarray(x.T)},
     )
     np.testing.assert_array_equal(out["all"], hu.pow(states, x).T)
-    out = hu.run(scanned(x_dims="0, 2"), {"s": s, "x": x[:0]})
+    out = run(scanned(x_dims="0, 2"), {"s": s, "x": x[:0]})
     assert out["all"].shape == (0, 2)
     for bad in (", scan_input_axes = [2]", ", scan_input_axes = [0, 0]", ", scan_output_axes = [0, 1]"):
         with pytest.raises(ModelError, match="Scan"):
-            hu.run(scanned(bad), {"s": s, "x": x})
+            run(scanned(bad), {"s": s, "x": x})
 
 
 def test_scan_8_has_batches_and_lengths() -> None:
@@ -99,7 +99,7 @@ def test_scan_8_has_batches_and_lengths() -> None:
         }""")
     s = np.array([[1, 2], [3, 4]], np.float32)
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    out = hu.run(model, {"n": np.array([3, 2]), "s": s, "x": x})
+    out = run(model, {"n": np.array([3, 2]), "s": s, "x": x})
     np.testing.assert_array_equal(out["last"], [s[0] * 8, s[1] * 4])
     want = np.stack([np.stack([hu.pow(s[b] * 2**i, x[b, i]) for i in range(3)]) for b in range(2)])
     want[1, 2] = 0
@@ -112,10 +112,10 @@ def test_sequence_map() -> None:
             zs = SequenceMap (xs, y) <body = b (float[N] x, float[N] e) => (float[N] z) { z = Pow (x, e) }>
         }""")
     xs, y = [np.array([2, 3], np.float32), np.array([4, 5], np.float32)], np.array([2, -1], np.float32)
-    out = hu.run(model, {"xs": xs, "y": y})["zs"]
+    out = run(model, {"xs": xs, "y": y})["zs"]
     assert [z.tolist() for z in out] == [hu.pow(x, y).tolist() for x in xs]
     with pytest.raises(ModelError, match="input 'xs' contradicts"):
-        hu.run(model, {"xs": y, "y": y})
+        run(model, {"xs": y, "y": y})
 
 
 def test_what_does_not_fit_together() -> None:
@@ -124,12 +124,12 @@ def test_what_does_not_fit_together() -> None:
     proto.graph.node[0].attribute[0].g.node[1].input[0] = "x"
     feeds = {"m": np.array(3), "c": np.array(True), "x": np.ones(2, np.float32)}
     with pytest.raises(ModelError, match=r"#0 \(Loop\): the body's inputs and outputs don't match"):
-        hu.run(proto, feeds)
+        run(proto, feeds)
     model = parsed("""<ir_version: 8, opset_import: ["": 15]> g (bool[N] c, float x) => (float y) {
         y = If (c) <then_branch = t () => (float a) { a = Identity (x) },
                     else_branch = e () => (float b) { b = Identity (x) }> }""")
     with pytest.raises(ModelError, match="cond must be one bool"):
-        hu.run(model, {"c": np.array([True, False]), "x": 1.0})
+        run(model, {"c": np.array([True, False]), "x": 1.0})
 
 
 def test_an_operator_with_subgraphs_that_nobody_evaluates() -> None:
@@ -145,4 +145,4 @@ def test_an_operator_with_subgraphs_that_nobody_evaluates() -> None:
     if not onnx.defs.has("FlexAttention", 1, "ai.onnx.preview"):
         pytest.skip("this onnx package has no such operator")
     with pytest.raises(UnsupportedError, match="has subgraphs"):
-        hu.run(model, {"s": np.ones(2, np.float32)})
+        run(model, {"s": np.ones(2, np.float32)})

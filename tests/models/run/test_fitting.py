@@ -169,8 +169,15 @@ def test_running_without_inputs() -> None:
     model = model_of(
         "g (float[N, C] x) => (float[R, 8] y) { s = Constant<value_ints=[-1, 8]>()  y = Reshape(x, s) }"
     )
-    assert hu.run(model)["y"].shape == (2, 8)
-    with pytest.raises(ModelError, match="needs a value for its input 'x'"):
+    outputs = hu.run(model, "random")
+    assert outputs["y"].shape == (2, 8)
+    assert outputs.inputs["x"].size == 16
+    assert hu.run(model, "random", dims={"N": 4, "C": 8}, seed=3)["y"].shape == (4, 8)
+    with pytest.raises(
+        ModelError, match=r"pass {'x': array}, or 'random' .*\n  expected: x: float32\[N, C\]"
+    ):
+        hu.run(model)
+    with pytest.raises(ModelError, match=r"no value is given for its input 'x': pass {'x': array}"):
         hu.run(model, {})
 
 

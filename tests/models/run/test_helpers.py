@@ -9,9 +9,8 @@ from ml_dtypes import bfloat16
 from onnx import TensorProto, helper, numpy_helper
 from tests.models.onnx_models import single
 
-import halfulp as hu
 from halfulp.errors import ModelError
-from halfulp.models.run.api import run_with_report
+from halfulp.models.run.api import run, run_with_report
 
 NEWEST = onnx.defs.onnx_opset_version()
 F32 = ("float32", None)
@@ -92,7 +91,7 @@ def test_legacy_broadcasting_of_foreign_operators(op_type: str) -> None:
     a, b = np.arange(1, 7, dtype=np.float32).reshape(2, 3), np.array([2, 4], np.float32)
     model = single(op_type, 6, {"a": F32, "b": F32}, broadcast=1, axis=0)
     want = {"Sub": np.subtract, "Div": np.divide}[op_type](a, b[:, None])
-    np.testing.assert_array_equal(hu.run(model, {"a": a, "b": b})["out"], want)
+    np.testing.assert_array_equal(run(model, {"a": a, "b": b})["out"], want)
 
 
 @pytest.mark.parametrize("opset", [7, 13, 14, NEWEST])
@@ -101,7 +100,7 @@ def test_numpy_broadcasting(opset: int) -> None:
     model = single("Mul", opset, {"a": ("int32", None), "b": ("int32", None)}, ("int32", None))
     np.testing.assert_array_equal(evaluated(model, a=a, b=b), a * b)
     with pytest.raises(ModelError, match="can't be broadcast to one shape"):
-        hu.run(model, {"a": np.ones(3, np.int32), "b": b})
+        run(model, {"a": np.ones(3, np.int32), "b": b})
 
 
 @pytest.mark.parametrize(
@@ -131,13 +130,13 @@ def test_types_of_each_version(op_type: str, opset: int, name: str, allowed: boo
         assert evaluated(model, **feeds).dtype.name == output[0]
     else:
         with pytest.raises(ModelError, match=rf"onnx.{op_type}-\d+ does not take tensor\({name}\)"):
-            hu.run(model, feeds)
+            run(model, feeds)
 
 
 def test_inputs_of_one_type_variable() -> None:
     model = single("Mul", 15, {"a": F32, "b": ("float64", None)})
     with pytest.raises(ModelError, match="takes one type for all inputs of type T"):
-        hu.run(model, {"a": np.ones(1, np.float32), "b": np.ones(1)})
+        run(model, {"a": np.ones(1, np.float32), "b": np.ones(1)})
 
 
 def test_where() -> None:
@@ -165,7 +164,7 @@ def test_cast_1_spells_the_type(to: str) -> None:
 def test_cast_to_what_does_not_exist() -> None:
     for opset, to in ((5, "FLOATY"), (9, 999)):
         with pytest.raises(ModelError, match="Cast does not know the type"):
-            hu.run(single("Cast", opset, {"x": F32}, F32, to=to), {"x": np.ones(1, np.float32)})
+            run(single("Cast", opset, {"x": F32}, F32, to=to), {"x": np.ones(1, np.float32)})
 
 
 def test_cast_like_takes_the_other_type() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, helper
 
-from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.integrations import onnxruntime as plugin
 from halfulp.integrations.onnxruntime.rewrite import DOMAIN, patched
 from halfulp.models.graph import Model, describe
@@ -50,24 +50,43 @@ class Settings:
 _OURS = Settings()
 
 
-def run_with_report(path: Path, model: Model, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], RunReport]:
-    """Run an ONNX file, which has been read as ``model``, once on halfulp's kernels.
+def run_with_report(
+    source: Path | ModelProto, model: Model, inputs: Mapping[str, Any], *, folder: Path | None = None
+) -> tuple[dict[str, Any], RunReport]:
+    """Run a model once on halfulp's kernels.
+
+    Args:
+        source: the ONNX file, or the model.
+        model: the same, as it was read and checked.
+        inputs: arrays by name, or what NumPy makes arrays of.
+        folder: where the external data of a model that is no file lies.
 
     Raises:
         ModelError: an input contradicts its declaration, or a node fails on its operands.
         Refused: onnxruntime is missing, too old, or refuses the model.
     """
-    bind(model, inputs)
-    _, outputs, (report,) = open_profiled(path, model, inputs, _OURS, runs=1)
+    _, outputs, (report,) = open_profiled(source, model, _fed(model, inputs), folder=folder)
     return outputs, report
 
 
 def open_profiled(
-    path: Path, model: Model, inputs: Mapping[str, Any], settings: Settings, *, runs: int
+    source: Path | ModelProto,
+    model: Model,
+    inputs: Mapping[str, Any],
+    settings: Settings = _OURS,
+    *,
+    folder: Path | None = None,
+    runs: int = 1,
 ) -> tuple[Any, dict[str, Any], list[RunReport]]:
-    """Return a session, a model's outputs, and a report of each of several runs. Later runs make no profile."""
-    with tempfile.TemporaryDirectory(prefix="halfulp-") as folder:
-        session, operators = open_session(path, settings, profile=str(Path(folder) / "profile"))
+    """Return a session, the outputs of a model, and a report of each of several runs; later ones make no profile.
+
+    Raises:
+        ModelError, Refused: as for :func:`run_with_report`.
+    """
+    with tempfile.TemporaryDirectory(prefix="halfulp-") as profiles:
+        session, operators = open_session(
+            source, settings, folder=folder, file=model.file, profile=str(Path(profiles) / "profile")
+        )
         for _ in range(runs):
             outputs = run_in(session, model, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -81,13 +100,14 @@ def runner(
 
     ``folder`` contains the external data of a ``ModelProto``.
     """
-    session, _ = open_session(source, settings, folder=folder)
+    session, _ = open_session(source, settings, folder=folder, file=model.file)
+    return lambda inputs: run_in(session, model, _fed(model, inputs))
 
-    def run(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        bind(model, inputs)
-        return run_in(session, model, inputs)
 
-    return run
+def _fed(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is fed as what onnxruntime takes, and check it; an optional input that is absent is left out."""
+    values = bind(model, inputs)
+    return {name: values[name] for name in inputs if values[name] is not None}
 
 
 def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,13 +118,19 @@ def run_in(session: Any, model: Model, inputs: Mapping[str, Any]) -> dict[str, A
 
 
 def open_session(
-    source: Path | ModelProto, settings: Settings = _OURS, *, folder: Path | None = None, profile: str = ""
+    source: Path | ModelProto,
+    settings: Settings = _OURS,
+    *,
+    folder: Path | None = None,
+    file: str | None = None,
+    profile: str = "",
 ) -> tuple[Any, dict[str, str]]:
     """Return a session, and the ids of operator versions by node and custom operator.
 
-    ``profile`` is the prefix of the names of profiles, if it makes any. Errors are those of :func:`run_with_report`.
+    ``file`` is the model's name in messages. ``profile`` is the prefix of the names of profiles, if it makes any.
+    Errors are those of :func:`run_with_report`.
     """
-    proto, file, own_folder = parse(source)
+    proto, file, own_folder = parse(source, file=file)
     folder = own_folder or folder
     operators: dict[str, str] = {}
     try:
@@ -126,9 +152,9 @@ def open_session(
         proto = patched(proto, file)
         _name_ours(proto.graph, operators)
         return plugin.session(proto, options), operators
-    except ModelError:
-        raise
-    except UnsupportedError as error:
+    except HalfulpError as error:
+        if isinstance(error, ModelError) and error.clause is not None:
+            raise
         shown: Mapping[str, Any] = error.shown
         raise Refused(error.message, **shown) from None
     except Exception as error:  # as above

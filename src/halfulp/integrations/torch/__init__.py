@@ -21,7 +21,7 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 import halfulp as hu
-from halfulp._interop import Number
+from halfulp._interop import Number, tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.integrations.torch.operators import (
     DTYPES,
@@ -35,6 +35,7 @@ from halfulp.integrations.torch.operators import (
     pow_gradients,
     power,
     prelu_gradients,
+    refuse,
 )
 from halfulp.operators import number_array, share_threads_of
 
@@ -75,32 +76,67 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     return power(x, y)
 
 
-def prelu(x: Tensor, slope: Tensor | Number, /) -> Tensor:
-    """Return slope * x where x < 0, else x, as ``hu.prelu`` does.
+def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
+    """Return weight * x where x < 0, else x: ``torch.nn.functional.prelu``, for every type.
 
     Args:
         x: a tensor of any type that halfulp and torch both have.
-        slope: of x's type, of a shape that broadcasts to x's own. (``nn.PReLU`` has a slope for each channel:
-            reshape its weight to ``(C, 1, 1)`` for images.) A number takes x's type.
+        weight: of x's type, of one element, or with an element for each channel, that is for dim 1 of x. A number takes
+            x's type. (``hu.prelu`` aligns a slope with x's last dims, as ONNX does.)
 
     Returns:
         A tensor of x's type and shape.
 
     Raises:
-        SpecError: types that differ, a slope that would enlarge x.
-        HalfulpError: a number that does not fit x's type.
+        HalfulpError: types that differ, a weight of another shape (a RuntimeError, too, as torch's own), a number that
+            does not fit x's type.
 
     Example:
-        >>> prelu(torch.tensor([[-2.0, 3.0]]), torch.tensor([0.25, 0.5]))
-        tensor([[-0.5000,  3.0000]])
+        >>> prelu(torch.tensor([[[-2.0, 3.0], [-2.0, 3.0]]]), torch.tensor([0.25, 0.5]))
+        tensor([[[-0.5000,  3.0000],
+                 [-1.0000,  3.0000]]])
     """
-    if (result := _prelu_or_none(x, slope)) is not None:
+    if isinstance(x, Tensor) and isinstance(weight, Tensor):
+        weight = _along_channels(x, weight)
+    if (result := _prelu_or_none(x, weight)) is not None:
         return result
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
-    if not isinstance(slope, Tensor):
-        slope = _number(_scalar(slope), x.dtype, x.device)
-    return leaky(x, slope)
+    if not isinstance(weight, Tensor):
+        weight = _number(_scalar(weight), x.dtype, x.device)
+    return leaky(x, weight)
+
+
+class TorchError(HalfulpError, RuntimeError):
+    """An operand that torch's own function refuses, too."""
+
+
+def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
+    """Return the weight of a PReLU in the shape that ONNX's broadcasting puts along dim 1 of x.
+
+    Raises:
+        TorchError: torch would refuse it.
+    """
+    if weight.dtype == x.dtype and weight.dim() <= 1 and not x.is_nested:
+        if weight.numel() == 1:
+            return weight.reshape(())
+        if x.dim() > 1 and weight.numel() == x.size(1):
+            return weight.reshape(-1, *[1] * (x.dim() - 2))
+    for operand in (x, weight):
+        if tensor_refusal(operand, torch) is not None:
+            refuse(operand)
+    if weight.dtype != x.dtype:
+        raise TorchError(
+            "prelu: x and weight must have the same type; write weight.to(x.dtype)",
+            x=x.dtype,
+            weight=weight.dtype,
+        )
+    raise TorchError(
+        "prelu: the weight must have one element, or one for each channel (dim 1 of x), in one dim;"
+        " hu.prelu aligns a slope with the last dims",
+        x=list(x.shape),
+        weight=list(weight.shape),
+    )
 
 
 def replace(module: nn.Module) -> nn.Module:
@@ -174,8 +210,7 @@ def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
     if torch.compiler.is_compiling() or type(x) is not Tensor or _has_other_modes():
         return None
     with torch._C.DisableTorchFunction():  # a mode would see each look at a tensor
-        slope = weight if weight.numel() == 1 else weight.reshape(-1, *[1] * (x.dim() - 2))
-        return _prelu_or_none(x, slope)
+        return _prelu_or_none(x, _along_channels(x, weight))
 
 
 def _direct(function: Any, x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
@@ -339,18 +374,12 @@ def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
     return result if out is None else out.resize_(result.shape).copy_(result)
 
 
-def _torch_prelu(input: Tensor, weight: Tensor) -> Tensor:
-    if weight.numel() == 1:
-        return prelu(input, weight.reshape(()))
-    return prelu(input, weight.reshape(-1, *[1] * (input.dim() - 2)))
-
-
 # By name, because one of torch's functions has several identities: torch.pow, Tensor.pow, Tensor.__pow__.
 _OURS = {
     "pow": _torch_pow,
     "__rpow__": lambda exponent, input: _torch_pow(input, exponent),
     "pow_": lambda input, exponent: input.copy_(_torch_pow(input, exponent)),
-    "prelu": _torch_prelu,
+    "prelu": prelu,
 }
 
 
@@ -390,7 +419,7 @@ class PReLU(nn.PReLU):
 
     def forward(self, input: Tensor) -> Tensor:
         result = _module_prelu_or_none(input, self.weight)
-        return _torch_prelu(input, self.weight) if result is None else result
+        return prelu(input, self.weight) if result is None else result
 
 
 @cache

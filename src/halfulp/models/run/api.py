@@ -1,4 +1,4 @@
-"""Running a model: ``hu.run``.
+"""Running a model node by node: the walk that :mod:`halfulp.running` takes where no other engine does.
 
 The walk over the graph is ours. So are Pow and PRelu, in the version that the model's own opset puts
 in force, wherever they stand: in the graph, in the branch of an If, in the body of a Loop or of one of
@@ -30,9 +30,8 @@ from halfulp.models.openvino.reader import Origin, allows
 from halfulp.models.run import dxdispatch
 from halfulp.models.run.cast import cast
 from halfulp.models.run.control import CONTROL
-from halfulp.models.run.fitting import fit
 from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
-from halfulp.models.run.inputs import bind, check, dtype_named, needed
+from halfulp.models.run.inputs import bind, check, dtype_named
 from halfulp.models.run.report import Engine, RunReport, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
@@ -40,10 +39,17 @@ from halfulp.specs.tensor import Shape, tensor_type
 
 
 class Outputs(dict[str, Any]):
-    """A model's outputs by name; one that has other names too is found by those as well."""
+    """A model's outputs by name; one that has other names too is found by those as well.
 
-    def __init__(self, values: Mapping[str, Any], declared: Sequence[Value]) -> None:
+    Attributes:
+        inputs: those of the run.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Any], declared: Sequence[Value], inputs: Mapping[str, Any]
+    ) -> None:
         super().__init__(values)
+        self.inputs = dict(inputs)
         self._names: dict[str, str] = {}
         for value in declared:
             for alias in value.aliases:
@@ -60,59 +66,37 @@ class Outputs(dict[str, Any]):
         return vacuous(self)
 
 
-def run(
-    model: Source | Model | Program,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    output_folder: str | os.PathLike[str] | None = None,
-) -> dict[str, Any]:
-    """Evaluate a model and return its outputs by name.
+def run(model: Source | Model | Program, inputs: Mapping[str, Any]) -> Outputs:
+    """Return a model's outputs by name.
 
     Args:
-        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
-        inputs: arrays by name. An input with an initializer of its name may be left out. For OpenVINO
-            a name is a tensor's or a Parameter's; for DxDispatch a resource's, whose initial values
-            the array replaces. Without any, those of a graph are made up, the same in each run, of sizes on
-            which it runs.
-        output_folder: where the writeFile commands of a DxDispatch file may write; its own folder
-            where not given.
-
-    Returns:
-        A dict of the model's outputs: arrays, and lists for sequences. Its ``vacuous`` has the names of those that
-        verify nothing, each with the reason. An OpenVINO output goes by its
-        tensor name, and is found by its Result's name too. For DxDispatch they are the resources that
-        a dispatch wrote.
+        model: a path, the bytes of a file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
+        inputs: arrays by name. An input with an initializer of its name may be left out.
 
     Raises:
         ModelError: the model is broken or unsafe, or an input or a result contradicts what it
             declares, or a node's operands break a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that nothing here evaluates.
-
-    Example:
-        >>> from onnx import parser
-        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
-        ...     g (float[N] x) => (float[N] y) { two = Constant<value_int=2>()  y = Pow(x, two) }''')
-        >>> run(model, {"x": np.array([3, -0.5], np.float32)})
-        {'y': array([9.  , 0.25], dtype=float32)}
     """
-    return run_with_report(model, inputs, output_folder=output_folder)[0]
+    return run_with_report(model, inputs)[0]
 
 
 def run_with_report(
     model: Source | Model | Program,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any],
     *,
     output_folder: str | os.PathLike[str] | None = None,
-) -> tuple[dict[str, Any], RunReport]:
-    """Do what :func:`run` does, and also return which engine evaluated which node in how long."""
+) -> tuple[Outputs, RunReport]:
+    """Do what :func:`run` does, and also return which engine evaluated which node in how long.
+
+    Args:
+        model, inputs: as for :func:`run`.
+        output_folder: where the writeFile commands of a DxDispatch file may write; its own folder where not given.
+    """
     loaded = model if isinstance(model, Model | Program) else load(model)
-    if inputs is None:
-        inputs = {}
-        if isinstance(loaded, Model) and needed(loaded):
-            inputs = fit(loaded, lambda made: run_with_report(loaded, made)[0]).inputs(loaded, seed=0)
     if isinstance(loaded, Program):
-        return dxdispatch.run(loaded, inputs, output_folder)
+        found, report = dxdispatch.run(loaded, inputs, output_folder)
+        return Outputs(found, (), inputs), report
     _refuse_foreign(loaded)
     walk = _Walk(loaded)
     values = bind(loaded, inputs)
@@ -128,7 +112,7 @@ def run_with_report(
                 value = value.copy()
             kept.append(value)
         named[declared.name] = value
-    return Outputs(named, graph.outputs), walk.report
+    return Outputs(named, graph.outputs, inputs), walk.report
 
 
 def _shares(a: Any, b: Any) -> bool:

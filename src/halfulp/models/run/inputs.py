@@ -68,7 +68,10 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
             values[declared.name] = None
         else:
             raise ModelError(
-                f"needs a value for its input {declared.name!r}", file=model.file, expected=str(declared)
+                f"no value is given for its input {declared.name!r}: pass {{{declared.name!r}: array}}",
+                file=model.file,
+                expected=str(declared),
+                got=", ".join(inputs) or "no inputs",
             )
         check(values[declared.name], declared, f"input {declared.name!r}", model.file)
         _unify(values[declared.name], declared, symbols, model.file)

@@ -1,0 +1,142 @@
+"""Powers of integers that the kernels do not give: in float64, from the exact integers, and without a loss."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from halfulp._interop import Array
+from halfulp.errors import HalfulpError
+from halfulp.types import TYPES, type_name
+
+_FLOAT64 = np.dtype(np.float64)
+_MOST = 64  # beyond this exponent every power of an integer other than 0, 1 and -1 overflows 64 bits
+_CHUNK = 1 << 16  # elements that are checked at a time
+
+
+def as_float64(array: Array) -> Array:
+    """Return a base as float64: an integer rounded, a number of any other type exactly. Other types stay."""
+    row = TYPES.get(type_name(array.dtype))
+    return array if row is None and array.dtype.kind != "b" else array.astype(_FLOAT64)
+
+
+def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
+    """Return the powers in float64 that a rounded base gets wrong: where they are in the result, and their values.
+
+    Args:
+        x: the base before it was rounded. float64 lacks many integers of more than 53 bits.
+        y: the exponent, of a type that has powers; it broadcasts with x.
+    """
+    if x.dtype.kind not in "iu" or x.dtype.itemsize < 8:
+        return None
+    # Both halves are exact in float64, and so is the difference of the rounded integer and the upper half.
+    is_rounded = x.astype(_FLOAT64) - (x >> 32) * 2.0**32 != x & 0xFFFFFFFF
+    if not is_rounded.any():
+        return None
+    y = y if y.dtype.kind in "iu" else y.astype(_FLOAT64)
+    # With other exponents the power overflows or vanishes, whether the base was rounded or not.
+    where = is_rounded & (y >= -_MOST) & (y <= _MOST)
+    bases, exponents = (np.broadcast_to(a, where.shape)[where].tolist() for a in (x, y))
+    return where, [_power(base, exponent) for base, exponent in zip(bases, exponents, strict=True)]
+
+
+def _power(x: int, y: int | float) -> float:
+    """Return the float64 nearest to an integer's power; |x| > 1, and y is finite."""
+    numerator, denominator = y.as_integer_ratio()
+    if x < 0 and denominator > 1:
+        return math.nan
+    while denominator > 1 and math.isqrt(x) ** 2 == x:
+        x, denominator = math.isqrt(x), denominator // 2
+    if denominator > 1:
+        return _irrational_power(x, numerator / denominator)
+    try:
+        # Python rounds an integer, and a quotient of integers, once.
+        return float(x**numerator) if numerator >= 0 else 1 / x**-numerator
+    except OverflowError:
+        return -math.inf if x < 0 and numerator % 2 else math.inf
+
+
+def _irrational_power(x: int, y: float) -> float:
+    """Return the float64 nearest to an irrational power: more digits are taken until both ends round to it."""
+    digits = 40
+    while True:
+        with decimal.localcontext(decimal.Context(digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)):
+            # |y log x| < 10^4, and each of the three operations errs by half a unit of its last digit.
+            power = (decimal.Decimal(x).ln() * decimal.Decimal(y)).exp()
+            error = power.scaleb(6 - digits)
+            low, high = float(power - error), float(power + error)
+        if low == high:
+            return low
+        digits *= 2
+
+
+def check_powers(x: Array, y: Array) -> None:
+    """Check that an integer type loses nothing of its powers; bases of other types pass.
+
+    Args:
+        x: the base.
+        y: the exponent, which broadcasts with x.
+
+    Raises:
+        HalfulpError: an exponent is negative or not an integer, or a power overflows. It names the first such element.
+    """
+    row = TYPES[type_name(x.dtype)]
+    if row.kind == "float":
+        return
+    wide = np.dtype(np.int64 if row.kind == "int" else np.uint64)
+    exact = np.dtype(y.dtype.newbyteorder("=") if y.dtype.kind in "iu" else np.float64)
+    lowest, highest = _bases(row.bits, wide)
+    walk = np.nditer(
+        # NumPy's iterator converts no types of ml_dtypes, all of which are small.
+        [x.astype(wide) if x.dtype.kind == "V" else x, y.astype(exact) if y.dtype.kind == "V" else y],
+        ["external_loop", "buffered", "zerosize_ok"],
+        order="C",
+        casting="same_kind",
+        op_dtypes=[wide, exact],
+        buffersize=_CHUNK,
+    )
+    start = 0
+    for base, exponent in walk:
+        is_whole = exponent >= 0
+        if exact.kind == "f":
+            is_whole &= np.isfinite(exponent) & (exponent == np.floor(exponent))
+        n = np.where(is_whole, np.minimum(exponent, _MOST), 0).astype(np.intp)
+        is_lost = ~is_whole | (base < lowest[n]) | (base > highest[n])
+        if is_lost.any():
+            first = int(is_lost.argmax())
+            place = list(map(int, np.unravel_index(start + first, walk.shape)))
+            at = f" at index {place}" if place else ""
+            what = (
+                f"{row.name} overflows{at}: {base[first]} to the power {exponent[first]}"
+                if is_whole[first]
+                else f"the exponent {exponent[first]}{at} is negative or not an integer"
+            )
+            raise HalfulpError(f"{what}; hu.float_power(x, y) gives a float64")
+        start += base.size
+
+
+@cache
+def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Return the least and the greatest base whose power an integer type holds, by exponents from 0 to _MOST."""
+    if dtype.kind == "u":
+        highest = [_root(2**bits - 1, n) for n in range(_MOST + 1)]
+        return np.zeros(_MOST + 1, dtype), np.array(highest, dtype)
+    most = 2 ** (bits - 1) - 1
+    highest = [_root(most, n) for n in range(_MOST + 1)]
+    # The type holds one more negative number: as a base of the power 1, and as an odd power.
+    lowest = [-most - 1, *(-_root(most + n % 2, n) for n in range(1, _MOST + 1))]
+    return np.array(lowest, dtype), np.array(highest, dtype)
+
+
+def _root(number: int, degree: int) -> int:
+    """Return the greatest integer whose power of this degree is at most the number; for degree 0 the number."""
+    if degree < 2:
+        return number
+    root: int = round(float(number) ** (1 / degree)) + 1
+    while root**degree > number:
+        root -= 1
+    return root

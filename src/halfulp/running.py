@@ -1,0 +1,216 @@
+"""Running a model in the engine that suits it: ``hu.run``, and what ``halfulp run`` shows of a run.
+
+ONNX Runtime, with halfulp's operators in it, evaluates a network in a fraction of the time of the walk in
+:mod:`halfulp.models.run.api`. A model of operators that halfulp has itself needs no other engine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Literal, get_args
+
+from onnx import ModelProto
+
+from halfulp.conversion.subject import Subject, has_ours, is_all_ours
+from halfulp.conversion.walk import Walk, check_clauses
+from halfulp.errors import HalfulpError, ModelError, check_integer
+from halfulp.installed import has_module
+from halfulp.models import load
+from halfulp.models.directml.dxdispatch import Program
+from halfulp.models.graph import Model
+from halfulp.models.onnx import build, parse
+from halfulp.models.run import api
+from halfulp.models.run.fitting import Trial, fit
+from halfulp.models.run.inputs import needed
+from halfulp.models.run.report import RunReport
+from halfulp.models.source import Source, format_of
+
+Engine = Literal["auto", "onnxruntime", "halfulp"]
+Inputs = Mapping[str, Any] | Literal["random"]
+
+_MOST_NAMED = 3  # inputs in the call that an error shows
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a model.
+
+    Attributes:
+        outputs: by name, with the inputs.
+        engine: a line that says which engine ran the model, and why if another one was possible.
+        made_up: a line on what was made up of the inputs, empty if nothing was.
+        report: which engine evaluated which node, where that was asked for.
+    """
+
+    outputs: api.Outputs
+    engine: str
+    made_up: str
+    report: RunReport | None
+
+
+def run(
+    model: Source | Model | Program,
+    inputs: Inputs | None = None,
+    *,
+    engine: Engine = "auto",
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    output_folder: str | os.PathLike[str] | None = None,
+) -> api.Outputs:
+    """Evaluate a model and return its outputs by name, as ``halfulp run`` does.
+
+    Args:
+        model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
+            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load.load` returned.
+        inputs: arrays by name, or ``"random"`` to have all of them made up, of sizes on which the model runs. An input
+            with an initializer of its name may be left out. For OpenVINO a name is a tensor's or a Parameter's; for
+            DxDispatch a resource's, whose initial values the array replaces.
+        engine: ``onnxruntime``, with halfulp's Pow and PRelu in it; ``halfulp``, node by node; ``auto`` is onnxruntime
+            for an ONNX model with operators that halfulp does not have, where it is installed and takes the model.
+        dims: sizes of symbolic dims of inputs that are made up; one without a name is ``INPUT[AXIS]``.
+        seed: for inputs that are made up.
+        output_folder: where the writeFile commands of a DxDispatch file may write, instead of the file's own folder.
+
+    Returns:
+        A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are those that were fed or made
+        up, and its ``vacuous`` has the names of outputs that verify nothing, each with the reason. An OpenVINO output
+        goes by its tensor name, and is found by its Result's name too. For DxDispatch they are the resources that a
+        dispatch wrote.
+
+    Raises:
+        ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts what the model
+            declares, or a node breaks a clause of its operator (then ``.clause`` is set).
+        UnsupportedError: an operator that no engine here evaluates.
+        HalfulpError: ``onnxruntime`` is asked for and cannot run the model, or options contradict each other.
+
+    Example:
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float[N] x) => (float[N] y) { two = Constant<value_int=2>()  y = Pow(x, two) }''')
+        >>> run(model, {"x": np.array([3, -0.5], np.float32)})
+        {'y': array([9.  , 0.25], dtype=float32)}
+        >>> run(model, "random", dims={"N": 2}, seed=1)["y"].shape
+        (2,)
+    """
+    subject = opened(model, engine)
+    return evaluate(subject, inputs, engine, dims=dims, seed=seed, output_folder=output_folder).outputs
+
+
+def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
+    """Read a model, with the ONNX message that it comes from, for :func:`evaluate`.
+
+    Raises:
+        ModelError: it is broken, or a Pow or PRelu breaks a clause whatever it is fed.
+        UnsupportedError: an operator that the engine does not know.
+        HalfulpError: there is no such engine.
+    """
+    if engine not in get_args(Engine):
+        raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
+    if isinstance(source, Model | Program):
+        return Subject(source)
+    if format_of(source) != "onnx":
+        return Subject(load(source))
+    proto, file, folder = parse(source)
+    subject = Subject(build(proto, file, folder, keep_unknown=engine != "halfulp"), proto, folder)
+    if has_ours(subject):
+        copy = ModelProto()  # which the walk may change
+        copy.CopyFrom(proto)
+        check_clauses(Walk(copy, file, folder))
+    return subject
+
+
+def evaluate(
+    subject: Subject,
+    inputs: Inputs | None,
+    engine: str = "auto",
+    *,
+    dims: Mapping[str, int] | None = None,
+    seed: int = 0,
+    output_folder: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+    with_report: bool = False,
+) -> Run:
+    """Do what :func:`run` does, and say how.
+
+    Args:
+        subject: of :func:`opened`.
+        inputs, engine, dims, seed, output_folder: as for :func:`run`.
+        progress: gets a line for each set of inputs that is tried.
+        with_report: whether to report on single nodes.
+    """
+    model = subject.model
+    _check_options(model, inputs, dims, seed, output_folder)
+
+    def made(open_trial: Callable[[], Trial]) -> tuple[Mapping[str, Any], str]:
+        if not isinstance(inputs, str) or not isinstance(model, Model):
+            return ({} if inputs is None or isinstance(inputs, str) else inputs), ""
+        found = fit(model, open_trial(), seed=seed, dims=dims, progress=progress)
+        return found.inputs(model, seed), str(found)
+
+    report: RunReport | None = None
+    why_not = "" if engine == "halfulp" else _why_not(subject, engine)
+    if engine == "onnxruntime" and why_not:
+        raise HalfulpError(f"{model.file}: not for the engine onnxruntime: {why_not}")
+    if engine != "halfulp" and not why_not:
+        from halfulp.integrations.onnxruntime import engine as onnxruntime
+
+        assert subject.proto is not None
+        assert isinstance(model, Model)
+        once = cache(partial(onnxruntime.runner, subject.proto, model, folder=subject.folder))
+        try:
+            values, made_up = made(once)
+            if with_report:
+                found, report = onnxruntime.run_with_report(
+                    subject.proto, model, values, folder=subject.folder
+                )
+            else:
+                found = once()(values)
+            outputs = api.Outputs(found, model.graph.outputs, values)
+            return Run(outputs, "engine: onnxruntime, with Pow and PRelu by halfulp", made_up, report)
+        except onnxruntime.Refused as refused:
+            if engine == "onnxruntime":
+                raise
+            why_not = refused.message
+    values, made_up = made(lambda: partial(api.run, model))
+    outputs, report = api.run_with_report(model, values, output_folder=output_folder)
+    return Run(outputs, f"engine: halfulp ({why_not})" if why_not else "engine: halfulp", made_up, report)
+
+
+def _check_options(
+    model: Model | Program,
+    inputs: Inputs | None,
+    dims: Mapping[str, int] | None,
+    seed: int,
+    output_folder: str | os.PathLike[str] | None,
+) -> None:
+    check_integer("seed", seed, 0)
+    for name, size in (dims or {}).items():
+        check_integer(f"the size of dim {name!r}", size, 0)
+    if isinstance(inputs, str) and inputs != "random":
+        raise HalfulpError("inputs must be a dict of arrays by name, or 'random'", got=repr(inputs)[:80])
+    if isinstance(inputs, str) and not isinstance(model, Model):
+        raise HalfulpError(f"{model.file}: a DxDispatch file has values of its own; leave inputs out")
+    if dims and not isinstance(inputs, str):
+        raise HalfulpError("dims are for inputs that are made up: inputs='random'")
+    if output_folder is not None and isinstance(model, Model):
+        raise HalfulpError("an output folder is for the commands of a .json file", got=model.file)
+    if inputs is None and isinstance(model, Model) and (missing := needed(model)):
+        given = ", ".join(f"{value.name!r}: array" for value in missing[:_MOST_NAMED])
+        more = ", ..." if len(missing) > _MOST_NAMED else ""
+        raise ModelError(
+            f"no value is given for its inputs: pass {{{given}{more}}}, or 'random' to have them made up",
+            file=model.file,
+            expected=", ".join(f"{value.name}: {value}" for value in missing),
+        )
+
+
+def _why_not(subject: Subject, engine: str) -> str:
+    """Return why onnxruntime is not asked at all, or nothing."""
+    if subject.proto is None:
+        return "onnxruntime runs ONNX files only"
+    if not has_module("onnxruntime"):
+        return "onnxruntime is not installed"
+    return "it has all operators of the model" if engine == "auto" and is_all_ours(subject) else ""
