@@ -64,7 +64,7 @@ def run(
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load.load` returned.
+            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
         inputs: arrays by name, or ``"random"`` to have all of them made up, of sizes on which the model runs. An input
             with an initializer of its name may be left out. For OpenVINO a name is a tensor's or a Parameter's; for
             DxDispatch a resource's, whose initial values the array replaces.
