@@ -7,6 +7,7 @@ ONNX Runtime, with halfulp's operators in it, evaluates a network in a fraction 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from onnx import ModelProto
 
+from halfulp.auditing.data import losses_in
 from halfulp.conversion.subject import Subject, has_ours, is_all_ours
 from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, check_integer
@@ -25,7 +27,7 @@ from halfulp.models.onnx import build, parse
 from halfulp.models.run import api
 from halfulp.models.run.fitting import Trial, fit
 from halfulp.models.run.inputs import needed
-from halfulp.models.run.report import RunReport
+from halfulp.models.run.report import RunReport, losses
 from halfulp.models.source import Source, format_of
 
 Engine = Literal["auto", "onnxruntime", "halfulp"]
@@ -43,12 +45,15 @@ class Run:
         engine: a line that says which engine ran the model, and why if another one was possible.
         made_up: a line on what was made up of the inputs, empty if nothing was.
         report: which engine evaluated which node, where that was asked for.
+        lost: a line for each Pow and PRelu node with results that are infinite or NaN though the operands are finite;
+            of a network in ONNX Runtime where it has tensors of float16 or bfloat16.
     """
 
     outputs: api.Outputs
     engine: str
     made_up: str
     report: RunReport | None
+    lost: tuple[str, ...] = ()
 
 
 def run(
@@ -80,6 +85,10 @@ def run(
         goes by its tensor name, and is found by its Result's name too. For DxDispatch they are the resources that a
         dispatch wrote.
 
+    Warns:
+        RuntimeWarning: once for each Pow or PRelu node with results that are infinite or NaN though its operands are
+            finite. ``hu.audit(model, inputs=...)`` says more.
+
     Raises:
         ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts what the model
             declares, or a node breaks a clause of its operator (then ``.clause`` is set).
@@ -96,7 +105,10 @@ def run(
         (2,)
     """
     subject = opened(model, engine)
-    return evaluate(subject, inputs, engine, dims=dims, seed=seed, output_folder=output_folder).outputs
+    found = evaluate(subject, inputs, engine, dims=dims, seed=seed, output_folder=output_folder)
+    for line in found.lost:
+        warnings.warn(f"{subject.model.file}: {line}", RuntimeWarning, stacklevel=2)
+    return found.outputs
 
 
 def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
@@ -169,14 +181,17 @@ def evaluate(
             else:
                 found = once()(values)
             outputs = api.Outputs(found, model.graph.outputs, values)
-            return Run(outputs, "engine: onnxruntime, with Pow and PRelu by halfulp", made_up, report)
+            lost = losses(losses_in(subject.proto, model.file, subject.folder, values))
+            line = "engine: onnxruntime, with Pow and PRelu by halfulp"
+            return Run(outputs, line, made_up, report, tuple(lost))
         except onnxruntime.Refused as refused:
             if engine == "onnxruntime":
                 raise
             why_not = refused.message
     values, made_up = made(lambda: partial(api.run, model))
     outputs, report = api.run_with_report(model, values, output_folder=output_folder)
-    return Run(outputs, f"engine: halfulp ({why_not})" if why_not else "engine: halfulp", made_up, report)
+    line = f"engine: halfulp ({why_not})" if why_not else "engine: halfulp"
+    return Run(outputs, line, made_up, report, tuple(losses(report.lost)))
 
 
 def _check_options(

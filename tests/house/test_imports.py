@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
     "auditing": BASE | {"specs", "models", "conversion", "measured"},
     "backend": BASE | {"specs", "operators", "models"},
-    "running": BASE | {"models", "conversion", "integrations"},
+    "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
     | {"specs", "_interop", "operators", "reference", "models", "backend"}

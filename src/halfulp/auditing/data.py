@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto
 
+from halfulp.auditing import onnx as audit_onnx
 from halfulp.auditing.node import Use
 from halfulp.auditing.ranges import InType, Limits, Range, in_type, judged, limits
 from halfulp.auditing.rounding import rounding
@@ -32,7 +33,7 @@ from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import is_ours
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
-from halfulp.models.run.report import finite
+from halfulp.models.run.report import finite, lost
 from halfulp.types import FLOATS
 
 Sample = Mapping[str, Any]
@@ -222,6 +223,28 @@ def measured(
     return NetworkData({each.label: each for each in data.values()}, number + 1, net.fusions)
 
 
+def losses_in(
+    proto: ModelProto, file: str, folder: Path | None, inputs: Sample
+) -> dict[str, tuple[int, int]]:
+    """Return the Pow and PRelu nodes of a float16 network that lose results, as :class:`RunReport` has them.
+
+    The network runs once more, with their operands and results as outputs.
+    """
+    if not has_halves(proto):
+        return {}
+    wanted = dict(_wanted(proto, audit_onnx.uses(proto, file, folder)))
+    net = _Network(proto, file, folder, rounded=True)
+    found: dict[str, tuple[int, int]] = {}
+    for names in net.groups(wanted, inputs):
+        values = net.values(names, inputs)
+        for name in names:
+            node, use = wanted[name]
+            count = lost([values[each] for each in node.input], values[name])
+            if count:
+                found[use.label] = count, values[name].size
+    return found
+
+
 def _wanted(proto: ModelProto, uses: Iterable[Use]) -> Iterator[tuple[str, tuple[NodeProto, Use]]]:
     known = {use.label: use for use in uses if use.refused is None}
     for index, node in enumerate(proto.graph.node):
@@ -260,23 +283,10 @@ def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mi
     data.base.add(x)
     data.second.add(y)
     data.result.add(result)
-    if own[2].dtype.name in FLOATS:
-        sound = _where_finite(own[:2], own[2].shape, use)
-        data.lost += int((sound & ~finite(own[2])).sum())
+    data.lost += lost(own[:2], own[2])
     for type in () if is_mixed and data.type not in HALVES else judged(data.type):
         exact, narrow = in_type(use.operator, (x, y), use.attributes, type)
         data.in_types.setdefault(type, InType()).add(exact, narrow)
-
-
-def _where_finite(operands: Sequence[Array], shape: tuple[int, ...], use: Use) -> Any:
-    """Return where both operands of a result are finite; everywhere where that is so of all of them."""
-    both = [np.asarray(finite(each)) for each in operands]
-    if all(each.all() for each in both):
-        return np.ones(shape, bool)
-    try:
-        return np.broadcast_to(both[0], shape) & np.broadcast_to(both[1], shape)
-    except ValueError:  # by the rules of an older version
-        return np.broadcast_to(both[0], shape) & both[1].all()
 
 
 # --- running ---------------------------------------------------------------------------------------

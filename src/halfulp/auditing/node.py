@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp.auditing.halves import Net
+from halfulp.auditing.ranges import SHORT, limits
 from halfulp.conversion.operands import SIGNIFICANT, is_float
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, SpecError, printable
@@ -279,9 +280,18 @@ def notices(use: Use) -> tuple[str, ...]:
             found.append(
                 f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
             )
+    if numbers.size == 1 and x.type in SHORT and np.isfinite(numbers[0]) and numbers[0] not in (0, 1):
+        found += _of_range(float(numbers[0]), str(x.type))
     if numbers.size == 1 and numbers[0] in (0, 1):
         found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
     return tuple(found)
+
+
+def _of_range(exponent: float, type: str) -> Iterator[str]:
+    overflow = limits(exponent, type).overflow
+    if overflow is not None:
+        beyond = f"|x| {'>' if exponent > 0 else '<'} {overflow:.4g}"
+        yield f"x^{exponent:g} overflows in {type} for {beyond}; give data with --input to see whether yours does"
 
 
 def _of_slopes(use: Use, slopes: Array) -> Iterator[str]:

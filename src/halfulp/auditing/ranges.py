@@ -18,6 +18,9 @@ from halfulp.types import FLOATS
 JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 """The element types that networks are brought into."""
 
+SHORT = JUDGED[1:2] + JUDGED[3:]
+"""Those among them of so few exponents that ordinary data leave them."""
+
 _PIECE = 1 << 20  # elements that are looked at at once
 
 

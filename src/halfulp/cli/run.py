@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -113,6 +114,13 @@ def run(
     if outputs.inputs:
         to.print(table_of(f"input (made up, seed {seed})" if made_up else "input", outputs.inputs))
     to.print(table_of("output", outputs))
+    say(to, *found.lost)
+    if found.lost and isinstance(subject.model, Model):
+        given = " ".join(f"-i {shlex.quote(each)}" for each in inputs or []) or "--samples 1"
+        say(
+            to,
+            f"halfulp audit {shlex.quote(str(model))} {given} says where the infinities go, and what helps",
+        )
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if output is not None:
         say(to, f"written to {output}")

@@ -32,9 +32,10 @@ from halfulp.models.run.cast import cast
 from halfulp.models.run.control import CONTROL
 from halfulp.models.run.helpers import HELPERS, Fallback, NotOurs, check_types
 from halfulp.models.run.inputs import bind, check, dtype_named
-from halfulp.models.run.report import Engine, RunReport, vacuous
+from halfulp.models.run.report import Engine, RunReport, lost, vacuous
 from halfulp.models.source import Source
 from halfulp.operators import op
+from halfulp.specs import ids
 from halfulp.specs.tensor import Shape, tensor_type
 
 
@@ -119,6 +120,8 @@ def _shares(a: Any, b: Any) -> bool:
     return isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
+_OPERATORS = frozenset(ids())
+
 _Scope = ChainMap[str, Any]
 """The values by name of a graph that is evaluated, and those of the graphs around it."""
 
@@ -163,6 +166,9 @@ class _Walk:
                 )
         elapsed = time.perf_counter() - start
         self.report.add(node, engine, inputs, outputs, elapsed - self._inner)
+        if node.operator in _OPERATORS and (count := lost(inputs, outputs[0])):
+            before, size = self.report.lost.get(node.label, (0, 0))
+            self.report.lost[node.label] = before + count, size + outputs[0].size
         self._inner = around + elapsed
         return outputs
 

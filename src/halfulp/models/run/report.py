@@ -37,9 +37,14 @@ class NodeRun:
 
 @dataclass(slots=True)
 class RunReport:
-    """The nodes of a run in the order of their first call."""
+    """The nodes of a run in the order of their first call.
+
+    ``lost`` has the Pow and PRelu nodes with results that are infinite or NaN though the operands are finite: how many
+    results, and of how many.
+    """
 
     nodes: list[NodeRun] = field(default_factory=list)
+    lost: dict[str, tuple[int, int]] = field(default_factory=dict)
     _rows: dict[Node, NodeRun] = field(default_factory=dict, repr=False)
 
     @property
@@ -66,6 +71,29 @@ class RunReport:
         row.outputs = tuple(map(show, outputs))
         row.seconds += seconds
         row.calls += 1
+
+
+def lost(operands: Sequence[Any], result: Any) -> int:
+    """Return how many results of a Pow or PRelu are infinite or NaN though the operands are finite."""
+    unsound = ~finite(result)
+    if not unsound.any():
+        return 0
+    for operand in operands:
+        sound = np.asarray(finite(operand))
+        if not sound.all():
+            try:
+                unsound = unsound & np.broadcast_to(sound, unsound.shape)
+            except ValueError:  # broadcast by the rules of an older version
+                return 0
+    return int(unsound.sum())
+
+
+def losses(lost: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Return a line for each node that loses results."""
+    return [
+        f"{label}: {count} of {size} results are infinite or NaN though the operands are finite"
+        for label, (count, size) in lost.items()
+    ]
 
 
 def show(value: Any) -> str:
