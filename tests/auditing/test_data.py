@@ -133,7 +133,8 @@ def test_limits_of_16_bits_by_all_numbers() -> None:
 @pytest.mark.parametrize("inverse", [False, True])
 def test_a_norm_that_answers_zeros(inverse: bool) -> None:
     model, inputs = norm(inverse=inverse), large()
-    assert not np.asarray(hu.run(model, inputs)["z"]).any()
+    with pytest.warns(RuntimeWarning, match="results are infinite"):
+        assert not np.asarray(hu.run(model, inputs)["z"]).any()
     data, findings = seen(model, inputs)
     centred = inputs["x"].astype(np.float64)
     if not inverse:
@@ -159,6 +160,33 @@ def test_a_network_of_float32_is_warned_of_float16() -> None:
     (finding,) = findings
     assert "overflows in float16" in finding
     assert set(data.in_types) == {"float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"}
+
+
+def test_without_data_there_is_a_notice_and_no_finding() -> None:
+    report = hu.audit(norm(), targets=())
+    (node,) = report.models[0].nodes
+    assert node.notices == (
+        "x^2 overflows in float16 for |x| > 255.9; give data with --input to see whether yours does",
+    )
+    assert not report.findings
+    assert "x^2 overflows" in " ".join(str(report).split())
+    assert not hu.audit(norm("float32"), targets=()).models[0].nodes[0].notices
+    assert not hu.audit(norm(), targets=(), inputs={"x": large()["x"][:1] / 100}).models[0].nodes[0].notices
+
+
+@pytest.mark.parametrize("engine", ["halfulp", "onnxruntime"])
+def test_a_run_says_what_is_lost(engine: Any, tmp_path: Path) -> None:
+    if engine == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    arguments = files(tmp_path, norm(), large())
+    printed = CliRunner().invoke(app, ["run", *arguments, "--engine", engine])
+    assert printed.exit_code == 0
+    assert "'/norm/square' (Pow): " in printed.output
+    assert "results are infinite or NaN though the operands are finite" in printed.output
+    assert f"halfulp audit {arguments[0]} -i {arguments[2]} says" in printed.output
+    with pytest.warns(RuntimeWarning, match="'/norm/square'") as told:
+        hu.run(arguments[0], dict(np.load(arguments[2])), engine=engine)
+    assert len(told) == 1
 
 
 def test_samples_add_up() -> None:
@@ -281,7 +309,8 @@ def test_the_list_in_onnx_runtimes_converter(tmp_path: Path) -> None:
     arguments = files(tmp_path, norm("float32"), inputs)
     right = np.asarray(hu.run(norm("float32"), inputs)["z"])
     plain = float16.convert_float_to_float16(norm("float32"), keep_io_types=True)
-    assert not np.asarray(hu.run(plain, inputs)["z"]).any()
+    with pytest.warns(RuntimeWarning, match="results are infinite"):
+        assert not np.asarray(hu.run(plain, inputs)["z"]).any()
     code = CliRunner().invoke(app, ["audit", *arguments, "--blocklist", "onnxruntime"]).output
     scope: dict[str, Any] = {"model": norm("float32")}
     exec(code, scope)

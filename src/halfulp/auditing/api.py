@@ -135,7 +135,7 @@ def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
 def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DATA) -> ModelReport:
     format = format_of(source)
     found: list[Use]
-    judge = _Judge(targets[format])
+    judge = _Judge(targets[format], has_data=data.samples is not None)
     if format == "onnx":
         parsed = onnx.parse(source, file=file)
         found = audit_onnx.uses(*parsed)
@@ -155,8 +155,9 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
 class _Judge:
     """Judges the nodes of one model: those alike once."""
 
-    def __init__(self, targets: tuple[Asked, ...]) -> None:
+    def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
         self.targets = targets
+        self._has_data = has_data
         self._operands: dict[Operand, Operand] = {}
         self._broken: dict[Hashable, tuple[Breach, ...]] = {}
         self._conversions: dict[Hashable, Conversion | None] = {}
@@ -175,7 +176,7 @@ class _Judge:
             self._judged[key] = (
                 touched(use) if use.refused is None else (),
                 tuple(statement(use, target, broken, self._convert) for target in self.targets),
-                () if broken else notices(use),
+                () if broken else notices(use, has_data=self._has_data),
             )
         left_open, said, noticed = self._judged[key]
         inputs = tuple(map(self._operand, use.inputs))

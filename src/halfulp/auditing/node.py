@@ -255,7 +255,7 @@ def open_slope(use: Use) -> str | None:
 _NEAR = 4  # ulp
 
 
-def notices(use: Use) -> tuple[str, ...]:
+def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     """Return what is worth a look about a valid node though nothing is wrong: its constant is rarely meant so."""
     x, values = use.inputs[0], use.second.values
     if values is None or not values.size or values.dtype.kind not in "iuf":
@@ -280,7 +280,13 @@ def notices(use: Use) -> tuple[str, ...]:
             found.append(
                 f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
             )
-    if numbers.size == 1 and x.type in SHORT and np.isfinite(numbers[0]) and numbers[0] not in (0, 1):
+    if (
+        not has_data
+        and numbers.size == 1
+        and x.type in SHORT
+        and np.isfinite(numbers[0])
+        and numbers[0] not in (0, 1)
+    ):
         found += _of_range(float(numbers[0]), str(x.type))
     if numbers.size == 1 and numbers[0] in (0, 1):
         found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
