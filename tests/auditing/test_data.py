@@ -227,7 +227,7 @@ def test_exponents_that_vary_and_operands_that_are_inputs() -> None:
 def test_inputs_are_checked() -> None:
     with pytest.raises(hu.ModelError, match="has no input 'y'"):
         hu.audit(norm(), targets=(), inputs={"y": large()["x"]})
-    with pytest.raises(hu.HalfulpError, match="needs a value for its input 'x'"):
+    with pytest.raises(hu.HalfulpError, match="no value is given for its input 'x'"):
         hu.audit(norm(), targets=(), inputs={})
 
 
