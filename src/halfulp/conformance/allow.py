@@ -35,10 +35,10 @@ class Entry:
 
     Attributes:
         pattern: of the ids of cases, with ``*`` for any text and ``?`` for any character.
-        verdicts: which findings are allowed.
-        reason: why.
+        verdicts: the findings that are allowed.
+        reason: why they are.
         target: the target's name; None for any.
-        line: where in its file it stands.
+        line: its number in the file.
     """
 
     pattern: str
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass
 class Allowed:
-    """The entries of a file, and which of them were of use."""
+    """The entries of a file, and those that have allowed a finding."""
 
     entries: list[Entry] = field(default_factory=list)
     _used: set[Entry] = field(default_factory=set)
@@ -70,18 +70,14 @@ class Allowed:
         return bool(found)
 
     def stale(self, target: str, cases: Iterable[str]) -> list[Entry]:
-        """Return the entries about cases that were run, by their ids, of which none was such a finding."""
+        """Return the entries that cover cases of this run, given by their ids, but have allowed no finding."""
         unused = [entry for entry in self.entries if entry not in self._used]
         ids = list(cases)
         return [entry for entry in unused if any(entry.covers(target, id) for id in ids)]
 
 
 def load(path: Path | str) -> Allowed:
-    """Read a file of allowed findings.
-
-    Raises:
-        HalfulpError: it can't be read, or an entry is broken; the line is named.
-    """
+    """Read a file of allowed findings; raises HalfulpError, which names the line, if an entry is broken."""
     path = Path(path)
     text = read_text(path, _LARGEST)
     is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
@@ -113,13 +109,13 @@ def _from_json(text: str, path: Path) -> list[Entry]:
     except (ValueError, RecursionError) as error:
         raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
     if not isinstance(listed, list):
-        raise HalfulpError(f"{path}: a list of allowed findings is wanted", got=type(listed).__name__)
+        raise HalfulpError(f"{path}: expected a list of allowed findings", got=type(listed).__name__)
     entries = []
     for number, item in enumerate(listed, 1):
         known = {"case", "verdict", "reason", "target"}
         if not isinstance(item, dict) or not item.keys() <= known:
             raise HalfulpError(
-                f"{path}, entry {number}: an object with case, verdict, reason and target is wanted",
+                f"{path}, entry {number}: expected an object with case, verdict, reason and target",
                 got=str(item)[:100],
             )
         values = [item.get(key) for key in ("case", "verdict", "reason")]
@@ -139,7 +135,7 @@ def _entry(
     unknown = [verdict for verdict in verdicts if verdict not in FINDINGS]
     if unknown:
         raise HalfulpError(
-            f"{path}, {line}: {unknown[0][:40]!r} is nothing that can be allowed",
+            f"{path}, {line}: {unknown[0][:40]!r} is not a finding that can be allowed",
             expected=", ".join(FINDINGS),
         )
     return Entry(pattern, frozenset(verdicts), reason, target, line)

@@ -37,9 +37,9 @@ class Case:
         clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
         aspect: in a reproducibility case the difference from the other case.
         compared_with: in a reproducibility case the id of the case that it is compared with.
-        positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
-            None where they stand at the same places.
-        threads: how many threads the runtime is to use; None where that doesn't matter.
+        positions: for each element of this case's output its flat index in the output of ``compared_with``; None if
+            the elements have the same places.
+        threads: the number of threads that the runtime is to use; None where that doesn't matter.
         declared: the output's type and shape where the model declares them wrong, which must be refused.
     """
 
@@ -90,20 +90,16 @@ class Id(NamedTuple):
 
 
 def parse(id: str) -> Id:
-    """Return the parts of a case's id.
-
-    Raises:
-        HalfulpError: it isn't an id.
-    """
+    """Return the parts of a case's id; raises HalfulpError if it isn't an id."""
     parts = id.split("/")
-    group = next((g for g in GROUPS if len(parts) == 4 and g == parts[2]), None)
-    if group is None or not all(parts):
-        raise HalfulpError(f"not the id of a case: {id!r}")
-    return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+    for group in GROUPS:
+        if len(parts) == 4 and all(parts) and parts[2] == group:
+            return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+    raise HalfulpError(f"not the id of a case: {id!r}")
 
 
 def broadcast(case: Case) -> tuple[Array, ...]:
-    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together."""
+    """Return a valid case's inputs in the output's shape, as the operator's rule broadcasts them."""
     if len(case.inputs) == 1:
         return case.inputs
     x, y = case.inputs
@@ -117,11 +113,7 @@ def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
 
 
 def expected(case: Case) -> Array:
-    """Return the right output of a case, by halfulp.
-
-    Raises:
-        SpecError: the case is invalid; ``.clause`` is ``case.clause``.
-    """
+    """Return the right output of a case, by halfulp; raises SpecError with ``case.clause`` if the case is invalid."""
     out = None
     if (declared := case.declared) is not None:
         shape = tuple(dim for dim in declared.shape or () if isinstance(dim, int))
@@ -132,7 +124,7 @@ def expected(case: Case) -> Array:
 def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
     """Return the right output of a valid case, or of one element of it, by the slow exact oracle; needs gmpy2.
 
-    It shares with ``expected`` the way in which operands of different shapes meet, and nothing else.
+    It shares nothing with ``expected`` but the broadcasting of operands.
     """
     from halfulp import reference  # lazily, since the cases alone don't need gmpy2
 

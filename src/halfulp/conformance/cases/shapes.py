@@ -1,4 +1,4 @@
-"""Cases about shapes and attributes: every way in which operands may meet, and everything that a row must refuse.
+"""Cases about shapes and attributes: every way to broadcast operands, and everything that a row must refuse.
 
 The same shapes and attributes are tried on every row. The row alone decides which make a broadcast case and
 which an invalid one; nothing here knows an operator.
@@ -119,7 +119,7 @@ def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 def small_inputs(
     row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
 ) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes; integers whatever meets what, with results that the type holds."""
+    """Return ordinary operands of some shapes. Powers and products of any two integers are within the type."""
     count = max(1, *map(prod, shapes))
     if TYPES[types[0]].kind != "float":
         pairs = _small_integers(*operand_types(row, types), random, count)
@@ -129,7 +129,7 @@ def small_inputs(
 
 
 def _small_integers(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Integers whose squares and products with one another are within the type."""
+    """Return integers whose squares and products with one another are within the type."""
     most = min(isqrt(integer_range(x_name)[1]), 11)
     x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
     return Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))

@@ -89,10 +89,10 @@ class TargetSpec:
         extra: the extra of halfulp that installs it.
         families: the operators that it takes, by the start of their ids.
         newest: whether it takes only the newest version of each: array libraries have no versions, only semantics.
-        refuses: whether it can be asked to refuse: array libraries know no invalid model.
-        types: the column of the type table with its names of types; it is not asked about a type without a name.
-        by_call: whether a function makes the operator, which has no wrong number of inputs and declares no output.
-        devices: the devices on which it can compute, first the one that it takes by default.
+        refuses: whether it can refuse a model. Array libraries have no models.
+        types: the column of the type table with its names of types; types without a name are not tried.
+        by_call: whether a function makes the operator: it takes the right number of inputs and declares no output.
+        devices: the devices on which it can compute, the default first.
     """
 
     name: str
@@ -167,12 +167,10 @@ _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
 def find(target: object) -> TargetSpec:
-    """Return the target of a name, of an ``onnx.backend`` module, or of a command.
+    """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
 
-    Args:
-        target: a name of ``BUILT_IN``; the name of a module with ``prepare`` or ``run_model``, as
-            ``onnx.backend.base`` has them; or a command in which ``{model}``, ``{inputs}`` and ``{outputs}``
-            stand for files.
+    A module has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. In a command ``{model}``, ``{inputs}``
+    and ``{outputs}`` stand for files.
 
     Raises:
         HalfulpError: there is no such target, its package is not installed, or the command is broken.
@@ -198,11 +196,7 @@ def installed() -> list[TargetSpec]:
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
-    """Return a target as it computes on a device.
-
-    Raises:
-        HalfulpError: it has no such device.
-    """
+    """Return a target that computes on a device; raises HalfulpError if it has no such device."""
     if device not in spec.devices:
         raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
     if device == spec.devices[0]:
@@ -211,10 +205,10 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 
 
 def find_command(text: str) -> TargetSpec:
-    """Return the target of a command, whose name is its program's or stands before it: ``NAME=PROGRAM ...``.
+    """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
     Raises:
-        HalfulpError: a placeholder is missing, or the program is.
+        HalfulpError: a placeholder or the program is missing.
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text
@@ -228,7 +222,7 @@ def find_command(text: str) -> TargetSpec:
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
-    # Named after its program, or after the script where that is an interpreter.
+    # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
     return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
