@@ -16,8 +16,8 @@ from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
 from halfulp.conformance.case import Case, Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
-from halfulp.conformance.document import Document, Selection, document, dumps, faults, run_entry
-from halfulp.conformance.examine import Options, Result, locally, on_dask, processors
+from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
+from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
@@ -172,7 +172,7 @@ def check_target(
 
     def tell(results: list[Result]) -> None:
         nonlocal state
-        found = sum(result.judgement.verdict in FAULTS for result in results)
+        found = sum(result.entry["verdict"] in FAULTS for result in results)
         state = Progress(state.done + 1, state.total, state.cases + len(results), state.faults + found)
         if progress is not None:
             progress(state)
@@ -189,7 +189,11 @@ def check_target(
         examined.results,
         allowed or Allowed(),
     )
-    stale = [] if allowed is None else allowed.stale(spec.name, (result.id for result in examined.results))
+    stale = (
+        []
+        if allowed is None
+        else allowed.stale(spec.name, (result.entry["id"] for result in examined.results))
+    )
     return CheckReport(found, tuple(stale))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle, parse
+from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle
+from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
@@ -54,38 +55,6 @@ class Options:
     time_limit: float = TIME_LIMIT
     memory: int = MEMORY
     threads: int = 1
-
-
-class Repetition(NamedTuple):
-    """The comparison of a result with that of the same computation in other surroundings.
-
-    Attributes:
-        aspect: the difference between the surroundings.
-        same: whether both have the same bits; None if either gave no result.
-        example: the first element that differs.
-    """
-
-    aspect: str
-    same: bool | None
-    example: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Result:
-    """One case without its arrays, and the findings about it."""
-
-    id: str
-    operator: str
-    types: tuple[str, ...]
-    group: str
-    shapes: tuple[tuple[int, ...], ...]
-    attributes: Mapping[str, Any]
-    constants: tuple[int, ...]
-    clause: str | None
-    judgement: Judgement
-    confirmed: str | None = None
-    grid: tuple[Mapping[str, str], ...] = ()
-    repetition: Repetition | None = None
 
 
 class _Answer(NamedTuple):
@@ -157,7 +126,7 @@ class Examiner:
             got = self._run(case, threads)
         judgement = judge(case, right, got, self.options.ulp_limit)
         output: Array | None = None
-        grid: tuple[Mapping[str, str], ...] = ()
+        grid: list[Cell] = []
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
             if case.name.startswith(_GRID) and output is not None:
@@ -167,21 +136,8 @@ class Examiner:
             # With one processor, the number of threads changes nothing.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
-        result = Result(
-            id=case.id,
-            operator=case.operator,
-            types=parse(case.id).types,
-            group=case.group,
-            shapes=case.shapes,
-            attributes=dict(case.attributes),
-            constants=tuple(sorted(case.constants)),
-            clause=case.clause,
-            judgement=judgement,
-            confirmed=_confirmed(case, right, judgement),
-            grid=grid,
-            repetition=repetition,
-        )
-        return result, _Answer(right, output)
+        entry = case_entry(case, judgement, _confirmed(case, right, judgement))
+        return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
     def _run(self, case: Case, threads: int) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
@@ -210,19 +166,19 @@ class Examiner:
             return error
 
 
-def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
+def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> list[Cell]:
     found = verdicts(case, right, output, ulp_limit)
     x, *rest = broadcast(case)
-    return tuple(
+    return [
         {
             "x": decimal(x[index]),
             "y": decimal(rest[0][index]) if rest else str(case.attributes.get("Exponent", "")),
             "expected": decimal(right[index]),
             "got": decimal(output[index]),
-            "verdict": str(found[index]),
+            "verdict": found[index].item(),
         }
         for index in np.ndindex(right.shape)
-    )
+    ]
 
 
 def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition:
@@ -236,7 +192,7 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
         return Repetition(case.aspect, True, None)
     flat = int(differs.argmax())
     index = tuple(int(i) for i in np.unravel_index(flat, here.shape))
-    example = {
+    example: Any = {
         "case": case.id,
         "index": list(index),
         "inputs": [shown(element) for element in operands_at(case, index)],

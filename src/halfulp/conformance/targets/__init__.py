@@ -10,19 +10,17 @@ import re
 import shlex
 import shutil
 import signal
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError
-from halfulp.installed import version_of
+from halfulp.installed import has_module, version_of
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -183,7 +181,7 @@ def find(target: object) -> TargetSpec:
     spec = BUILT_IN.get(target)
     if spec is None:
         return _module(target)
-    if not _installed(spec.package):
+    if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
         )
@@ -192,7 +190,7 @@ def find(target: object) -> TargetSpec:
 
 def installed() -> list[TargetSpec]:
     """Return the runtimes that are installed, except the packages that halfulp itself needs."""
-    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
+    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and has_module(spec.package)]
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
@@ -230,18 +228,11 @@ def find_command(text: str) -> TargetSpec:
 
 def _module(name: str) -> TargetSpec:
     package = name.partition(".")[0]
-    if all(part.isidentifier() for part in name.split(".")) and _installed(package):
+    if all(part.isidentifier() for part in name.split(".")) and has_module(package):
         return TargetSpec(name, "models.Backend", name, package)
     close = difflib.get_close_matches(name, BUILT_IN, 1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
     raise HalfulpError(f"no target {name[:80]}; {hint}")
-
-
-def _installed(package: str) -> bool:
-    try:
-        return package in sys.modules or find_spec(package) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 @cache
