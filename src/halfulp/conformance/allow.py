@@ -31,21 +31,13 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True)
 class Entry:
-    """One allowed kind of finding.
+    """One allowed kind of finding."""
 
-    Attributes:
-        pattern: of the ids of cases, with ``*`` for any text and ``?`` for any character.
-        verdicts: the findings that are allowed.
-        reason: why they are.
-        target: the target's name; None for any.
-        line: its number in the file.
-    """
-
-    pattern: str
-    verdicts: frozenset[str]
+    pattern: str  # of the ids of cases, with * for any text and ? for any character
+    verdicts: frozenset[str]  # the findings that are allowed
     reason: str
-    target: str | None = None
-    line: int = 0
+    target: str | None = None  # the target's name; None for any
+    line: int = 0  # its number in the file
 
     def __str__(self) -> str:
         target = f"[{self.target}] " if self.target else ""

@@ -42,19 +42,12 @@ _PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
 
 @dataclass(frozen=True)
 class Options:
-    """The limits of an examination.
+    """The limits of an examination."""
 
-    Attributes:
-        ulp_limit: the distance in representable values up to which a floating result is ``within``.
-        time_limit: the seconds that a target may take for a case.
-        memory: the bytes that it may take beyond those that it has once it is loaded.
-        threads: the maximum number of threads of a case.
-    """
-
-    ulp_limit: float = 4
-    time_limit: float = TIME_LIMIT
-    memory: int = MEMORY
-    threads: int = 1
+    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
+    time_limit: float = TIME_LIMIT  # the seconds that a target may take for a case
+    memory: int = MEMORY  # the bytes that it may take beyond those that it has once it is loaded
+    threads: int = 1  # the maximum number of threads of a case
 
 
 class _Answer(NamedTuple):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
@@ -15,17 +14,11 @@ from halfulp.conformance.judge import VERDICTS
 
 
 class Shown(NamedTuple):
-    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
+    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart."""
 
-    Attributes:
-        sign: one character.
-        meaning: a sentence about the runtime.
-        style: the terminal's, as rich spells it. ``page.css`` has the page's colours under ``--<name>``.
-    """
-
-    sign: str
-    meaning: str
-    style: str
+    sign: str  # one character
+    meaning: str  # a sentence about the runtime
+    style: str  # the terminal's, as rich spells it; page.css has the page's colours under --<name>
 
 
 SHOWN: Mapping[str, Shown] = {
@@ -50,18 +43,11 @@ URGENCY = (
 assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or a row without a verdict"
 
 
-@dataclass(frozen=True)
-class Target:
-    """A document with the name that tells it from the others.
+class Target(NamedTuple):
+    """A document with the name that tells it from the others."""
 
-    Attributes:
-        number: its place among the documents.
-        label: the target's name, with its version where two documents have the same name.
-        document: as :mod:`halfulp.conformance.document` has it.
-    """
-
-    number: int
-    label: str
+    number: int  # its place among the documents
+    label: str  # the target's name, with its version where two documents have the same name
     document: Document
 
     @property
@@ -86,8 +72,7 @@ class Target:
         return cast(Mapping[str, int], self.document["summary"])
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One operator version and types, with the row of each target that has one."""
 
     operator: str

@@ -77,33 +77,23 @@ def death(number: int) -> str:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A target by name: the class that runs it, and what that needs.
+    """A target by name: the class that runs it, and the packages that this class needs."""
 
-    Attributes:
-        name: as reports show it.
-        code: the file here and the class in it: ``"models.Reference"``.
-        argument: the class's argument: a command, the name of a module, or a device.
-        package: the package that has to be installed, as it is imported.
-        extra: the extra of halfulp that installs it.
-        families: the operators that it takes, by the start of their ids.
-        newest: whether it takes only the newest version of each: array libraries have no versions, only semantics.
-        refuses: whether it can refuse a model. Array libraries have no models.
-        types: the column of the type table with its names of types; types without a name are not tried.
-        by_call: whether a function makes the operator: it takes the right number of inputs and declares no output.
-        devices: the devices on which it can compute, the default first.
-    """
-
-    name: str
-    code: str
-    argument: str = ""
-    package: str = "onnx"
-    extra: str = "check"
-    families: tuple[str, ...] = ("onnx.",)
-    newest: bool = False
-    refuses: bool = True
-    types: str = ""
-    by_call: bool = False
-    devices: tuple[str, ...] = ("cpu",)
+    name: str  # as reports show it
+    code: str  # the file here and the class in it: "models.Reference"
+    argument: str = ""  # the class's argument: a command, the name of a module, or a device
+    package: str = "onnx"  # the package that has to be installed, as it is imported
+    extra: str = "check"  # the extra of halfulp that installs it
+    families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
+    newest: bool = False  # whether it takes only the newest version of each: array libraries have no versions
+    refuses: bool = True  # whether it can refuse a model: array libraries have no models
+    types: str = (
+        ""  # the column of the type table with its names of types; types without a name are not tried
+    )
+    by_call: bool = (
+        False  # whether a function makes the node: the number of inputs is right, the output undeclared
+    )
+    devices: tuple[str, ...] = ("cpu",)  # the devices on which it can compute, the default first
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target."""

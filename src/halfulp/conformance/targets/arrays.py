@@ -19,20 +19,16 @@ from halfulp.types import element_type
 
 
 class Prepared(NamedTuple):
-    """The operands of one case.
+    """The operands of one case, in shapes that NumPy's broadcasting fits together.
 
-    Attributes:
-        is_prelu: whether to compute PRelu; a power otherwise.
-        x, y: the operands, in shapes that NumPy's broadcasting fits together.
-        constants: the operands, 0 and 1, that a model would hold as initializers.
-        number: y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or
-            the case is about scalars.
+    ``number`` is y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or the
+    case is about scalars.
     """
 
-    is_prelu: bool
+    is_prelu: bool  # whether to compute PRelu; a power otherwise
     x: Array
     y: Array
-    constants: frozenset[int]
+    constants: frozenset[int]  # the operands, 0 and 1, that a model would hold as initializers
     number: int | float | None
 
     @property
