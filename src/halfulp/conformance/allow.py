@@ -13,7 +13,7 @@ As JSON, a list of objects with ``case``, ``verdict``, ``reason`` and, if it is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -61,11 +61,10 @@ class Allowed:
         self._used.update(found)
         return bool(found)
 
-    def stale(self, target: str, cases: Iterable[str]) -> list[Entry]:
+    def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
         """Return the entries that cover cases of this run, given by their ids, but have allowed no finding."""
         unused = [entry for entry in self.entries if entry not in self._used]
-        ids = list(cases)
-        return [entry for entry in unused if any(entry.covers(target, id) for id in ids)]
+        return [entry for entry in unused if any(entry.covers(target, id) for id in cases)]
 
 
 def load(path: Path | str) -> Allowed:

@@ -167,8 +167,7 @@ def check_target(
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
-    state = Progress(0, len(rows), 0, 0)
-    started = time.monotonic()
+    state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
 
     def tell(results: list[Result]) -> None:
         nonlocal state
@@ -187,22 +186,14 @@ def check_target(
         {"name": spec.name, "versions": dict(sorted(examined.versions.items()))},
         run,
         examined.results,
-        allowed or Allowed(),
+        allowed,
     )
-    stale = (
-        []
-        if allowed is None
-        else allowed.stale(spec.name, (result.entry["id"] for result in examined.results))
-    )
-    return CheckReport(found, tuple(stale))
+    ids = [result.entry["id"] for result in examined.results]
+    return CheckReport(found, tuple(allowed.stale(spec.name, ids)))
 
 
 def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable[str]) -> Selection:
-    """Return what to narrow a run to, its names checked.
-
-    Raises:
-        HalfulpError: there is no such operator, version or type.
-    """
+    """Return the selection of a run; raises HalfulpError if there is no such operator, version or type."""
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),
         "versions": sorted(set(map(str, _each(versions)))),
