@@ -1,4 +1,4 @@
-"""One case: inputs for an operator version, or something that it must refuse, and its right result."""
+"""One case: inputs for an operator version, or a node that it must refuse, and the right result."""
 
 from __future__ import annotations
 
@@ -25,36 +25,24 @@ ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One case, which its id alone determines: no clock and no global random state goes into it.
+    """One case, which its id alone determines: it depends on no clock and no global random state.
 
-    Attributes:
-        id: operator version, input types, group and a name: ``"onnx.Pow-15/float32,int64/special/grid"``.
-        operator: the id of the operator version.
-        group: the purpose of the case.
-        inputs: as many arrays as the operator has inputs; in an invalid case perhaps more or fewer.
-        attributes: by their names in the document.
-        constants: the indices of inputs that the model holds as initializers instead of being fed.
-        clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
-        aspect: in a reproducibility case the difference from the other case.
-        compared_with: in a reproducibility case the id of the case that it is compared with.
-        positions: for each element of this case's output its flat index in the output of ``compared_with``; None if
-            the elements have the same places.
-        threads: the number of threads that the runtime is to use; None where that doesn't matter.
-        declared: the output's type and shape where the model declares them wrong, which must be refused.
+    A reproducibility case has an ``aspect``, its difference from the case ``compared_with``. Its ``positions`` are, for
+    each element of its output, the flat index in the other output; None if the elements have the same places.
     """
 
-    id: str
-    operator: str
+    id: str  # operator version, input types, group and a name: "onnx.Pow-15/float32,int64/special/grid"
+    operator: str  # the id of the operator version
     group: Group
-    inputs: tuple[Array, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    constants: frozenset[int] = frozenset()
-    clause: str | None = None
+    inputs: tuple[Array, ...]  # in an invalid case perhaps more or fewer than the operator has
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # by their names in the document
+    constants: frozenset[int] = frozenset()  # the indices of inputs that the model holds as initializers
+    clause: str | None = None  # in an invalid case the clause that must refuse it, such as "onnx.Pow-7.C2"
     aspect: Aspect | None = None
-    compared_with: str | None = None
+    compared_with: str | None = None  # the id of the other case
     positions: Array | None = None
-    threads: int | None = None
-    declared: TensorType | None = None
+    threads: int | None = None  # the number that the runtime is to use; None where that doesn't matter
+    declared: TensorType | None = None  # the output's type and shape where the model declares them wrong
 
     @property
     def row(self) -> OpVersion:

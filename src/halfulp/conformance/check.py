@@ -42,7 +42,7 @@ class CheckReport:
 
     Attributes:
         document: all findings, in the form that docs/formats/check.md describes.
-        stale: the entries of the allow list that are about cases of this run, but matched no finding.
+        stale: the entries of the allow list that match cases of this run, but no finding.
 
     Example:
         >>> import halfulp as hu
@@ -62,7 +62,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all faults of the runtime are allowed ones, or there are none."""
+        """Whether the runtime has no fault, or only allowed ones."""
         return not faults(self.document)
 
     def json(self) -> str:
@@ -101,13 +101,13 @@ def check(
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
     Args:
-        target: a name, such as ``"onnxruntime"``; that of a module with the interface of ``onnx.backend.base``;
+        target: a name, such as ``"onnxruntime"``; the name of a module with the interface of ``onnx.backend.base``;
             or a command such as ``"mytool {model} {inputs} {outputs}"``.
         mode: ``"quick"`` takes about a minute; ``"full"`` far longer.
         operators: only these, such as ``"Pow"`` or ``"onnx.Pow-15"``; all if empty.
         versions: only these versions, such as ``"15"``.
         types: only where an input has one of these types.
-        ulp_limit: up to how many representable values off a floating result is still ``within``, not ``wrong``.
+        ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
         dask: the address of a Dask scheduler, on whose workers to run instead.
@@ -204,7 +204,7 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
 
 
 def _each(names: Any) -> list[Any]:
-    """Return the names that were given: one, or several."""
+    """Return one name, or several, as a list."""
     return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 

@@ -53,7 +53,7 @@ class Number(TypedDict):
 
 
 class Example(TypedDict):
-    """The element of a case that is farthest off; ``ulp`` is null where it is a special value gone wrong."""
+    """The element of a case that is farthest off; ``ulp`` is null if it is a special value gone wrong."""
 
     index: list[int]
     inputs: list[Number]
@@ -117,7 +117,7 @@ class SpecialEntry(TypedDict):
 
 
 class Difference(TypedDict):
-    """An element whose bits were others when it was computed again: which case shows it, and both results."""
+    """An element whose bits changed when it was computed again: the case that shows it, and both results."""
 
     case: str
     index: list[int]
@@ -153,7 +153,7 @@ class Selection(TypedDict):
 
 
 class Run(TypedDict):
-    """The circumstances of the check: the part of the document that may change though the results don't."""
+    """The circumstances of the check: the part of the document that may change when the results don't."""
 
     halfulp: str
     date: str
@@ -166,7 +166,7 @@ class Run(TypedDict):
 
 
 class Summary(TypedDict):
-    """How many cases have which verdict, how many findings are allowed, and how many entries differ."""
+    """The numbers of cases by verdict, of allowed findings, and of entries that differ."""
 
     cases: int
     exact: int
@@ -196,7 +196,7 @@ class Document(TypedDict):
 
 
 def faults(document: Document) -> int:
-    """Return how many findings are the runtime's fault, and not allowed."""
+    """Return the number of findings that are the runtime's fault, and not allowed."""
     cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
     return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
 
@@ -342,7 +342,7 @@ def _reproducibility(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: a tuple as a list, and as text whatever JSON lacks."""
+    """Return a value as JSON has it: tuples become lists, and values that JSON lacks become texts."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

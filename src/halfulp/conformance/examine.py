@@ -37,7 +37,7 @@ MOST_HANGS = 5
 
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
 _ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
-_PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
+_PATIENCE = 10  # seconds to wait for the answer of a Dask scheduler
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class Examiner:
     def examine(self, cases: Iterable[Case]) -> list[Result]:
         """Run and judge the cases of an operator version and types; those compared with another come after it.
 
-        A target that hangs on everything would cost the time limit for each: after ``MOST_HANGS`` in a row the
-        others count as hung without being run, and their message says so.
+        A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
+        being run, and their message says so.
 
         Raises:
             HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
         """
         answers: dict[str, _Answer] = {}
         results: list[Result] = []
-        hangs = 0  # one after another, up to the last case
+        hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
                 other = answers.get(case.compared_with or "")
@@ -126,7 +126,7 @@ class Examiner:
                 grid = _grid(case, right, output, self.options.ulp_limit)
         repetition = None
         if case.aspect is not None:
-            # With one processor, the number of threads changes nothing.
+            # With one processor there is one thread.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
         entry = case_entry(case, judgement, _confirmed(case, right, judgement))
@@ -234,7 +234,7 @@ class Examined(NamedTuple):
 
 
 def processors() -> int:
-    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less."""
+    """Return the number of threads that the core takes, or OMP_NUM_THREADS if that is less."""
     text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     is_number = text.isascii() and text.isdigit() and int(text) > 0
     return min(thread_count(), int(text)) if is_number else thread_count()
@@ -299,7 +299,7 @@ def on_dask(
         distributed = import_module("distributed")
     except ImportError:
         raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
-    if not _ADDRESS.fullmatch(str(address)):  # the client would try for long, and complain on stderr
+    if not _ADDRESS.fullmatch(str(address)):  # the client would try for a long time, and write to stderr
         raise HalfulpError(
             f"no Dask scheduler at {str(address)[:80]}", expected="an address such as tcp://10.0.0.1:8786"
         )
@@ -316,7 +316,7 @@ def on_dask(
             return _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots, tell)
         except HalfulpError:
             raise
-        except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+        except Exception as error:  # for example because a worker was killed, or lacks halfulp
             line = f"{type(error).__name__}: {first_line(error)}"
             raise HalfulpError(f"a worker of {address} failed: {line}") from None
 

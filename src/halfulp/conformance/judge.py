@@ -27,10 +27,10 @@ Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""From best to worst: the worst one of a row's cases is the row's.
+"""From best to worst. A row has the worst verdict of its cases.
 
-An invalid case's: ``rejected`` (right) and ``accepted``. ``unspecified``: the document leaves it all open.
-``exact``; ``within``: all differences are small; ``wrong``; ``refused``, ``crashed``, ``hung``: no result.
+``rejected`` (right) and ``accepted`` are the verdicts on invalid cases. ``unspecified`` means that the document leaves
+everything open, ``within`` that all differences are small. ``refused``, ``crashed`` and ``hung`` cases have no result.
 """
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
@@ -207,7 +207,7 @@ def decimal(element: Any) -> str:
     return repr(number)
 
 
-# --- what the documents leave open ---------------------------------------------------------------
+# --- open questions of the documents ---------------------------------------------------------------
 
 
 class UnspecifiedOutput(NamedTuple):

@@ -51,7 +51,7 @@ MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
 
 _PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
-_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
+_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine only after a while
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
@@ -94,7 +94,7 @@ class Process:
 
         Raises:
             HalfulpError: it can't be loaded.
-            UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
+            UnsupportedError: the system, such as Windows, can't give a process a socket, limits, and a group.
         """
         if self._running is not None:
             return self._running
@@ -197,7 +197,7 @@ class _Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         code = self._process.poll()
-        if sys.platform != "win32":  # where no worker is started
+        if sys.platform != "win32":  # which starts no worker
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -307,8 +307,8 @@ def one_line(text: str) -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Answer until the other side closes the socket; this is all that a worker process does."""
-    import resource  # Windows, where no worker is started, has none
+    """Answer until the other side closes the socket. A worker process does nothing else."""
+    import resource  # Windows lacks it, and starts no worker
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -331,7 +331,7 @@ def serve(descriptor: int) -> None:
             asked, case_bytes = receive(channel)
             answer, data = _answer(target, case_bytes)
             if os.getpid() != own:
-                # The runtime forked, and this is its child: nobody asked it.
+                # The runtime forked, and this is the child, which was not asked.
                 os._exit(1)
             send(channel, answer | {"number": asked["number"]}, data)
 
@@ -354,7 +354,7 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
 def limit_memory(allowance: int) -> None:
     """Let this process and those that it starts take ``allowance`` more bytes than it has now, on Linux.
 
-    The limit is on data, not on addresses: runtimes reserve far more of these than they use.
+    The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
     """
     import resource
 

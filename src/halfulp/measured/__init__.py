@@ -1,6 +1,6 @@
 """Measurements of runtimes: a JSON file for each version beside this one, and their reader.
 
-``tools/measure_targets.py`` makes them from what ``halfulp check --json`` writes.
+``tools/measure_targets.py`` makes them from documents of ``halfulp check --json``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOPES = {
     "infinite": "slopes that are infinite",
     "nan": "slopes that are NaN",
 }
-"""The kinds of slopes that are measured apart, by their size, and how a line names them."""
+"""The kinds of slopes that are measured apart, by their size, with their names in a line."""
 
 
 def kind_of_slope(slope: float) -> str:

@@ -189,7 +189,7 @@ def exponents(x: Array, logs: Array, name: str, random: Random) -> Array:
 _MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 
 
-@cache  # the same for all operators: they take long to make
+@cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
     """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
     row = TYPES[x_name]

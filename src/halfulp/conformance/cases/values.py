@@ -1,4 +1,4 @@
-"""Groups of cases whose operands meet element by element: ordinary values, special ones, hard cases, edges."""
+"""Cases whose operands are paired element by element: ordinary values, special ones, hard cases, edges."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def elementwise(
     with_open: bool,
     attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[Case]:
-    """Yield the cases of pairs of operands that meet element by element.
+    """Yield the cases of pairs of operands, element by element.
 
     The elements that the document leaves open are a case of their own, whose name ends in ``-open``: a runtime may
     refuse to compute these alone. ``with_open`` says whether that case is wanted.
@@ -102,7 +102,7 @@ def elementwise(
 
 
 def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[Array, ...], dict[str, Any]]]:
-    """Yield the pairs as inputs; where the exponent is an attribute, those of each exponent and a suffix for it."""
+    """Yield the pairs as inputs; if the exponent is an attribute, the bases of each exponent, with a suffix for it."""
     attribute = exponent_attribute(row)
     if attribute is None:
         yield "", tuple(line(row, array) for array in pairs), {}
@@ -120,7 +120,7 @@ def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[A
 
 _SETS = {"quick": 1, "full": 4}
 _COUNT = 1000
-# For an operator whose exponent is an attribute.
+# The exponents of an operator that has them as an attribute.
 _ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
@@ -130,7 +130,7 @@ def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     full = mode == "full"
     for number in map(str, range(_SETS[mode])):
         yield from elementwise(row, types, "values", number, _pairs(row, types, number), with_open=full)
-    # An attribute of DirectML's that changes the arithmetic.
+    # This attribute of DirectML changes the arithmetic.
     if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
         scaled, pairs = {"ScaleBias": _SCALE_BIAS}, _pairs(row, types, "scaled")
         yield from elementwise(row, types, "values", "scaled", pairs, with_open=full, attributes=scaled)
@@ -252,7 +252,7 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
 
 
 def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield operands about the edges of the type: one set, or in full mode four."""
+    """Yield operands near the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(row, types)
     for number in range(_SETS[mode]):
         random = Random(case_id(row, types, "edge", str(number)))

@@ -38,7 +38,7 @@ URGENCY = (
     *("rejected", "exact", "unspecified", "within"),
     *("refused", "accepted", "wrong", "hung", "crashed"),
 )
-"""The verdicts in the order in which a person wants to see them, the most urgent last. A refusal doesn't hide."""
+"""The verdicts in the order in which a person wants to see them, the most urgent last."""
 
 assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or a row without a verdict"
 
@@ -68,7 +68,7 @@ class Target(NamedTuple):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The summary: how many cases have which verdict."""
+        """The summary: the number of cases with each verdict."""
         return cast(Mapping[str, int], self.document["summary"])
 
 
@@ -139,7 +139,7 @@ def types_text(types: Sequence[str]) -> str:
 
 
 def distance(*rows: RowEntry) -> str:
-    """Return how far off the results of rows are, in few words; empty if all are exact."""
+    """Return the greatest distance of some rows, in few words; empty if all are exact."""
     far = max((row["max_ulp"] or 0 for row in rows), default=0)
     special = any(row["histogram"]["special"] for row in rows)
     return ", ".join([short(far)] * (far > 0) + ["special"] * special)
@@ -154,7 +154,7 @@ def short(number: float) -> str:
 
 
 def describe(row: RowEntry) -> str:
-    """Return a sentence on a row, for people who can't see a colour or want to know more."""
+    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
     text = str(row["verdict"])
     if row["message"]:
         return f"{text}: {row['message']}"
@@ -177,7 +177,7 @@ def gist(case: CaseEntry) -> str:
 
 
 def repetition_gist(example: Difference) -> str:
-    """Return in a line an element whose bits were others when it was computed again."""
+    """Return in a line an element whose bits changed when it was computed again."""
     inputs = ", ".join(number["value"] for number in example["inputs"])
     first, again = (
         f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])

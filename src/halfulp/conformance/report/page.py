@@ -34,13 +34,13 @@ from halfulp.conformance.report import (
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 
-# In the order in which they are joined: each uses what those before it define.
+# Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
 SCRIPTS = (
     *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
     *("grids.js", "distances.js", "findings.js", "main.js"),
 )
-# How many findings the page shows without JavaScript.
+# The number of findings that the page shows without JavaScript.
 _STATIC = 100
 _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
 _BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "wrong") | {
@@ -91,7 +91,7 @@ def render(results: Sequence[Document]) -> str:
 
 
 def _policy(style: str, code: str) -> str:
-    """Return a content security policy: nothing may be loaded, and only this style and this script count."""
+    """Return a content security policy: nothing may be loaded, and only this style and this script apply."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -159,7 +159,7 @@ def _row(row: RowEntry) -> dict[str, Any]:
 
 
 def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
-    """Return the filters that are lists: the control's name, its label, and its options."""
+    """Return the filters that are lists, each with the control's name, its label, and its options."""
     operators = sorted(
         {row["operator"] for result in results for row in result["rows"]}, key=lambda o: order(o, ())
     )
@@ -194,7 +194,7 @@ def _share(target: Target) -> dict[str, Any]:
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return for each aspect a cell of each target: how much was tested, and the differences."""
+    """Return for each aspect a cell of each target: the number of tested entries, and the differences."""
     table: list[tuple[str, list[dict[str, Any]]]] = []
     for aspect in ASPECTS:
         cells = []

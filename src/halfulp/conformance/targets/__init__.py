@@ -1,6 +1,6 @@
 """The runtimes to check by their names. The files beside this one have a class for each.
 
-A runtime is loaded in a worker process alone, never where the judging is done.
+A runtime is loaded in a worker process alone, never in the process that judges it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Target(ABC):
         """Load the runtime, which may use ``threads`` threads, with the argument of its :class:`TargetSpec`."""
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the runtime and of what takes part, by package."""
+        """Return by package the versions of the runtime and of the packages that take part."""
         return versions(*self.packages)
 
     @abstractmethod
     def prepare(self, case: Case) -> Any:
-        """Return what ``run`` takes, such as a model. An exception here is a fault of halfulp."""
+        """Return the argument of ``run``, such as a model. An exception here is a fault of halfulp."""
 
     @abstractmethod
     def run(self, prepared: Any) -> list[Any]:
@@ -104,13 +104,13 @@ class TargetSpec:
         return self.takes_types(case.operator, parse(case.id).types)
 
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
-        """Tell whether an operator version with such inputs is for this target."""
+        """Tell whether an operator version with inputs of these types is for this target."""
         if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
         return not self.types or all(getattr(TYPES[name], self.types) for name in types)
 
     def open(self, threads: int) -> Target:
-        """Load the runtime, in this process; raises what its import raises."""
+        """Load the runtime in this process; raises the exceptions of its import."""
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)

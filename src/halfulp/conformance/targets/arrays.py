@@ -1,7 +1,7 @@
-"""Array libraries: they have no versions of operators, only the meaning of Pow and PRelu in their own words.
+"""Array libraries: they have functions with the meaning of Pow and PRelu, and no versions of them.
 
 Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
-times x where x is below 0, else x.
+times x where x is below 0, and otherwise x.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class CuPy(_Library):
     packages = ("cupy",)
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Load everything that a device needs, before memory is limited."""
+        """Load everything that a device needs before memory is limited."""
         self._cupy: Any = import_module("cupy")
         self._cupy.ones(1)
 
@@ -117,7 +117,7 @@ class Torch(_Library):
 
 
 class Jax(_Library):
-    """Compiles a function of the operands that are no constants, with 64-bit types, on the CPU or a CUDA device."""
+    """Compiles a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device."""
 
     packages = ("jax", "jaxlib")
 
