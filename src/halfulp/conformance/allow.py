@@ -13,7 +13,7 @@ As JSON, a list of objects with ``case``, ``verdict``, ``reason`` and, if it is 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,10 +23,9 @@ from halfulp.conformance.judge import FAULTS
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 
-FINDINGS = (*FAULTS, "differs")
-"""The findings that can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""
-
+FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST = 1 << 24
+_Listed = tuple[int, str, str, str, str | None]
 
 
 @dataclass(frozen=True)
@@ -72,61 +71,45 @@ def load(path: Path | str) -> Allowed:
     path = Path(path)
     text = read_text(path, _LARGEST)
     is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
-    if path.suffix == ".json" or is_json:
-        return Allowed(_from_json(text, path))
-    return Allowed(_from_text(text, path))
-
-
-def _from_text(text: str, path: Path) -> list[Entry]:
+    listed = _from_json(text, path) if path.suffix == ".json" or is_json else _from_text(text, path)
     entries = []
+    for line, pattern, verdicts, reason, target in listed:
+        found = frozenset(verdicts.split(","))
+        for unknown in sorted(found - {*FINDINGS}):
+            message = f"{path}, {line}: {unknown[:40]!r} is not a finding that can be allowed"
+            raise HalfulpError(message, expected=", ".join(FINDINGS))
+        entries.append(Entry(pattern, found, reason, target, line))
+    return Allowed(entries)
+
+
+def _from_text(text: str, path: Path) -> Iterator[_Listed]:
     target = None
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
-            continue
-        pattern, *rest = line.split(maxsplit=2)
-        if len(rest) < 2:
-            raise HalfulpError(f"{path}, line {number}: an entry is CASES VERDICTS REASON", got=line[:100])
-        entries.append(_entry(pattern, rest[0].split(","), rest[1], target, number, path))
-    return entries
+        elif line and not line.startswith("#"):
+            words = line.split(maxsplit=2)
+            if len(words) < 3:
+                message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
+                raise HalfulpError(message, got=line[:100])
+            pattern, verdicts, reason = words
+            yield number, pattern, verdicts, reason, target
 
 
-def _from_json(text: str, path: Path) -> list[Entry]:
+def _from_json(text: str, path: Path) -> Iterator[_Listed]:
     try:
         listed: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
     if not isinstance(listed, list):
         raise HalfulpError(f"{path}: expected a list of allowed findings", got=type(listed).__name__)
-    entries = []
     for number, item in enumerate(listed, 1):
-        known = {"case", "verdict", "reason", "target"}
-        if not isinstance(item, dict) or not item.keys() <= known:
-            raise HalfulpError(
-                f"{path}, entry {number}: expected an object with case, verdict, reason and target",
-                got=str(item)[:100],
-            )
+        if not isinstance(item, dict) or not item.keys() <= {"case", "verdict", "reason", "target"}:
+            message = f"{path}, entry {number}: expected an object with case, verdict, reason and target"
+            raise HalfulpError(message, got=str(item)[:100])
         values = [item.get(key) for key in ("case", "verdict", "reason")]
-        target = item.get("target")
+        pattern, verdicts, reason, target = *values, item.get("target")
         if not all(isinstance(v, str) and v for v in values) or not isinstance(target, str | None):
-            raise HalfulpError(
-                f"{path}, entry {number}: case, verdict and reason must be texts", got=str(item)[:100]
-            )
-        pattern, verdicts, reason = map(str, values)
-        entries.append(_entry(pattern, verdicts.split(","), reason, target, number, path))
-    return entries
-
-
-def _entry(
-    pattern: str, verdicts: list[str], reason: str, target: str | None, line: int, path: Path
-) -> Entry:
-    unknown = [verdict for verdict in verdicts if verdict not in FINDINGS]
-    if unknown:
-        raise HalfulpError(
-            f"{path}, {line}: {unknown[0][:40]!r} is not a finding that can be allowed",
-            expected=", ".join(FINDINGS),
-        )
-    return Entry(pattern, frozenset(verdicts), reason, target, line)
+            message = f"{path}, entry {number}: case, verdict and reason must be texts"
+            raise HalfulpError(message, got=str(item)[:100])
+        yield number, pattern, verdicts, reason, target

@@ -178,17 +178,12 @@ def check_target(
 
     batches = _batches(mode, rows, selection["types"])
     if dask is None:
-        examined = locally(spec, options, batches, processes or processors(), tell)
+        results, versions = locally(spec, options, batches, processes or processors(), tell)
     else:
-        examined = on_dask(spec, options, batches, dask, tell)
+        results, versions = on_dask(spec, options, batches, dask, tell)
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
-    found = document(
-        {"name": spec.name, "versions": dict(sorted(examined.versions.items()))},
-        run,
-        examined.results,
-        allowed,
-    )
-    ids = [result.entry["id"] for result in examined.results]
+    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, results, allowed)
+    ids = [result.entry["id"] for result in results]
     return CheckReport(found, tuple(allowed.stale(spec.name, ids)))
 
 

@@ -32,9 +32,7 @@ from halfulp.errors import HalfulpError, SpecError
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
 
-MOST_HANGS = 5
-"""The number of cases in a row that hang after which the rest of an operator version and types is not run."""
-
+MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
 _ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
 _PATIENCE = 10  # seconds to wait for the answer of a Dask scheduler
@@ -226,11 +224,8 @@ Tell = Callable[[list[Result]], None]
 """A callback that receives each batch's results; it is never called concurrently."""
 
 
-class Examined(NamedTuple):
-    """The results of all batches, in no order, and the versions of the runtime."""
-
-    results: list[Result]
-    versions: dict[str, str]
+Examined = tuple[list[Result], dict[str, str]]
+"""Results of batches, in no order, and the versions of the runtime."""
 
 
 def processors() -> int:
@@ -255,7 +250,7 @@ def locally(
         for examiner in reversed(examiners):  # the first one's process runs already
             free.put(examiner)
 
-        def examine(batch: Batch) -> tuple[list[Result], dict[str, str]]:
+        def examine(batch: Batch) -> Examined:
             examiner = free.get()
             try:
                 return examiner.examine(batch), versions
@@ -277,14 +272,14 @@ def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: in
     results: list[Result] = []
     versions: dict[str, str] = {}
     waiting = iter(batches)
-    running: set[Future[tuple[list[Result], dict[str, str]]]] = set()
+    running: set[Future[Examined]] = set()
     while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             found, versions = future.result()
             results += found
             tell(found)
-    return Examined(results, versions)
+    return results, versions
 
 
 def on_dask(
@@ -324,7 +319,7 @@ def on_dask(
 _kept = threading.local()
 
 
-def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> tuple[list[Result], dict[str, str]]:
+def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> Examined:
     """Examine a batch on a thread of a worker; the target's process stays for the thread's next batch."""
     examiner = getattr(_kept, "examiner", None)
     if examiner is None or (examiner.spec, examiner.options) != (spec, options):

@@ -37,17 +37,11 @@ from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.installed import has_module
 from halfulp.types import TYPES, type_name
 
-MEMORY = 4 << 30
-"""The bytes that a target may take beyond those that it has once it is loaded."""
-
-TIME_LIMIT = 10.0
-"""The seconds that a target may take for a case."""
-
-LONGEST = 86400.0
-"""The longest time limit in seconds: the clocks of sockets have a maximum."""
-
+MEMORY = 4 << 30  # the bytes that a target may take beyond those that it has once it is loaded
+TIME_LIMIT = 10.0  # the seconds that a target may take for a case
+LONGEST = 86400.0  # the maximum time limit: the clocks of sockets have one
+# The exceptions that reading a malformed answer raises.
 MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
-"""The exceptions that reading a malformed answer raises."""
 
 _PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold

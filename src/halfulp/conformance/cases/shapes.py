@@ -119,20 +119,16 @@ def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 def small_inputs(
     row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
 ) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes. Powers and products of any two integers are within the type."""
+    """Return ordinary operands of some shapes."""
     count = max(1, *map(prod, shapes))
-    if TYPES[types[0]].kind != "float":
-        pairs = _small_integers(*operand_types(row, types), random, count)
-    else:
+    if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
+    else:  # squares and products of any two are within the type
+        x_name, y_name = operand_types(row, types)
+        most = min(isqrt(integer_range(x_name)[1]), 11)
+        x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
+        pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
     return tuple(array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=False))
-
-
-def _small_integers(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Return integers whose squares and products with one another are within the type."""
-    most = min(isqrt(integer_range(x_name)[1]), 11)
-    x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
-    return Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
 
 
 # --- invalid cases -----------------------------------------------------------------------------

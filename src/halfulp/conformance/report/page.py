@@ -42,13 +42,11 @@ SCRIPTS = (
 )
 # The number of findings that the page shows without JavaScript.
 _STATIC = 100
+_COMMON = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
 _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
-_BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "wrong") | {
-    "0": "exact",
-    "1": "within",
-    "2": "within",
-    "3-4": "within",
-}
+_BUCKET_VERDICTS = (
+    dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
+)
 _KNOWN_FROM_ID = ("operator", "types", "group")
 
 
@@ -71,11 +69,11 @@ def render(results: Sequence[Document]) -> str:
         script=Markup(code),
         data=_json(_data(named, found, cases, programs)),
         targets=named,
-        verdicts=_verdicts(named),
+        verdicts=[name for name in SHOWN if name in _COMMON or any(target.counts[name] for target in named)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
-        selects=_selects(results),
+        selects=_selects(found, cases),
         shares=[_share(target) for target in named],
         heatmaps=list(heatmaps(named, found)),
         lines=found,
@@ -148,38 +146,23 @@ def _data(
 
 
 def _row(row: RowEntry) -> dict[str, Any]:
-    made: dict[str, Any] = {"verdict": row["verdict"]}
-    if row["max_ulp"]:
-        made["max_ulp"] = row["max_ulp"]
-    if row["message"]:
-        made["message"] = row["message"]
-    if any(row["histogram"].values()):
-        made["histogram"] = [row["histogram"].get(bucket, 0) for bucket in HISTOGRAM]
-    return made
+    histogram = [row["histogram"].get(bucket, 0) for bucket in HISTOGRAM]
+    made = {name: row[name] for name in ("verdict", "max_ulp", "message") if row[name]}
+    return made | ({"histogram": histogram} if any(histogram) else {})
 
 
-def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
+def _selects(
+    found: Sequence[Line], cases: Sequence[tuple[Target, CaseEntry]]
+) -> list[tuple[str, str, list[str]]]:
     """Return the filters that are lists, each with the control's name, its label, and its options."""
-    operators = sorted(
-        {row["operator"] for result in results for row in result["rows"]}, key=lambda o: order(o, ())
-    )
-    types = sorted(
-        {name for result in results for row in result["rows"] for name in row["types"]}, key=type_order
-    )
-    groups = {case["group"] for result in results for case in result["cases"]}
-    versions = sorted({_version(operator) for operator in operators}, key=lambda text: (len(text), text))
+    groups = {case["group"] for _, case in cases}
+    versions = {_version(line.operator) for line in found}
     return [
-        ("operator", "Operator", list(dict.fromkeys(map(family, operators)))),
-        ("version", "Version", versions),
-        ("type", "Type", types),
+        ("operator", "Operator", list(dict.fromkeys(family(line.operator) for line in found))),
+        ("version", "Version", sorted(versions, key=lambda text: (len(text), text))),
+        ("type", "Type", sorted({name for line in found for name in line.types}, key=type_order)),
         ("group", "Group of cases", [group for group in GROUPS if group in groups]),
     ]
-
-
-def _verdicts(named: Sequence[Target]) -> list[str]:
-    """Return the verdicts that have a column: the common ones, and the rare ones that occur."""
-    common = ("exact", "within", "wrong", "refused")
-    return [name for name in SHOWN if name in common or any(target.counts[name] for target in named)]
 
 
 def _share(target: Target) -> dict[str, Any]:

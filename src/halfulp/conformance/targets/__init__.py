@@ -146,9 +146,7 @@ _BUILT_IN = (
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
 )
-
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
-"""The targets that are built in, by name."""
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
 _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
