@@ -108,8 +108,9 @@ def _from_json(text: str, path: Path) -> Iterator[_Listed]:
             message = f"{path}, entry {number}: expected an object with case, verdict, reason and target"
             raise HalfulpError(message, got=str(item)[:100])
         values = [item.get(key) for key in ("case", "verdict", "reason")]
-        pattern, verdicts, reason, target = *values, item.get("target")
+        target = item.get("target")
         if not all(isinstance(v, str) and v for v in values) or not isinstance(target, str | None):
             message = f"{path}, entry {number}: case, verdict and reason must be texts"
             raise HalfulpError(message, got=str(item)[:100])
+        pattern, verdicts, reason = map(str, values)
         yield number, pattern, verdicts, reason, target

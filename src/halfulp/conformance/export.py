@@ -86,10 +86,7 @@ def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
     if row.kind != "float":
         return {"rtol": 0, "atol": 0}
     facts = float_type(row.name)
-    return {
-        "rtol": ulp_limit * 2.0 ** (1 - facts.digits),
-        "atol": ulp_limit * 2.0**facts.least_exponent,
-    }
+    return {"rtol": ulp_limit * 2.0 ** (1 - facts.digits), "atol": ulp_limit * 2.0**facts.least_exponent}
 
 
 def _has_answer(case: Case) -> bool:

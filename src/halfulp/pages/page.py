@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html as markup
 import textwrap
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,24 +21,21 @@ _NARROW = 26  # a column of a table up to this wide is never wrapped
 _LEAST = 16
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows of text below a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Text to be shown verbatim, and its language."""
 
     text: str
     language: str
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list of sentences."""
 
     items: tuple[str, ...]
@@ -47,16 +44,14 @@ class Bullets:
 Block = str | Table | Code | Bullets
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading with the blocks below it."""
 
     heading: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A title, a lead of a sentence or two, and sections."""
 
     title: str

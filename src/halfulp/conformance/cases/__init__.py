@@ -62,16 +62,12 @@ def cases(
         newest = all((r.standard, r.name) != (row.standard, row.name) for r in later)
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
+            left_out = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+            if newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16:
+                left_out -= {"reproducibility"}
             for group in GROUPS:
-                if pair == one_for_all or _wanted(group, mode, pair, newest):
+                if pair == one_for_all or group not in left_out:
                     yield from GENERATORS[group](row, pair, mode)
-
-
-def _wanted(group: Group, mode: Mode, pair: Types, newest: bool) -> bool:
-    """Tell whether a group is tried with types other than those that stand for all."""
-    if group == "reproducibility" and newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16:
-        return True
-    return group != "invalid" and (mode == "full" or group not in ("broadcast", "reproducibility"))
 
 
 def case(id: str) -> Case:

@@ -27,14 +27,7 @@ from halfulp.conformance.cases.operands import (
     prelu_values,
     result_logs,
 )
-from halfulp.conformance.floats import (
-    clipped,
-    codes,
-    float_type,
-    from_codes,
-    integer_range,
-    integers_within,
-)
+from halfulp.conformance.floats import clipped, codes, float_type, from_codes, integer_range, integers_within
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
@@ -242,10 +235,7 @@ def hard_pairs(x_name: str, y_name: str) -> Pairs:
     file = FOLDER / f"{x_name}.txt"
     fields = [line.split("#")[0].split() for line in file.read_text("ascii").splitlines()]
     found = [(int(part[0], 16), int(part[2], 16)) for part in fields if part and part[1] == y_name]
-    return Pairs(
-        from_codes([x for x, _ in found], x_name),
-        from_codes([y for _, y in found], y_name),
-    )
+    return Pairs(from_codes([x for x, _ in found], x_name), from_codes([y for _, y in found], y_name))
 
 
 # --- edges ---------------------------------------------------------------------------------------

@@ -90,14 +90,9 @@ def render(results: Sequence[Document]) -> str:
 
 def _policy(style: str, code: str) -> str:
     """Return a content security policy: nothing may be loaded, and only this style and this script apply."""
-
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; style-src {digest(style)}; script-src {digest(code)};"
-        " base-uri 'none'; form-action 'none'"
-    )
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
+    allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _json(value: Any) -> Markup:
@@ -168,34 +163,32 @@ def _selects(
 def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
     counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    total = sum(counts.values())
     parts, x = [], 0.0
     for name, count in counts.items():
-        parts.append({"verdict": name, "x": round(x, 2), "width": round(100 * count / total, 2)})
-        x += 100 * count / total
+        width = 100 * count / sum(counts.values())
+        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
+        x += width
     return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return for each aspect a cell of each target: the number of tested entries, and the differences."""
-    table: list[tuple[str, list[dict[str, Any]]]] = []
-    for aspect in ASPECTS:
-        cells = []
-        for target in named:
-            entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
-            differs = [
-                {
-                    "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
-                    "gist": repetition_gist(e["example"]) if e["example"] else "",
-                    "program": "".join(repetition(target, e)),
-                }
-                for e in entries
-                if e["verdict"] == "differs"
-            ]
-            tested = sum(e["verdict"] != "not tested" for e in entries)
-            cells.append({"target": target, "tested": tested, "differs": differs})
-        table.append((aspect, cells))
-    return table
+
+    def cell(target: Target, aspect: str) -> dict[str, Any]:
+        entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
+        differs = [
+            {
+                "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                "gist": repetition_gist(e["example"]) if e["example"] else "",
+                "program": "".join(repetition(target, e)),
+            }
+            for e in entries
+            if e["verdict"] == "differs"
+        ]
+        tested = sum(e["verdict"] != "not tested" for e in entries)
+        return {"target": target, "tested": tested, "differs": differs}
+
+    return [(aspect, [cell(target, aspect) for target in named]) for aspect in ASPECTS]
 
 
 # --- heatmaps ------------------------------------------------------------------------------------
