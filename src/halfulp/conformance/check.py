@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 
 from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
-from halfulp.conformance.case import Case, Mode, parse
+from halfulp.conformance.case import Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
 from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
 from halfulp.conformance.examine import Options, locally, on_dask, processors
@@ -176,7 +176,9 @@ def check_target(
         if progress is not None:
             progress(state)
 
-    batches = _batches(mode, rows, selection["types"])
+    stream = cases(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
+    grouped = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
+    batches = (list(members) for row, members in grouped if row in rows)
     if dask is None:
         results, versions = locally(spec, options, batches, processes or processors(), tell)
     else:
@@ -214,11 +216,3 @@ def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[s
         for pair in type_pairs(row):
             if (not types or types & set(pair)) and spec.takes_types(row.id, pair):
                 yield row.id, pair
-
-
-def _batches(mode: Mode, rows: list[tuple[str, tuple[str, ...]]], types: list[str]) -> Iterator[list[Case]]:
-    operators = dict.fromkeys(operator for operator, _ in rows)
-    stream = cases(mode, operators=operators, types=types)
-    for row, members in groupby(stream, key=lambda case: (case.operator, parse(case.id).types)):
-        if row in rows:
-            yield list(members)

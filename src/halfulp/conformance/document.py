@@ -304,7 +304,7 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
     judged = [result.judgement for result in results]
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    bad = max(results, key=lambda result: result.judgement.badness)
+    bad = max(results, key=_badness)
     reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
     return {
         "operator": operator,
@@ -318,6 +318,11 @@ def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry
         "worst": bad.entry["id"] if bad.entry["verdict"] not in (*_UNLISTED, "unspecified") else None,
         "message": reasons[0] if reasons else None,
     }
+
+
+def _badness(result: Result) -> tuple[int, bool, float]:
+    found = result.judgement
+    return VERDICTS.index(found.verdict), found.histogram["special"] > 0, found.max_ulp or 0
 
 
 def _reproducibility(

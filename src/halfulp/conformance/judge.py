@@ -64,11 +64,6 @@ class Judgement:
     unspecified: int = 0  # the number of elements that the document leaves open
     message: str | None = None  # one line: a refusal's reason, a wrong type or shape, or the open question
 
-    @property
-    def badness(self) -> tuple[int, bool, float]:
-        """A key that sorts judgements, the worst one last."""
-        return VERDICTS.index(self.verdict), self.histogram["special"] > 0, self.max_ulp or 0
-
 
 def judge(
     case: Case, expected: Array | HalfulpError, got: Array | str | Outcome, ulp_limit: float = 4

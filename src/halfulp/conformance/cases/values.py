@@ -249,10 +249,15 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         if row.kernel == "prelu":
             pairs = prelu_edges(x_name, random)
         elif len(types) == 1:
-            pairs = range_edges_of(x_name, random, 400)
+            # Bases whose powers to the exponents of the attribute are near the ends of the range.
+            y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
+            x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
+            pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
+            x = bases(x_name, random, 500)
+            ends = exponents(x, end_logs(x_name, random, 500), y_name, random)
             pairs = joined(
-                range_edges(x_name, y_name, random, 500),
+                Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
                 exact_pairs(x_name, y_name, number, 300),
                 parity(x_name, y_name),
@@ -261,21 +266,8 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
 
 
-def range_edges(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Return powers near overflow, the least normal number, the least subnormal, half of it; of integers, the ends."""
-    x = bases(x_name, random, count)
-    return Pairs(x, neighbours(exponents(x, end_logs(x_name, random, count), y_name, random), random))
-
-
-def range_edges_of(name: str, random: Random, count: int) -> Pairs:
-    """Return bases whose powers to the exponents of an attribute are near the ends of the range."""
-    y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), count)
-    x = np.asarray(exact_pow(np.float64(2), end_logs(name, random, count) / y))
-    return Pairs(neighbours(finite(cast(x, name)), random), y)
-
-
 def end_logs(name: str, random: Random, count: int) -> Array:
-    """Return binary logarithms of numbers near the ends of a type's range."""
+    """Return binary logarithms near those of the largest, the least normal, and the least subnormal number."""
     if TYPES[name].kind == "float":
         facts = float_type(name)
         top, low = facts.greatest_exponent, facts.least_exponent

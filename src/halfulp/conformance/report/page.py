@@ -214,21 +214,19 @@ def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any
     versions: dict[str, dict[str, dict[str, Any]]] = {}
     for line in lines:
         row = versions.setdefault(_version(line.operator), {}).setdefault(line.types[0] if paired else "", {})
-        row[line.types[-1]] = _square(line, target)
+        found = line.rows[target.number]
+        name = found["verdict"]
+        row[line.types[-1]] = {
+            "key": line.key,
+            "verdict": name,
+            "text": SHOWN[name].sign + (distance(found) if name == "within" else ""),
+            "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
+        }
     return {"target": target, "paired": paired, "columns": columns, "versions": versions}
 
 
 def _version(operator: str) -> str:
     return operator.rpartition("-")[2]
-
-
-def _square(line: Line, target: Target) -> dict[str, str]:
-    """Return a target's verdict on one operator version and types."""
-    row = line.rows[target.number]
-    name = row["verdict"]
-    text = SHOWN[name].sign + (distance(row) if name == "within" else "")
-    label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
-    return {"key": line.key, "verdict": name, "text": text, "label": label}
 
 
 # --- histograms ----------------------------------------------------------------------------------

@@ -167,8 +167,13 @@ def find(target: object) -> TargetSpec:
     if "{" in target or " " in target.strip():
         return find_command(target)
     spec = BUILT_IN.get(target)
+    package = target.partition(".")[0]
+    if spec is None and all(part.isidentifier() for part in target.split(".")) and has_module(package):
+        return TargetSpec(target, "models.Backend", target, package)
     if spec is None:
-        return _module(target)
+        close = difflib.get_close_matches(target, BUILT_IN, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
+        raise HalfulpError(f"no target {target[:80]}; {hint}")
     if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
@@ -212,15 +217,6 @@ def find_command(text: str) -> TargetSpec:
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
     return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
-
-
-def _module(name: str) -> TargetSpec:
-    package = name.partition(".")[0]
-    if all(part.isidentifier() for part in name.split(".")) and has_module(package):
-        return TargetSpec(name, "models.Backend", name, package)
-    close = difflib.get_close_matches(name, BUILT_IN, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
-    raise HalfulpError(f"no target {name[:80]}; {hint}")
 
 
 @cache
