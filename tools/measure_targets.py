@@ -39,8 +39,8 @@ from halfulp.auditing.halves import HALVES
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
-from halfulp.conformance.document import CaseEntry, Document, Example, load
-from halfulp.conformance.examine import Examiner, Options, Result
+from halfulp.conformance.document import CaseEntry, Document, Example, Result, load
+from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
@@ -312,7 +312,7 @@ def _entry(result: Result) -> list[Any]:
     if found.verdict not in _SILENT:
         example = _line(found.message)
         if found.example is not None:
-            example = _example(result.operator, found.example)  # type: ignore[arg-type]
+            example = _example(result.entry["operator"], found.example)  # type: ignore[arg-type]
         entry += [found.max_ulp, example]
     return entry
 

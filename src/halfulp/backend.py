@@ -1,4 +1,4 @@
-"""halfulp as an ``onnx.backend.base.Backend``, for tools that speak that interface.
+"""halfulp as an ``onnx.backend.base.Backend``, for tools that use that interface.
 
 >>> import numpy as np
 >>> from onnx import parser
@@ -99,7 +99,7 @@ class HalfulpBackend(Backend):
         Args:
             node: of ONNX's own domain, or of one whose version 1 the onnx package knows.
             inputs: in the node's order, or by name.
-            outputs_info: not needed, as the inputs say it.
+            outputs_info: ignored, because the inputs determine it.
         """
         cls._check(device)
         names = list(dict.fromkeys(filter(None, node.input)))

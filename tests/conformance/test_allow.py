@@ -61,13 +61,13 @@ def test_stale_entries(tmp_path: Path) -> None:
     [
         ("onnx.Pow-7/*", "a.txt", "line 1: an entry is CASES VERDICTS REASON"),
         ("\nonnx.Pow-7/* wrong", "a.txt", "line 2: an entry is CASES VERDICTS REASON"),
-        ("onnx.Pow-7/* wrnog because", "a.txt", "'wrnog' is nothing that can be allowed"),
-        ("onnx.Pow-7/* within because", "a.txt", "'within' is nothing that can be allowed"),
+        ("onnx.Pow-7/* wrnog because", "a.txt", "'wrnog' is not a finding that can be allowed"),
+        ("onnx.Pow-7/* within because", "a.txt", "'within' is not a finding that can be allowed"),
         ("{", "a.json", "not JSON"),
-        ("{}", "a.json", "a list of allowed findings is wanted"),
-        ("[1]", "a.json", "entry 1: an object"),
+        ("{}", "a.json", "expected a list of allowed findings"),
+        ("[1]", "a.json", "entry 1: expected an object"),
         ('[{"case": "a", "verdict": "wrong"}]', "a.json", "entry 1: case, verdict and reason must be texts"),
-        ('[{"case": "a", "verdict": "wrong", "reason": "b", "why": 1}]', "a.json", "entry 1: an object"),
+        ('[{"case": "a", "verdict": "wrong", "reason": "b", "why": 1}]', "a.json", "entry 1: expected an object"),
         ("[" * 100_000, "a.json", "not JSON"),
     ],
 )

@@ -139,7 +139,7 @@ def test_all_or_nothing(tmp_path) -> None:
 def test_a_folder_that_has_something_in_it(tmp_path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file"):
-        with pytest.raises(HalfulpError, match="exists already, and is no empty folder"):
+        with pytest.raises(HalfulpError, match="exists already, and is not an empty folder"):
             export(place, [])
     with pytest.raises(HalfulpError, match="can't be written"):
         export(tmp_path / "file" / "out", [])

@@ -1,1 +1,1 @@
-"""Checking runtimes: cases, the processes that run them, verdicts on the answers, and reports."""
+"""Checking runtimes: cases, the processes that run them, verdicts on their results, and reports."""

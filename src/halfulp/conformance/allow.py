@@ -13,7 +13,7 @@ As JSON, a list of objects with ``case``, ``verdict``, ``reason`` and, if it is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,29 +23,20 @@ from halfulp.conformance.judge import FAULTS
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
 
-FINDINGS = (*FAULTS, "differs")
-"""The findings that can be allowed: verdicts, and ``differs`` for bits that are not reproducible."""
-
+FINDINGS = (*FAULTS, "differs")  # that can be allowed: verdicts, and bits that are not reproducible
 _LARGEST = 1 << 24
+_Listed = tuple[int, str, str, str, str | None]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One allowed kind of finding.
+    """One allowed kind of finding."""
 
-    Attributes:
-        pattern: of the ids of cases, with ``*`` for any text and ``?`` for any character.
-        verdicts: which findings are allowed.
-        reason: why.
-        target: the target's name; None for any.
-        line: where in its file it stands.
-    """
-
-    pattern: str
-    verdicts: frozenset[str]
+    pattern: str  # of the ids of cases, with * for any text and ? for any character
+    verdicts: frozenset[str]  # the findings that are allowed
     reason: str
-    target: str | None = None
-    line: int = 0
+    target: str | None = None  # the target's name; None for any
+    line: int = 0  # its number in the file
 
     def __str__(self) -> str:
         target = f"[{self.target}] " if self.target else ""
@@ -58,7 +49,7 @@ class Entry:
 
 @dataclass
 class Allowed:
-    """The entries of a file, and which of them were of use."""
+    """The entries of a file, and those that have allowed a finding."""
 
     entries: list[Entry] = field(default_factory=list)
     _used: set[Entry] = field(default_factory=set)
@@ -69,77 +60,57 @@ class Allowed:
         self._used.update(found)
         return bool(found)
 
-    def stale(self, target: str, cases: Iterable[str]) -> list[Entry]:
-        """Return the entries about cases that were run, by their ids, of which none was such a finding."""
+    def stale(self, target: str, cases: Sequence[str]) -> list[Entry]:
+        """Return the entries that cover cases of this run, given by their ids, but have allowed no finding."""
         unused = [entry for entry in self.entries if entry not in self._used]
-        ids = list(cases)
-        return [entry for entry in unused if any(entry.covers(target, id) for id in ids)]
+        return [entry for entry in unused if any(entry.covers(target, id) for id in cases)]
 
 
 def load(path: Path | str) -> Allowed:
-    """Read a file of allowed findings.
-
-    Raises:
-        HalfulpError: it can't be read, or an entry is broken; the line is named.
-    """
+    """Read a file of allowed findings; raises HalfulpError, which names the line, if an entry is broken."""
     path = Path(path)
     text = read_text(path, _LARGEST)
     is_json = text.lstrip().startswith("[") and not text.lstrip().partition("\n")[0].rstrip().endswith("]")
-    if path.suffix == ".json" or is_json:
-        return Allowed(_from_json(text, path))
-    return Allowed(_from_text(text, path))
-
-
-def _from_text(text: str, path: Path) -> list[Entry]:
+    listed = _from_json(text, path) if path.suffix == ".json" or is_json else _from_text(text, path)
     entries = []
+    for line, pattern, verdicts, reason, target in listed:
+        found = frozenset(verdicts.split(","))
+        for unknown in sorted(found - {*FINDINGS}):
+            message = f"{path}, {line}: {unknown[:40]!r} is not a finding that can be allowed"
+            raise HalfulpError(message, expected=", ".join(FINDINGS))
+        entries.append(Entry(pattern, found, reason, target, line))
+    return Allowed(entries)
+
+
+def _from_text(text: str, path: Path) -> Iterator[_Listed]:
     target = None
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("[") and line.endswith("]"):
             target = line[1:-1].strip()
-            continue
-        pattern, *rest = line.split(maxsplit=2)
-        if len(rest) < 2:
-            raise HalfulpError(f"{path}, line {number}: an entry is CASES VERDICTS REASON", got=line[:100])
-        entries.append(_entry(pattern, rest[0].split(","), rest[1], target, number, path))
-    return entries
+        elif line and not line.startswith("#"):
+            words = line.split(maxsplit=2)
+            if len(words) < 3:
+                message = f"{path}, line {number}: an entry is CASES VERDICTS REASON"
+                raise HalfulpError(message, got=line[:100])
+            pattern, verdicts, reason = words
+            yield number, pattern, verdicts, reason, target
 
 
-def _from_json(text: str, path: Path) -> list[Entry]:
+def _from_json(text: str, path: Path) -> Iterator[_Listed]:
     try:
         listed: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise HalfulpError(f"{path}: not JSON: {str(error)[:100]}") from None
     if not isinstance(listed, list):
-        raise HalfulpError(f"{path}: a list of allowed findings is wanted", got=type(listed).__name__)
-    entries = []
+        raise HalfulpError(f"{path}: expected a list of allowed findings", got=type(listed).__name__)
     for number, item in enumerate(listed, 1):
-        known = {"case", "verdict", "reason", "target"}
-        if not isinstance(item, dict) or not item.keys() <= known:
-            raise HalfulpError(
-                f"{path}, entry {number}: an object with case, verdict, reason and target is wanted",
-                got=str(item)[:100],
-            )
+        if not isinstance(item, dict) or not item.keys() <= {"case", "verdict", "reason", "target"}:
+            message = f"{path}, entry {number}: expected an object with case, verdict, reason and target"
+            raise HalfulpError(message, got=str(item)[:100])
         values = [item.get(key) for key in ("case", "verdict", "reason")]
         target = item.get("target")
         if not all(isinstance(v, str) and v for v in values) or not isinstance(target, str | None):
-            raise HalfulpError(
-                f"{path}, entry {number}: case, verdict and reason must be texts", got=str(item)[:100]
-            )
+            message = f"{path}, entry {number}: case, verdict and reason must be texts"
+            raise HalfulpError(message, got=str(item)[:100])
         pattern, verdicts, reason = map(str, values)
-        entries.append(_entry(pattern, verdicts.split(","), reason, target, number, path))
-    return entries
-
-
-def _entry(
-    pattern: str, verdicts: list[str], reason: str, target: str | None, line: int, path: Path
-) -> Entry:
-    unknown = [verdict for verdict in verdicts if verdict not in FINDINGS]
-    if unknown:
-        raise HalfulpError(
-            f"{path}, {line}: {unknown[0][:40]!r} is nothing that can be allowed",
-            expected=", ".join(FINDINGS),
-        )
-    return Entry(pattern, frozenset(verdicts), reason, target, line)
+        yield number, pattern, verdicts, reason, target

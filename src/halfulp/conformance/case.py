@@ -1,4 +1,4 @@
-"""One case: inputs for an operator version, or something that it must refuse, and its right result."""
+"""One case: inputs for an operator version, or a node that it must refuse, and the right result."""
 
 from __future__ import annotations
 
@@ -25,36 +25,24 @@ ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One case, which its id alone determines: no clock and no global random state goes into it.
+    """One case, which its id alone determines: it depends on no clock and no global random state.
 
-    Attributes:
-        id: operator version, input types, group and a name: ``"onnx.Pow-15/float32,int64/special/grid"``.
-        operator: the id of the operator version.
-        group: the purpose of the case.
-        inputs: as many arrays as the operator has inputs; in an invalid case perhaps more or fewer.
-        attributes: by their names in the document.
-        constants: the indices of inputs that the model holds as initializers instead of being fed.
-        clause: in an invalid case the clause that must refuse it, such as ``"onnx.Pow-7.C2"``.
-        aspect: in a reproducibility case the difference from the other case.
-        compared_with: in a reproducibility case the id of the case that it is compared with.
-        positions: where in the output of ``compared_with``, as flat indices, each element of this case's output stands;
-            None where they stand at the same places.
-        threads: how many threads the runtime is to use; None where that doesn't matter.
-        declared: the output's type and shape where the model declares them wrong, which must be refused.
+    A reproducibility case has an ``aspect``, its difference from the case ``compared_with``. Its ``positions`` are, for
+    each element of its output, the flat index in the other output; None if the elements have the same places.
     """
 
-    id: str
-    operator: str
+    id: str  # operator version, input types, group and a name: "onnx.Pow-15/float32,int64/special/grid"
+    operator: str  # the id of the operator version
     group: Group
-    inputs: tuple[Array, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    constants: frozenset[int] = frozenset()
-    clause: str | None = None
+    inputs: tuple[Array, ...]  # in an invalid case perhaps more or fewer than the operator has
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # by their names in the document
+    constants: frozenset[int] = frozenset()  # the indices of inputs that the model holds as initializers
+    clause: str | None = None  # in an invalid case the clause that must refuse it, such as "onnx.Pow-7.C2"
     aspect: Aspect | None = None
-    compared_with: str | None = None
+    compared_with: str | None = None  # the id of the other case
     positions: Array | None = None
-    threads: int | None = None
-    declared: TensorType | None = None
+    threads: int | None = None  # the number that the runtime is to use; None where that doesn't matter
+    declared: TensorType | None = None  # the output's type and shape where the model declares them wrong
 
     @property
     def row(self) -> OpVersion:
@@ -90,20 +78,16 @@ class Id(NamedTuple):
 
 
 def parse(id: str) -> Id:
-    """Return the parts of a case's id.
-
-    Raises:
-        HalfulpError: it isn't an id.
-    """
+    """Return the parts of a case's id; raises HalfulpError if it isn't an id."""
     parts = id.split("/")
-    group = next((g for g in GROUPS if len(parts) == 4 and g == parts[2]), None)
-    if group is None or not all(parts):
-        raise HalfulpError(f"not the id of a case: {id!r}")
-    return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+    for group in GROUPS:
+        if len(parts) == 4 and all(parts) and parts[2] == group:
+            return Id(parts[0], tuple(parts[1].split(",")), group, parts[3])
+    raise HalfulpError(f"not the id of a case: {id!r}")
 
 
 def broadcast(case: Case) -> tuple[Array, ...]:
-    """Return a valid case's inputs in the output's shape, as the operator's rule fits them together."""
+    """Return a valid case's inputs in the output's shape, as the operator's rule broadcasts them."""
     if len(case.inputs) == 1:
         return case.inputs
     x, y = case.inputs
@@ -117,11 +101,7 @@ def operands_at(case: Case, index: tuple[int, ...]) -> tuple[Array, ...]:
 
 
 def expected(case: Case) -> Array:
-    """Return the right output of a case, by halfulp.
-
-    Raises:
-        SpecError: the case is invalid; ``.clause`` is ``case.clause``.
-    """
+    """Return the right output of a case, by halfulp; raises SpecError with ``case.clause`` if the case is invalid."""
     out = None
     if (declared := case.declared) is not None:
         shape = tuple(dim for dim in declared.shape or () if isinstance(dim, int))
@@ -132,7 +112,7 @@ def expected(case: Case) -> Array:
 def oracle(case: Case, index: tuple[int, ...] | None = None) -> Array:
     """Return the right output of a valid case, or of one element of it, by the slow exact oracle; needs gmpy2.
 
-    It shares with ``expected`` the way in which operands of different shapes meet, and nothing else.
+    It shares nothing with ``expected`` but the broadcasting of operands.
     """
     from halfulp import reference  # lazily, since the cases alone don't need gmpy2
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, get_args
 
 from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
-from halfulp.conformance.case import Case, Mode, parse
+from halfulp.conformance.case import Mode, parse
 from halfulp.conformance.cases import cases, selected, type_pairs
-from halfulp.conformance.document import Document, Selection, document, dumps, faults, run_entry
-from halfulp.conformance.examine import Options, Result, locally, on_dask, processors
+from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
+from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
 from halfulp.conformance.process import LONGEST, TIME_LIMIT
 from halfulp.conformance.targets import TargetSpec, find
@@ -42,7 +42,7 @@ class CheckReport(Printed):
 
     Attributes:
         document: all findings, in the form that docs/formats/check.md describes.
-        stale: the entries of the allow list that are about cases of this run, but matched no finding.
+        stale: the entries of the allow list that match cases of this run, but no finding.
 
     Example:
         >>> import halfulp as hu
@@ -62,7 +62,7 @@ class CheckReport(Printed):
 
     @property
     def ok(self) -> bool:
-        """Whether all faults of the runtime are allowed ones, or there are none."""
+        """Whether the runtime has no fault, or only allowed ones."""
         return not faults(self.document)
 
     def json(self) -> str:
@@ -101,13 +101,13 @@ def check(
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
     Args:
-        target: a name, such as ``"onnxruntime"``; that of a module with the interface of ``onnx.backend.base``;
+        target: a name, such as ``"onnxruntime"``; the name of a module with the interface of ``onnx.backend.base``;
             or a command such as ``"mytool {model} {inputs} {outputs}"``.
         mode: ``"quick"`` takes about a minute; ``"full"`` far longer.
         operators: only these, such as ``"Pow"`` or ``"onnx.Pow-15"``; all if empty.
         versions: only these versions, such as ``"15"``.
         types: only where an input has one of these types.
-        ulp_limit: up to how many representable values off a floating result is still ``within``, not ``wrong``.
+        ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
         dask: the address of a Dask scheduler, on whose workers to run instead.
@@ -167,38 +167,30 @@ def check_target(
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
-    state = Progress(0, len(rows), 0, 0)
-    started = time.monotonic()
+    state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
 
     def tell(results: list[Result]) -> None:
         nonlocal state
-        found = sum(result.judgement.verdict in FAULTS for result in results)
+        found = sum(result.entry["verdict"] in FAULTS for result in results)
         state = Progress(state.done + 1, state.total, state.cases + len(results), state.faults + found)
         if progress is not None:
             progress(state)
 
-    batches = _batches(mode, rows, selection["types"])
+    stream = cases(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
+    grouped = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
+    batches = (list(members) for row, members in grouped if row in rows)
     if dask is None:
-        examined = locally(spec, options, batches, processes or processors(), tell)
+        results, versions = locally(spec, options, batches, processes or processors(), tell)
     else:
-        examined = on_dask(spec, options, batches, dask, tell)
+        results, versions = on_dask(spec, options, batches, dask, tell)
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
-    found = document(
-        {"name": spec.name, "versions": dict(sorted(examined.versions.items()))},
-        run,
-        examined.results,
-        allowed or Allowed(),
-    )
-    stale = [] if allowed is None else allowed.stale(spec.name, (result.id for result in examined.results))
-    return CheckReport(found, tuple(stale))
+    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, results, allowed)
+    ids = [result.entry["id"] for result in results]
+    return CheckReport(found, tuple(allowed.stale(spec.name, ids)))
 
 
 def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable[str]) -> Selection:
-    """Return what to narrow a run to, its names checked.
-
-    Raises:
-        HalfulpError: there is no such operator, version or type.
-    """
+    """Return the selection of a run; raises HalfulpError if there is no such operator, version or type."""
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),
         "versions": sorted(set(map(str, _each(versions)))),
@@ -209,7 +201,7 @@ def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable
 
 
 def _each(names: Any) -> list[Any]:
-    """Return the names that were given: one, or several."""
+    """Return one name, or several, as a list."""
     return list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
@@ -224,11 +216,3 @@ def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[s
         for pair in type_pairs(row):
             if (not types or types & set(pair)) and spec.takes_types(row.id, pair):
                 yield row.id, pair
-
-
-def _batches(mode: Mode, rows: list[tuple[str, tuple[str, ...]]], types: list[str]) -> Iterator[list[Case]]:
-    operators = dict.fromkeys(operator for operator, _ in rows)
-    stream = cases(mode, operators=operators, types=types)
-    for row, members in groupby(stream, key=lambda case: (case.operator, parse(case.id).types)):
-        if row in rows:
-            yield list(members)

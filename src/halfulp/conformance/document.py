@@ -16,12 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from halfulp.conformance.allow import Allowed
-from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Group, Mode
-from halfulp.conformance.examine import Result
-from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Verdict
+from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
+from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Judgement, Verdict
 from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
 from halfulp.models.files import read_text
@@ -54,7 +53,7 @@ class Number(TypedDict):
 
 
 class Example(TypedDict):
-    """The element of a case that is farthest off; ``ulp`` is null where it is a special value gone wrong."""
+    """The element of a case that is farthest off; ``ulp`` is null if it is a special value gone wrong."""
 
     index: list[int]
     inputs: list[Number]
@@ -118,7 +117,7 @@ class SpecialEntry(TypedDict):
 
 
 class Difference(TypedDict):
-    """An element whose bits were others when it was computed again: which case shows it, and both results."""
+    """An element whose bits changed when it was computed again: the case that shows it, and both results."""
 
     case: str
     index: list[int]
@@ -154,7 +153,7 @@ class Selection(TypedDict):
 
 
 class Run(TypedDict):
-    """The circumstances of the check: the part of the document that may change though the results don't."""
+    """The circumstances of the check: the part of the document that may change when the results don't."""
 
     halfulp: str
     date: str
@@ -167,7 +166,7 @@ class Run(TypedDict):
 
 
 class Summary(TypedDict):
-    """How many cases have which verdict, how many findings are allowed, and how many entries differ."""
+    """The numbers of cases by verdict, of allowed findings, and of entries that differ."""
 
     cases: int
     exact: int
@@ -197,12 +196,37 @@ class Document(TypedDict):
 
 
 def faults(document: Document) -> int:
-    """Return how many findings are the runtime's fault, and not allowed."""
+    """Return the number of findings that are the runtime's fault, and not allowed."""
     cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
     return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
 
 
 # --- from results to a document ------------------------------------------------------------------
+
+
+class Repetition(NamedTuple):
+    """The comparison of a result with that of the same computation in other surroundings."""
+
+    aspect: Aspect  # the difference between the surroundings
+    same: bool | None  # whether both have the same bits; None if either gave no result
+    example: Difference | None  # the first element that differs
+
+
+class Result(NamedTuple):
+    """One case's entry, not yet allowed, and the findings that the other parts of a document are made of."""
+
+    entry: CaseEntry
+    judgement: Judgement
+    grid: list[Cell]
+    repetition: Repetition | None
+
+
+def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseEntry:
+    """Return the entry of a case that was judged."""
+    found = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
+    found |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
+    found["attributes"] = dict(sorted(case.attributes.items()))
+    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
@@ -233,24 +257,28 @@ def run_entry(mode: Mode, selection: Selection, ulp_limit: float, seconds: float
 
 def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: Allowed) -> Document:
     """Return the document of one target, in an order that depends on nothing but the cases."""
-    ordered = sorted(results, key=lambda r: (order(r.operator, r.types), GROUPS.index(r.group), r.id))
-    entries = [_case(target["name"], r, allowed) for r in ordered if r.judgement.verdict not in _UNLISTED]
+    ordered = sorted(results, key=_place)
+    for entry, *_ in ordered:
+        verdict = entry["verdict"]
+        entry["allowed"] = verdict in FAULTS and allowed.allows(target["name"], entry["id"], verdict)
+    entries = [entry for entry, *_ in ordered if entry["verdict"] not in _UNLISTED]
     rows: list[RowEntry] = []
     specials: list[SpecialEntry] = []
     reproducibility: list[ReproducibilityEntry] = []
-    for (operator, names), group in groupby(ordered, key=lambda result: (result.operator, result.types)):
+    for _, group in groupby(ordered, key=lambda result: _place(result)[0]):
         members = list(group)
-        if valid := [result for result in members if result.clause is None]:
-            rows.append(_row(operator, names, valid))
+        operator, kinds = members[0].entry["operator"], members[0].entry["types"]
+        if valid := [result for result in members if result.entry["clause"] is None]:
+            rows.append(_row(operator, kinds, valid))
         # A pair that is in the grids of several cases appears once, as the first case has it.
-        grid: dict[tuple[str, str], Any] = {}
+        grid: dict[tuple[str, str], Cell] = {}
         for cell in (cell for result in members for cell in result.grid):
             grid.setdefault((cell["x"], cell["y"]), cell)
         if grid:
-            specials.append({"operator": operator, "types": list(names), "grid": list(grid.values())})
-        reproducibility += _reproducibility(target["name"], operator, names, members, allowed)
+            specials.append({"operator": operator, "types": kinds, "grid": list(grid.values())})
+        reproducibility += _reproducibility(target["name"], operator, kinds, members, allowed)
     differing = [entry for entry in reproducibility if entry["verdict"] == "differs"]
-    counts = dict(Counter[str](result.judgement.verdict for result in ordered)) | {
+    counts = dict(Counter[str](entry["verdict"] for entry, *_ in ordered)) | {
         "cases": len(ordered),
         "allowed": sum(entry["allowed"] for entry in (*entries, *differing)),
         "not_reproducible": len(differing),
@@ -267,55 +295,59 @@ def document(target: TargetEntry, run: Run, results: Iterable[Result], allowed: 
     }
 
 
-def _row(operator: str, types: tuple[str, ...], results: Sequence[Result]) -> RowEntry:
+def _place(result: Result) -> tuple[Any, ...]:
+    entry = result.entry
+    return order(entry["operator"], entry["types"]), GROUPS.index(entry["group"]), entry["id"]
+
+
+def _row(operator: str, types: list[str], results: Sequence[Result]) -> RowEntry:
     judged = [result.judgement for result in results]
     counts = Counter(judgement.verdict for judgement in judged)
     histogram = {key: sum(judgement.histogram[key] for judgement in judged) for key in HISTOGRAM}
-    bad = max(results, key=lambda result: result.judgement.badness)
+    bad = max(results, key=_badness)
     reasons = [j.message for j in judged if j.verdict in ("refused", "crashed", "hung") and j.message]
     return {
         "operator": operator,
-        "types": list(types),
+        "types": types,
         "verdict": max(counts, key=VERDICTS.index),
         "cases": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
         "elements": sum(judgement.elements for judgement in judged),
         "misrounded": sum(histogram.values()) - histogram["0"],
         "max_ulp": max((j.max_ulp for j in judged if j.max_ulp is not None), default=None),
         "histogram": histogram,
-        "worst": bad.id if bad.judgement.verdict not in (*_UNLISTED, "unspecified") else None,
+        "worst": bad.entry["id"] if bad.entry["verdict"] not in (*_UNLISTED, "unspecified") else None,
         "message": reasons[0] if reasons else None,
     }
 
 
+def _badness(result: Result) -> tuple[int, bool, float]:
+    found = result.judgement
+    return VERDICTS.index(found.verdict), found.histogram["special"] > 0, found.max_ulp or 0
+
+
 def _reproducibility(
-    target: str, operator: str, types: tuple[str, ...], results: Sequence[Result], allowed: Allowed
+    target: str, operator: str, types: list[str], results: Sequence[Result], allowed: Allowed
 ) -> Iterator[ReproducibilityEntry]:
     for aspect in ASPECTS:
-        tried = [(r.id, r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect]
+        tried = [
+            (r.entry["id"], r.repetition) for r in results if r.repetition and r.repetition.aspect == aspect
+        ]
         differing = [(id, repetition.example) for id, repetition in tried if repetition.same is False]
         permitted = [allowed.allows(target, id, "differs") for id, _ in differing]
         same: Any = "same" if any(repetition.same for _, repetition in tried) else "not tested"
         if tried:
             yield {
                 "operator": operator,
-                "types": list(types),
+                "types": types,
                 "aspect": aspect,
                 "verdict": "differs" if differing else same,
-                "example": cast(Difference, differing[0][1]) if differing else None,
+                "example": differing[0][1] if differing else None,
                 "allowed": bool(differing) and all(permitted),
             }
 
 
-def _case(target: str, result: Result, allowed: Allowed) -> CaseEntry:
-    verdict = result.judgement.verdict
-    found = vars(result) | vars(result.judgement)
-    found["attributes"] = dict(sorted(result.attributes.items()))
-    found["allowed"] = verdict in FAULTS and allowed.allows(target, result.id, verdict)
-    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
-
-
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: a tuple as a list, and as text whatever JSON lacks."""
+    """Return a value as JSON has it: tuples become lists, and values that JSON lacks become texts."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle, parse
+from halfulp.conformance.case import Case, broadcast, expected, operands_at, oracle
+from halfulp.conformance.document import Cell, Repetition, Result, case_entry
 from halfulp.conformance.floats import codes, is_nan
 from halfulp.conformance.judge import Judgement, Outcome, decimal, judge, shown, verdicts
 from halfulp.conformance.process import MEMORY, TIME_LIMIT, Process, first_line
@@ -31,61 +32,20 @@ from halfulp.errors import HalfulpError, SpecError
 from halfulp.operators import thread_count
 from halfulp.specs.tensor import tensor_type
 
-MOST_HANGS = 5
-"""The number of cases in a row that hang after which the rest of an operator version and types is not run."""
-
+MOST_HANGS = 5  # in a row: the rest of an operator version and types is then not run
 _GRID = "grid"  # the names of the cases of the special-value grid begin with it
 _ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:\d+(/\S*)?|inproc://\S+")
-_PATIENCE = 10  # in seconds, for the answer of a Dask scheduler
+_PATIENCE = 10  # seconds to wait for the answer of a Dask scheduler
 
 
 @dataclass(frozen=True)
 class Options:
-    """The limits of an examination.
+    """The limits of an examination."""
 
-    Attributes:
-        ulp_limit: the distance in representable values up to which a floating result is ``within``.
-        time_limit: the seconds that a target may take for a case.
-        memory: the bytes that it may take beyond those that it has once it is loaded.
-        threads: the maximum number of threads of a case.
-    """
-
-    ulp_limit: float = 4
-    time_limit: float = TIME_LIMIT
-    memory: int = MEMORY
-    threads: int = 1
-
-
-class Repetition(NamedTuple):
-    """The comparison of a result with that of the same computation in other surroundings.
-
-    Attributes:
-        aspect: the difference between the surroundings.
-        same: whether both have the same bits; None if either gave no result.
-        example: the first element that differs.
-    """
-
-    aspect: str
-    same: bool | None
-    example: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Result:
-    """One case without its arrays, and the findings about it."""
-
-    id: str
-    operator: str
-    types: tuple[str, ...]
-    group: str
-    shapes: tuple[tuple[int, ...], ...]
-    attributes: Mapping[str, Any]
-    constants: tuple[int, ...]
-    clause: str | None
-    judgement: Judgement
-    confirmed: str | None = None
-    grid: tuple[Mapping[str, str], ...] = ()
-    repetition: Repetition | None = None
+    ulp_limit: float = 4  # the distance in representable values up to which a floating result is ``within``
+    time_limit: float = TIME_LIMIT  # the seconds that a target may take for a case
+    memory: int = MEMORY  # the bytes that it may take beyond those that it has once it is loaded
+    threads: int = 1  # the maximum number of threads of a case
 
 
 class _Answer(NamedTuple):
@@ -120,15 +80,15 @@ class Examiner:
     def examine(self, cases: Iterable[Case]) -> list[Result]:
         """Run and judge the cases of an operator version and types; those compared with another come after it.
 
-        A target that hangs on everything would cost the time limit for each: after ``MOST_HANGS`` in a row the
-        others count as hung without being run, and their message says so.
+        A target may hang on everything. After ``MOST_HANGS`` cases in a row that hang, the others count as hung without
+        being run, and their message says so.
 
         Raises:
             HalfulpError: the target can't be loaded, a case can't be made into a model, or this was closed.
         """
         answers: dict[str, _Answer] = {}
         results: list[Result] = []
-        hangs = 0  # one after another, up to the last case
+        hangs = 0  # in a row, up to the last case
         for case in filter(self.spec.takes, cases):
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
                 other = answers.get(case.compared_with or "")
@@ -157,31 +117,18 @@ class Examiner:
             got = self._run(case, threads)
         judgement = judge(case, right, got, self.options.ulp_limit)
         output: Array | None = None
-        grid: tuple[Mapping[str, str], ...] = ()
+        grid: list[Cell] = []
         if isinstance(got, np.ndarray) and isinstance(right, np.ndarray) and case.clause is None:
             output = got if tensor_type(right) == tensor_type(got) else None
             if case.name.startswith(_GRID) and output is not None:
                 grid = _grid(case, right, output, self.options.ulp_limit)
         repetition = None
         if case.aspect is not None:
-            # With one processor, the number of threads changes nothing.
+            # With one processor there is one thread.
             comparable = other is not None and (case.aspect != "threads" or threads > 1)
             repetition = _repetition(case, output, other.output if other and comparable else None)
-        result = Result(
-            id=case.id,
-            operator=case.operator,
-            types=parse(case.id).types,
-            group=case.group,
-            shapes=case.shapes,
-            attributes=dict(case.attributes),
-            constants=tuple(sorted(case.constants)),
-            clause=case.clause,
-            judgement=judgement,
-            confirmed=_confirmed(case, right, judgement),
-            grid=grid,
-            repetition=repetition,
-        )
-        return result, _Answer(right, output)
+        entry = case_entry(case, judgement, _confirmed(case, right, judgement))
+        return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
     def _run(self, case: Case, threads: int) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
@@ -210,19 +157,19 @@ class Examiner:
             return error
 
 
-def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> tuple[Mapping[str, str], ...]:
+def _grid(case: Case, right: Array, output: Array, ulp_limit: float) -> list[Cell]:
     found = verdicts(case, right, output, ulp_limit)
     x, *rest = broadcast(case)
-    return tuple(
+    return [
         {
             "x": decimal(x[index]),
             "y": decimal(rest[0][index]) if rest else str(case.attributes.get("Exponent", "")),
             "expected": decimal(right[index]),
             "got": decimal(output[index]),
-            "verdict": str(found[index]),
+            "verdict": found[index].item(),
         }
         for index in np.ndindex(right.shape)
-    )
+    ]
 
 
 def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetition:
@@ -236,7 +183,7 @@ def _repetition(case: Case, here: Array | None, there: Array | None) -> Repetiti
         return Repetition(case.aspect, True, None)
     flat = int(differs.argmax())
     index = tuple(int(i) for i in np.unravel_index(flat, here.shape))
-    example = {
+    example: Any = {
         "case": case.id,
         "index": list(index),
         "inputs": [shown(element) for element in operands_at(case, index)],
@@ -277,15 +224,12 @@ Tell = Callable[[list[Result]], None]
 """A callback that receives each batch's results; it is never called concurrently."""
 
 
-class Examined(NamedTuple):
-    """The results of all batches, in no order, and the versions of the runtime."""
-
-    results: list[Result]
-    versions: dict[str, str]
+Examined = tuple[list[Result], dict[str, str]]
+"""Results of batches, in no order, and the versions of the runtime."""
 
 
 def processors() -> int:
-    """Return how many threads the core takes, or OMP_NUM_THREADS where that is less."""
+    """Return the number of threads that the core takes, or OMP_NUM_THREADS if that is less."""
     text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     is_number = text.isascii() and text.isdigit() and int(text) > 0
     return min(thread_count(), int(text)) if is_number else thread_count()
@@ -306,7 +250,7 @@ def locally(
         for examiner in reversed(examiners):  # the first one's process runs already
             free.put(examiner)
 
-        def examine(batch: Batch) -> tuple[list[Result], dict[str, str]]:
+        def examine(batch: Batch) -> Examined:
             examiner = free.get()
             try:
                 return examiner.examine(batch), versions
@@ -328,14 +272,14 @@ def _examined(submit: Callable[[Batch], Any], batches: Iterable[Batch], most: in
     results: list[Result] = []
     versions: dict[str, str] = {}
     waiting = iter(batches)
-    running: set[Future[tuple[list[Result], dict[str, str]]]] = set()
+    running: set[Future[Examined]] = set()
     while running := running | {submit(batch) for batch in islice(waiting, most - len(running))}:
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             found, versions = future.result()
             results += found
             tell(found)
-    return Examined(results, versions)
+    return results, versions
 
 
 def on_dask(
@@ -350,7 +294,7 @@ def on_dask(
         distributed = import_module("distributed")
     except ImportError:
         raise HalfulpError("--dask needs the package distributed: pip install distributed") from None
-    if not _ADDRESS.fullmatch(str(address)):  # the client would try for long, and complain on stderr
+    if not _ADDRESS.fullmatch(str(address)):  # the client would try for a long time, and write to stderr
         raise HalfulpError(
             f"no Dask scheduler at {str(address)[:80]}", expected="an address such as tcp://10.0.0.1:8786"
         )
@@ -367,7 +311,7 @@ def on_dask(
             return _examined(partial(pool.submit, _on_worker, spec, options), batches, 2 * slots, tell)
         except HalfulpError:
             raise
-        except Exception as error:  # of many kinds: a worker was killed, or has no halfulp
+        except Exception as error:  # for example because a worker was killed, or lacks halfulp
             line = f"{type(error).__name__}: {first_line(error)}"
             raise HalfulpError(f"a worker of {address} failed: {line}") from None
 
@@ -375,7 +319,7 @@ def on_dask(
 _kept = threading.local()
 
 
-def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> tuple[list[Result], dict[str, str]]:
+def _on_worker(spec: TargetSpec, options: Options, batch: Batch) -> Examined:
     """Examine a batch on a thread of a worker; the target's process stays for the thread's next batch."""
     examiner = getattr(_kept, "examiner", None)
     if examiner is None or (examiner.spec, examiner.options) != (spec, options):

@@ -1,4 +1,4 @@
-"""The cases as files that any runtime's tests can read: the folders of ONNX's backend tests."""
+"""Cases as files for any runtime's tests: the folders of ONNX's backend tests."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
     A case becomes ``node/test_.../``: ``model.onnx``, ``test_data_set_0/input_0.pb``, ``output_0.pb`` and so on, and
     ``data.json`` with the tolerances that the onnx package's runner reads (see ``tolerances``) and the case's id. One
     that must be refused becomes ``invalid/test_.../``, without outputs, and with the clause in its ``data.json``.
-    Left out are what ONNX has not, what its documents leave open, and long arrays that only try threads.
+    Operators that ONNX lacks, cases with open elements, and the long arrays that try threads are left out.
 
     Args:
-        directory: a new folder, or an empty one.
-        cases: of ``cases()``.
-        ulp_limit: how far off, in representable values, a result may be; 0 demands every bit.
+        directory: a new or an empty folder.
+        cases: from ``cases()``.
+        ulp_limit: the distance, in representable values, that a result may have; 0 demands every bit.
 
     Raises:
         HalfulpError: the folder has something in it already, or can't be written.
@@ -56,13 +56,8 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
         >>> folder = Path(tempfile.mkdtemp())
         >>> export(folder, [case("onnx.Pow-7/float32,float32/broadcast/2x3x4,4")])
         Exported(valid=1, invalid=0, left_out=0)
-        >>> for path in sorted(folder.rglob("*.*")):
-        ...     print(path.relative_to(folder))
-        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/data.json
-        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/model.onnx
-        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/input_0.pb
-        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/input_1.pb
-        node/test_onnx_Pow-7_float32_float32_broadcast_2x3x4_4/test_data_set_0/output_0.pb
+        >>> sorted(path.name for path in folder.rglob("*.*"))
+        ['data.json', 'input_0.pb', 'input_1.pb', 'model.onnx', 'output_0.pb']
     """
     counts = {VALID: 0, INVALID: 0}
     left_out = 0
@@ -81,7 +76,7 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
 
 
 def folder_name(case: Case) -> str:
-    """Return the name of a case's folder: its id, with what file systems and test runners dislike replaced."""
+    """Return the name of a case's folder: its id, with underscores for the characters that file systems dislike."""
     return "test_" + re.sub(r"[^A-Za-z0-9_-]", "_", case.id)
 
 
@@ -91,14 +86,11 @@ def tolerances(result: Array, ulp_limit: float) -> dict[str, float]:
     if row.kind != "float":
         return {"rtol": 0, "atol": 0}
     facts = float_type(row.name)
-    return {
-        "rtol": ulp_limit * 2.0 ** (1 - facts.digits),
-        "atol": ulp_limit * 2.0**facts.least_exponent,
-    }
+    return {"rtol": ulp_limit * 2.0 ** (1 - facts.digits), "atol": ulp_limit * 2.0**facts.least_exponent}
 
 
 def _has_answer(case: Case) -> bool:
-    """Tell whether ONNX has the case, and its document determines all of its result, or its refusal."""
+    """Tell whether ONNX has the case, and its document determines the whole result, or the refusal."""
     if case.row.standard != "onnx" or case.threads is not None:
         return False
     found = unspecified(case)
@@ -128,7 +120,7 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
 def _new_folder(directory: Path) -> Iterator[Path]:
     """Give a folder that takes the directory's place once it is complete."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise HalfulpError(f"{directory}: exists already, and is no empty folder")
+        raise HalfulpError(f"{directory}: exists already, and is not an empty folder")
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = directory.with_name(f".{directory.name[:50]}.{secrets.token_hex(8)}.tmp")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,32 +16,19 @@ from halfulp.types import TYPES, element_type
 
 @dataclass(frozen=True)
 class FloatType:
-    """A floating type's facts. A code is a value's bits as an unsigned integer.
-
-    Attributes:
-        bits: how many a value has.
-        digits: significand digits, the hidden one included.
-        least_exponent: the binary exponent of the least positive value.
-        greatest_exponent: the largest finite value lies below 2 to this.
-        largest: the largest finite value's code.
-        least_normal: the least normal value's code; the codes from 0 to below it are zero and the subnormals.
-        one: the code of 1.
-        infinity, nan: the codes that an infinity and a NaN are converted to.
-        has_infinity, has_zero: whether there are infinities, and a zero (with it a sign).
-        has_minus_zero: whether zeros have a sign.
-    """
+    """A floating type's facts. A code is a value's bits as an unsigned integer."""
 
     bits: int
-    digits: int
-    least_exponent: int
-    greatest_exponent: int
-    largest: int
-    least_normal: int
-    one: int
-    infinity: int
+    digits: int  # of the significand, the hidden one included
+    least_exponent: int  # the binary exponent of the least positive value
+    greatest_exponent: int  # the largest finite value lies below 2 to this
+    largest: int  # the code of the largest finite value
+    least_normal: int  # the code of the least normal value; zero and the subnormals have the codes below it
+    one: int  # the code of 1
+    infinity: int  # the code to which an infinity is converted
     nan: int
     has_infinity: bool
-    has_zero: bool
+    has_zero: bool  # and with it a sign
     has_minus_zero: bool
 
     @property
@@ -90,14 +78,26 @@ def from_codes(bits: Any, name: str) -> Array:
     return np.asarray(bits, f"u{dtype.itemsize}").view(dtype)
 
 
-def from_integers(values: Any, name: str) -> Array:
+def from_integers(values: Iterable[int], name: str) -> Array:
     """Return an array of an integer type from integers within its range."""
     wide = np.uint64 if TYPES[name].kind == "uint" else np.int64
     return np.array(list(values), wide).astype(TYPES[name].dtype)
 
 
+def integers_within(values: Iterable[int], name: str) -> Array:
+    """Return the integers that a type has of some, in their order and each once."""
+    least, largest = integer_range(name)
+    return from_integers(sorted({value for value in values if least <= value <= largest}), name)
+
+
+def clipped(values: Iterable[int], name: str) -> Array:
+    """Return an array of an integer type from integers, each clipped to its range."""
+    least, largest = integer_range(name)
+    return from_integers((min(max(value, least), largest) for value in values), name)
+
+
 def integer_range(name: str) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer type."""
+    """Return the minimum and the maximum of an integer type."""
     row = TYPES[name]
     least = -(1 << (row.bits - 1)) if row.kind == "int" else 0
     return least, least + (1 << row.bits) - 1
@@ -117,7 +117,7 @@ def is_nan(array: Array) -> Array:
 def ranks(array: Array) -> Array:
     """Number the values of a type in their order, as uint64: neighbours differ by one, the two zeros too.
 
-    The numbers start somewhere; those of NaNs mean nothing.
+    The first number is arbitrary, and the numbers of NaNs mean nothing.
     """
     row = element_type(array.dtype)
     if row.kind != "float":

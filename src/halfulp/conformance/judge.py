@@ -27,10 +27,10 @@ Verdict = Literal[
     "rejected", "unspecified", "exact", "within", "wrong", "refused", "accepted", "crashed", "hung"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""From best to worst: the worst one of a row's cases is the row's.
+"""From best to worst. A row has the worst verdict of its cases.
 
-An invalid case's: ``rejected`` (right) and ``accepted``. ``unspecified``: the document leaves it all open.
-``exact``; ``within``: all differences are small; ``wrong``; ``refused``, ``crashed``, ``hung``: no result.
+``rejected`` (right) and ``accepted`` are the verdicts on invalid cases. ``unspecified`` means that the document leaves
+everything open, ``within`` that all differences are small. ``refused``, ``crashed`` and ``hung`` cases have no result.
 """
 
 FAULTS = ("wrong", "refused", "accepted", "crashed", "hung")
@@ -50,32 +50,19 @@ class Outcome(NamedTuple):
 class Judgement:
     """The comparison of one case's results with the right ones.
 
-    Attributes:
-        verdict: one of VERDICTS.
-        elements: the number of elements that were judged; those that the document leaves open are not.
-        wrong: the number of them that are special values gone wrong, or farther off than the limit.
-        max_ulp: the greatest distance from the right result, in representable values (of integers: in units); None
-            where nothing could be compared.
-        histogram: the number of elements at each distance; ``special`` counts infinities, NaNs and signs of zeros gone
-            wrong.
-        example: the element that is farthest off: its index, its operands, the expected and the actual result.
-        unspecified: the number of elements that the document leaves open.
-        message: one line: a refusal's reason, a wrong type or shape, or the open question.
+    ``max_ulp`` is the greatest distance from the right result, in representable values (of integers: in units), or None
+    where nothing could be compared. ``histogram`` has the number of elements at each distance; ``special`` counts
+    infinities, NaNs and signs of zeros gone wrong.
     """
 
     verdict: Verdict
-    elements: int = 0
-    wrong: int = 0
+    elements: int = 0  # the number that were judged, without those that the document leaves open
+    wrong: int = 0  # the number of these that are special values gone wrong, or farther off than the limit
     max_ulp: float | None = None
     histogram: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(HISTOGRAM, 0))
-    example: Mapping[str, Any] | None = None
-    unspecified: int = 0
-    message: str | None = None
-
-    @property
-    def badness(self) -> tuple[int, bool, float]:
-        """A key that sorts judgements, the worst one last."""
-        return VERDICTS.index(self.verdict), self.histogram["special"] > 0, self.max_ulp or 0
+    example: Mapping[str, Any] | None = None  # the element that is farthest off
+    unspecified: int = 0  # the number of elements that the document leaves open
+    message: str | None = None  # one line: a refusal's reason, a wrong type or shape, or the open question
 
 
 def judge(
@@ -215,25 +202,17 @@ def decimal(element: Any) -> str:
     return repr(number)
 
 
-# --- what the documents leave open ---------------------------------------------------------------
+# --- open questions of the documents ---------------------------------------------------------------
 
 
 class UnspecifiedOutput(NamedTuple):
-    """The parts of a case's output that its document leaves open.
+    """The parts of a case's output that its document leaves open."""
 
-    Attributes:
-        elements: for each element of the output whether it is open.
-        zero_signs: for each element whether the sign of a zero is open.
-        whole: whether everything is open, even whether there is an output.
-        refusal: whether the case may be refused. An output is judged all the same.
-        question: the open question, with its place in the row: ``"onnx.Pow-15.U4: An integer result ..."``.
-    """
-
-    elements: Array
-    zero_signs: Array
-    whole: bool
-    refusal: bool
-    question: str
+    elements: Array  # for each element of the output whether it is open
+    zero_signs: Array  # for each element whether the sign of a zero is open
+    whole: bool  # whether everything is open, even whether there is an output
+    refusal: bool  # whether the case may be refused; an output is judged all the same
+    question: str  # with its place in the row: "onnx.Pow-15.U4: An integer result ..."
 
 
 @np.errstate(invalid="ignore")  # signalling NaNs

@@ -1,12 +1,14 @@
 """A target in a process of its own: a crash or a hang there is a result here, and the next case runs on.
 
-Messages between ``check`` and a worker are a header in JSON, then raw bytes, over a socket. Nothing that a worker
-answers is unpickled or believed: the runtime that it holds may have overwritten it.
+Both ends are here: the process as ``check`` sees it, the messages, and the worker that holds the runtime. A message is
+a header in JSON, then raw bytes, over a socket. The worker unpickles cases, because it trusts ``check``. Nothing that
+it answers is unpickled or believed: the runtime that it holds may have overwritten it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,28 +31,24 @@ from halfulp._interop import Array, is_masked
 from halfulp.benchmark.environment import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.targets import TargetSpec, death
+from halfulp.conformance.targets import CrashedError, Target, TargetSpec, death
 from halfulp.errors import HalfulpError, UnsupportedError, printable
+from halfulp.installed import has_module
 from halfulp.types import TYPES, type_name
 
-MEMORY = 4 << 30
-"""The bytes that a target may take beyond those that it has once it is loaded."""
-
-TIME_LIMIT = 10.0
-"""The seconds that a target may take for a case."""
-
-LONGEST = 86400.0
-"""The longest time limit in seconds: the clocks of sockets have a maximum."""
-
+MEMORY = 4 << 30  # the bytes that a target may take beyond those that it has once it is loaded
+TIME_LIMIT = 10.0  # the seconds that a target may take for a case
+LONGEST = 86400.0  # the maximum time limit: the clocks of sockets have one
+# The exceptions that reading a malformed answer raises.
 MALFORMED = (KeyError, OverflowError, SyntaxError, TypeError, ValueError)
-"""The exceptions that reading a malformed answer raises."""
 
+_PR_SET_PDEATHSIG = 1
 _START_LIMIT = 120.0  # a runtime may be large, and the disk cold
-_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine not at once
+_PATIENCE = 10.0  # a process whose socket is closed is about to die, on a busy machine only after a while
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[2])
-from halfulp.conformance.worker import serve
+from halfulp.conformance.process import serve
 serve(int(sys.argv[1]))
 """
 _LENGTHS = struct.Struct("<QQ")
@@ -89,11 +87,11 @@ class Process:
 
         Raises:
             HalfulpError: it can't be loaded.
-            UnsupportedError: as on Windows, a process can't be given a socket, limits, and a group to end it by.
+            UnsupportedError: the system, such as Windows, can't give a process a socket, limits, and a group.
         """
         if self._running is not None:
             return self._running
-        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and find_spec("resource")):
+        if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL") and has_module("resource")):
             raise UnsupportedError("check needs Linux or macOS, which give a runtime's process limits")
         name = f"the target {self.spec.name}"
         self._running = running = _Running(self.threads)
@@ -192,7 +190,7 @@ class _Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience)
         code = self._process.poll()
-        if sys.platform != "win32":  # where no worker is started
+        if sys.platform != "win32":  # which starts no worker
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -296,3 +294,68 @@ def one_line(text: str) -> str:
     said = next((line for line in lines if not _PLACE.search(line)), lines[0] if lines else "")
     line = printable(said, most=None)
     return _MACHINE.sub(lambda m: "0x..." if m[0].startswith("0x") else "<file>", line)[:_LONGEST_MESSAGE]
+
+
+# --- the worker ----------------------------------------------------------------------------------
+
+
+def serve(descriptor: int) -> None:
+    """Answer until the other side closes the socket. A worker process does nothing else."""
+    import resource  # Windows lacks it, and starts no worker
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    channel = socket.socket(fileno=descriptor)
+    channel.set_inheritable(False)  # a runtime's own processes must not hold it open
+    with contextlib.suppress(OSError):
+        start, target_bytes = receive(channel)
+        try:
+            target = pickle.loads(target_bytes).open(start["threads"])
+            versions = target.versions()
+        except BaseException as error:  # a library may even exit when it is imported
+            send(channel, {"kind": "unusable", "message": f"{type(error).__name__}: {first_line(error)}"})
+            return
+        limit_memory(start["memory"])
+        send(channel, {"kind": "ready", "versions": versions})
+        own = os.getpid()
+        while True:
+            asked, case_bytes = receive(channel)
+            answer, data = _answer(target, case_bytes)
+            if os.getpid() != own:
+                # The runtime forked, and this is the child, which was not asked.
+                os._exit(1)
+            send(channel, answer | {"number": asked["number"]}, data)
+
+
+def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
+    try:
+        prepared = target.prepare(pickle.loads(case_bytes))
+    except Exception as error:
+        return {"kind": "fault", "message": f"{type(error).__name__}: {first_line(error)}"}, b""
+    try:
+        return packed(target.run(prepared))
+    except MemoryError:
+        return {"kind": "crashed", "message": "out of memory"}, b""
+    except CrashedError as error:
+        return {"kind": "crashed", "message": first_line(error)}, b""
+    except Exception as error:
+        return {"kind": "refused", "message": first_line(error)}, b""
+
+
+def limit_memory(allowance: int) -> None:
+    """Let this process and those that it starts take ``allowance`` more bytes than it has now, on Linux.
+
+    The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
+    """
+    import resource
+
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except (OSError, ValueError, IndexError):
+        return
+    used = pages * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -1,6 +1,6 @@
 """Measurements of runtimes: a JSON file for each version beside this one, and their reader.
 
-``tools/measure_targets.py`` makes them from what ``halfulp check --json`` writes.
+``tools/measure_targets.py`` makes them from documents of ``halfulp check --json``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SLOPES = {
     "infinite": "slopes that are infinite",
     "nan": "slopes that are NaN",
 }
-"""The kinds of slopes that are measured apart, by their size, and how a line names them."""
+"""The kinds of slopes that are measured apart, by their size, with their names in a line."""
 
 
 def kind_of_slope(slope: float) -> str:
@@ -54,25 +54,15 @@ class Broadcast(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """The results of the cases of one group, where some of them were not exact.
+    """The results of the cases of one group, where some of them were not exact."""
 
-    Attributes:
-        name: as cases have it, such as ``special``.
-        verdict: that of its worst case.
-        max_ulp: the greatest difference; None where no difference could be measured.
-        wrong: the number of elements that were wrong.
-        example: the worst element, or the runtime's message, in one line.
-        shapes: for broadcasting: the shapes of X and of Y of each case that was wrong, and the attributes' names.
-        differs: for a constant exponent: ``position`` where the bits depend on the position.
-    """
-
-    name: str
-    verdict: str
-    max_ulp: float | None = None
-    wrong: int = 0
-    example: str | None = None
-    shapes: tuple[Broadcast, ...] = ()
-    differs: str | None = None
+    name: str  # as cases have it, such as "special"
+    verdict: str  # that of its worst case
+    max_ulp: float | None = None  # the greatest difference; None where no difference could be measured
+    wrong: int = 0  # the number of elements that were wrong
+    example: str | None = None  # the worst element, or the runtime's message, in one line
+    shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
+    differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
 
     @property
     def operands(self) -> tuple[str, str] | None:
@@ -85,52 +75,36 @@ class Group:
 class Row:
     """The results of a runtime for an operator version and input types.
 
-    Attributes:
-        verdict: that of the worst case.
-        max_ulp: the greatest difference.
-        message: the runtime's message, where it refuses these types altogether.
-        groups: the groups that were not exact.
-        differs: the surroundings of an operand on which the bits of its result depend.
-        constants: powers to one constant exponent, all bases together; measured with the newest version.
-        columns: the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
-        slopes: slopes of one kind, by the names of ``SLOPES``; empty where they were not measured.
+    ``constants`` has powers to one constant exponent, all bases together, measured with the newest version. ``columns``
+    has the same where the base's last dim is 1 and that is worse: a runtime may take its elements one by one.
     """
 
-    verdict: str
+    verdict: str  # that of the worst case
     max_ulp: float | None = None
-    message: str | None = None
-    groups: tuple[Group, ...] = ()
-    differs: tuple[str, ...] = ()
+    message: str | None = None  # the runtime's, where it refuses these types altogether
+    groups: tuple[Group, ...] = ()  # those that were not exact
+    differs: tuple[str, ...] = ()  # the surroundings of an operand on which the bits of its result depend
     constants: Mapping[float, Group] = field(default_factory=dict)
     columns: Mapping[float, Group] = field(default_factory=dict)
-    slopes: Mapping[str, Group] = field(default_factory=dict)
+    slopes: Mapping[str, Group] = field(default_factory=dict)  # by SLOPES; empty where they were not measured
 
 
 @dataclass(frozen=True)
 class Measured:
     """The measurement of one version of a runtime.
 
-    Attributes:
-        target: the runtime.
-        version: its version.
-        date: the date of the measurement, as in ISO 8601.
-        mode: ``quick`` or ``full``.
-        ulp_limit: the number of ulps up to which a difference is ``within``, and not ``wrong``.
-        rows: by operator version and input types.
-        accepts: the clauses that it lets invalid models break.
-        by_meaning: whether it is an array library, which has no versions of operators: its rows are those of the
-            newest version.
-        halves: the types that it computes in float32 without a rounding between two nodes; with each the operators
-            that it computes in the type itself.
+    ``by_meaning`` says whether it is an array library, which has no versions of operators: its rows are those of the
+    newest version. ``halves`` has the types that it computes in float32 without a rounding between two nodes, each with
+    the operators that it computes in the type itself.
     """
 
     target: str
     version: str
-    date: str
-    mode: str
-    ulp_limit: int
-    rows: Mapping[tuple[str, tuple[str, ...]], Row]
-    accepts: frozenset[str]
+    date: str  # of the measurement, as in ISO 8601
+    mode: str  # "quick" or "full"
+    ulp_limit: int  # the number of ulps up to which a difference is "within", and not "wrong"
+    rows: Mapping[tuple[str, tuple[str, ...]], Row]  # by operator version and input types
+    accepts: frozenset[str]  # the clauses that it lets invalid models break
     by_meaning: bool = False
     halves: Mapping[str, frozenset[str]] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""How operator versions are shown: as text in a terminal, as HTML in a notebook, as Markdown in the docs."""
+"""Pages about operator versions: as text in a terminal, as HTML in a notebook, as Markdown in the docs."""
 
 from halfulp.pages import page as shown
 from halfulp.specs import OpVersion

@@ -1,4 +1,4 @@
-"""What changed between two versions of an operator, in words."""
+"""The changes from one version of an operator to another, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def difference(new: OpVersion, old: OpVersion) -> Page:
-    """Return what was added, removed and changed from one version to another, as a page."""
+    """Return the additions, removals and changes from one version to another, as a page."""
     topics: dict[str, Callable[[OpVersion, OpVersion], Said]] = {
         "types": _types,
         "inputs and outputs": _ports,
@@ -52,7 +52,7 @@ def _compared(
     removed: Callable[[T], str],
     changed: Callable[[T, T], str],
 ) -> Said:
-    """Yield a sentence on each item that is new, gone, or has changed: an empty sentence says that it hasn't."""
+    """Yield a sentence on each item that is new, gone or changed; ``changed`` returns an empty one for no change."""
     yield from (("Added", text(item)) for name, item in new.items() if name not in old)
     yield from (("Removed", removed(item)) for name, item in old.items() if name not in new)
     both = ((item, old[name]) for name, item in new.items() if name in old)

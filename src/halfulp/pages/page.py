@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html as markup
 import textwrap
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,24 +21,21 @@ _NARROW = 26  # a column of a table up to this wide is never wrapped
 _LEAST = 16
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows of text below a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Code:
-    """Text to be shown as it is, and its language."""
+class Code(NamedTuple):
+    """Text to be shown verbatim, and its language."""
 
     text: str
     language: str
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list of sentences."""
 
     items: tuple[str, ...]
@@ -47,16 +44,14 @@ class Bullets:
 Block = str | Table | Code | Bullets
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading and what stands below it."""
+class Section(NamedTuple):
+    """A heading with the blocks below it."""
 
     heading: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A title, a lead of a sentence or two, and sections."""
 
     title: str
@@ -143,7 +138,7 @@ def rule_text(op: OpVersion) -> str:
 
 
 def limits_text(op: OpVersion) -> str:
-    """Return the bounds on ranks and sizes; an empty string where there are none."""
+    """Return the bounds on ranks and sizes; an empty string without any."""
     if op.limits is None:
         return ""
     least, most = op.limits.ranks
@@ -229,7 +224,7 @@ def _text_block(block: Block, width: int) -> list[str]:
 
 
 def _text_table(table: Table, width: int) -> list[str]:
-    """Return aligned columns, without the header: what stands in a column can be seen."""
+    """Return aligned columns, without the header."""
     columns = [column for column in zip(*table.rows, strict=True) if any(column)]
     needed = [max(map(len, column)) for column in columns]
     widths = _column_widths(needed, width - len(_GAP) * (len(columns) - 1))
@@ -247,7 +242,7 @@ def _text_table(table: Table, width: int) -> list[str]:
 
 
 def _column_widths(needed: list[int], room: int) -> list[int]:
-    """Return column widths that fill the room: narrow columns as needed, wide ones share the rest."""
+    """Return column widths that fill the room: narrow columns get the width that they need."""
     widths = [size if size <= _NARROW else 0 for size in needed]
     wide = sorted((n for n, size in enumerate(widths) if not size), key=lambda n: needed[n])
     for number, column in enumerate(wide):

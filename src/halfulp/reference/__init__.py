@@ -52,7 +52,7 @@ def pow(x: Any, y: Any, *, directml: bool = False, scale_bias: ScaleBias | None 
 
 
 def _broadcast_pow(x: Array, y: Any, directml: bool, scale_bias: ScaleBias | None) -> Array:
-    """One computation for each distinct pair, and its result everywhere the pair stands."""
+    """Compute each distinct pair once."""
     target = format_of(x.dtype)
     bases, base_at = _distinct(x)
     if isinstance(y, (int, float)) and not isinstance(y, np.generic):
@@ -75,7 +75,7 @@ def _broadcast_pow(x: Array, y: Any, directml: bool, scale_bias: ScaleBias | Non
 
 
 def _element(x: int | mpfr, y: int | float | mpfr, target: Format, directml: bool) -> int:
-    """One power: the code of a floating result, or the integer. An int operand is that integer."""
+    """Return one power: the code of a floating result, or the integer."""
     if isinstance(target, IntFormat) and isinstance(x, int) and isinstance(y, int) and y >= 0:
         return target.wrap(int(gmpy2.powmod(x, y, 1 << target.bits)))  # N3
     result = _real_power(exact(x), exact(y), directml)
@@ -83,7 +83,7 @@ def _element(x: int | mpfr, y: int | float | mpfr, target: Format, directml: boo
 
 
 def _real_power(x: mpfr, y: mpfr, directml: bool) -> Truncated:
-    """The real number x^y, truncated; C23 F.10.4.4 for special values, which MPFR follows.
+    """Return the real number x^y, truncated. MPFR follows C23 F.10.4.4 for special values.
 
     MPFR's power is itself correctly rounded: it raises the working precision until truncation is
     decided (Ziv), and proves exactness apart, so it ends for exact cases too.
@@ -99,14 +99,14 @@ def _scaled(x: mpfr, scale_bias: ScaleBias, target: Format) -> mpfr:
     intermediate = FLOAT_FORMATS["float64" if isinstance(target, IntFormat) else "float32"]
     code = intermediate.encode(
         truncated(TOWARD_ZERO.fma(x, scale, bias))
-    )  # an exact zero is +0, but for -0 + -0
+    )  # an exact zero is +0, except for -0 + -0
     base = decode(from_codes([code], intermediate))[0]
     # N4 knows one zero: to a negative power it is +infinity.
     return mpfr(0) if base == 0 and isinstance(target, IntFormat) else base
 
 
 def _distinct(array: Array) -> tuple[Array, Array]:
-    """The distinct bit patterns of an array, 1-d and of its type, and where each element's stands."""
+    """Return the distinct bit patterns of an array, 1-d and of its type, and the index of each element's pattern."""
     codes = np.ascontiguousarray(array).view(np.dtype(f"u{array.dtype.itemsize}"))
     values, index = np.unique(codes, return_inverse=True)
     return values.view(array.dtype), index.reshape(array.shape)
@@ -118,7 +118,7 @@ def prelu(x: Any, slope: Any) -> Array:
     x, slope: arrays of one element type and of shapes that broadcast as NumPy's do (the operators
     allow fewer). Returns an array of the broadcast shape. An x that is not below zero is copied bit
     for bit: NaN, +0 and -0 too. Raises TypeError where the types differ, UnsupportedError where
-    they are no element types. Clauses N5, N2.
+    they are not element types. Clauses N5, N2.
 
     >>> prelu(np.array([-2, 3], np.float16), np.array([0.25], np.float16))
     array([-0.5,  3. ], dtype=float16)
@@ -138,7 +138,7 @@ def prelu(x: Any, slope: Any) -> Array:
 
 
 def _product(x: Any, slope: Any, target: Format) -> int:
-    """The code of the product, rounded once, or the integer modulo 2^bits."""
+    """Return the code of the product, rounded once, or the integer modulo 2^bits."""
     if isinstance(target, IntFormat):
         return target.wrap(x * slope)
     return target.encode(truncated(TOWARD_ZERO.mul(x, slope)))

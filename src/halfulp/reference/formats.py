@@ -54,9 +54,9 @@ class FloatFormat:
     digits: int  # significand digits, the hidden one included
     quantum: int  # exponent of the least positive value
     largest: int  # code of the largest finite magnitude
-    overflow: int  # code of what stands for +infinity
+    overflow: int  # the code that an overflow and +infinity get
     nan: int  # code of the canonical NaN
-    minus_zero: bool = True  # False: -0 and the NaN share a code (fnuz), or there is no zero at all
+    minus_zero: bool = True  # False: -0 and the NaN share a code (fnuz), or the type lacks zero
     zero: bool = True  # False: float8_e8m0fnu, powers of two alone
 
     @property
@@ -80,7 +80,7 @@ class FloatFormat:
         if gmpy2.is_infinite(value):
             magnitude = self.overflow
         elif value == 0 and not result.inexact and not self.zero:
-            return self.nan  # ml_dtypes converts an exact zero so
+            return self.nan  # as ml_dtypes converts an exact zero
         else:
             magnitude = self._encode_magnitude(*mantissa_exponent(value), result.inexact)
         if magnitude == self.nan or not gmpy2.is_signed(value):
@@ -105,7 +105,7 @@ class FloatFormat:
 
 
 def mantissa_exponent(value: mpfr) -> tuple[int, int]:
-    """The magnitude as mantissa * 2^exponent. (abs and trunc would round to the current context.)"""
+    """Return the magnitude as mantissa * 2^exponent. (abs and trunc would round to the current context.)"""
     mantissa, exponent = value.as_mantissa_exp()
     return abs(int(mantissa)), int(exponent)
 
@@ -123,7 +123,7 @@ def round_half_even(mantissa: int, shift: int, inexact: bool) -> int:
     return quotient + above
 
 
-# What stands for an infinity and for a NaN where a type lacks them is what ml_dtypes converts one to:
+# A type that lacks an infinity or a NaN has in its place the value to which ml_dtypes converts one:
 # a NaN (e4m3fn, the fnuz types, e8m0fnu), the largest value (float4, whose NaN is 0x8, read back as -0).
 FLOAT_FORMATS = {
     row.name: row
@@ -163,7 +163,7 @@ class IntFormat:
         return self.least + (1 << self.bits) - 1
 
     def wrap(self, value: int) -> int:
-        """The integer of this type that equals value modulo 2^bits."""
+        """Return the integer of this type that equals value modulo 2^bits."""
         return (value - self.least) % (1 << self.bits) + self.least
 
     def saturate(self, result: Truncated) -> int:
@@ -184,7 +184,7 @@ Format = FloatFormat | IntFormat
 
 
 def format_of(dtype: np.dtype[Any]) -> Format:
-    """The row of an element type. Raises UnsupportedError for any other type."""
+    """Return the row of an element type; raises UnsupportedError for any other type."""
     row: ElementType = element_type(dtype)
     if row.kind == "float":
         return FLOAT_FORMATS[row.name]
@@ -192,7 +192,7 @@ def format_of(dtype: np.dtype[Any]) -> Format:
 
 
 def exact(number: int | float | mpfr) -> mpfr:
-    """Any number as an mpfr of enough digits to hold it exactly."""
+    """Return a number as an mpfr of enough digits to hold it exactly."""
     if isinstance(number, mpfr):
         return number
     if isinstance(number, float):
@@ -201,12 +201,12 @@ def exact(number: int | float | mpfr) -> mpfr:
 
 
 def decode(values: Array) -> list[mpfr]:
-    """The elements of a 1-d array of any type of the tables, exactly."""
+    """Return the elements of a 1-d array of any type of the tables, exactly."""
     return [exact(number) for number in decode_operands(values)]
 
 
 def decode_operands(values: Array) -> list[Any]:
-    """The same, but an int for each element of an integer type."""
+    """Return the elements of a 1-d array exactly: an int for each element of an integer type."""
     row = format_of(values.dtype)
     if isinstance(row, FloatFormat):
         with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -215,13 +215,13 @@ def decode_operands(values: Array) -> list[Any]:
 
 
 def native(array: Any) -> Array:
-    """An array in the machine's byte order, of at least no dimension."""
+    """Return an array in the machine's byte order."""
     given = np.asarray(array)
     return given.astype(given.dtype.newbyteorder("="), copy=False)
 
 
 def from_codes(codes: list[int], row: Format) -> Array:
-    """A 1-d array of a type from its codes; that of an integer is the integer."""
+    """Return a 1-d array of a type from its codes. The code of an integer is the integer."""
     dtype = element_type(row.name).dtype
     if isinstance(row, FloatFormat):
         return np.array(codes, dtype=row.storage).view(dtype)

@@ -35,7 +35,7 @@ def cases(
     versions: Iterable[str] = (),
     types: Iterable[str] = (),
 ) -> Iterator[Case]:
-    """Yield the cases of operator versions, in a stable order; the quick ones are among the full ones.
+    """Yield the cases of operator versions, in a stable order. The full cases include the quick ones.
 
     Values of every kind are tried with every combination of types. Invalid cases are tried with one combination that
     stands for all, and so are shapes and reproducibility in quick mode. Reproducibility of the newest version is also
@@ -43,7 +43,7 @@ def cases(
 
     Args:
         mode: ``"quick"`` or ``"full"``.
-        operators: only these: ids of versions, or operators such as ``"onnx.Pow"`` or ``"Pow"``; all where empty.
+        operators: only these: ids of versions, or operators such as ``"onnx.Pow"`` or ``"Pow"``; all if empty.
         versions: only these versions, such as ``"13"``.
         types: only where an input has one of these types.
 
@@ -62,22 +62,12 @@ def cases(
         newest = all((r.standard, r.name) != (row.standard, row.name) for r in later)
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
         for pair in pairs:
+            left_out = {"invalid"} if mode == "full" else {"invalid", "broadcast", "reproducibility"}
+            if newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16:
+                left_out -= {"reproducibility"}
             for group in GROUPS:
-                if pair == one_for_all or _wanted(group, mode, pair, newest):
+                if pair == one_for_all or group not in left_out:
                     yield from GENERATORS[group](row, pair, mode)
-
-
-def _wanted(group: Group, mode: Mode, pair: Types, newest: bool) -> bool:
-    """Tell whether a group is made of types other than those that stand for all."""
-    match group:
-        case "invalid":
-            return False
-        case "broadcast":
-            return mode == "full"
-        case "reproducibility":
-            return mode == "full" or (newest and len(set(pair)) == 1 and TYPES[pair[0]].bits >= 16)
-        case _:
-            return True
 
 
 def case(id: str) -> Case:
@@ -112,23 +102,18 @@ def _generated(operator: str, types: Types, group: Group, mode: Mode) -> dict[st
 
 
 def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Iterator[OpVersion]:
-    """Yield the rows of these operators and versions, all of them where empty.
-
-    Raises:
-        HalfulpError: an operator or a version matches no row.
-    """
+    """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row."""
     operators, versions = tuple(operators), tuple(versions)
     rows = [find(id) for id in ids()]
     names = {row.id: {row.id, row.name, f"{row.standard}.{row.name}", row.standard} for row in rows}
     for operator in operators:
-        if not any(operator in known for known in names.values()):
+        if not any(operator in called for called in names.values()):
             raise HalfulpError(f"no operator {operator}", expected="such as onnx.Pow, Pow or onnx.Pow-13")
     rows = [row for row in rows if not operators or names[row.id] & set(operators)]
     for version in versions:
         if version not in {row.version for row in rows}:
-            raise HalfulpError(
-                f"no version {version}", expected=", ".join(dict.fromkeys(row.version for row in rows))
-            )
+            known = ", ".join(dict.fromkeys(row.version for row in rows))
+            raise HalfulpError(f"no version {version}", expected=known)
     yield from (row for row in rows if not versions or row.version in versions)
 
 

@@ -12,12 +12,21 @@ import zlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from halfulp._interop import Array
-from halfulp.conformance.floats import FloatType, codes, float_type, from_codes, from_integers, integer_range
+from halfulp.conformance.floats import (
+    FloatType,
+    clipped,
+    codes,
+    float_type,
+    from_codes,
+    from_integers,
+    integer_range,
+)
 from halfulp.operators import pow as exact_pow
 from halfulp.types import TYPES
 
@@ -54,7 +63,7 @@ class Random:
         return result
 
     def bits(self, name: str, count: int) -> Array:
-        """Return values of a type with random bits: of every size, NaNs and infinities among them."""
+        """Return values of a type with random bits, NaNs and infinities among them."""
         row = TYPES[name]
         words = self.words(count) >> np.uint64(64 - row.bits)
         if row.kind == "float":
@@ -77,10 +86,7 @@ def cast(values: Array, name: str) -> Array:
     if row.kind == "float":
         with np.errstate(all="ignore"):
             return values.astype(row.dtype)
-    least, largest = integer_range(name)
-    numbers = np.rint(np.nan_to_num(values)).ravel().tolist()
-    clipped = from_integers((min(max(int(number), least), largest) for number in numbers), name)
-    return clipped.reshape(values.shape)
+    return clipped(map(int, np.rint(np.nan_to_num(values)).ravel().tolist()), name).reshape(values.shape)
 
 
 def log2(values: Array) -> Array:
@@ -101,7 +107,7 @@ def has_sign(name: str) -> bool:
 
 
 class Pairs(NamedTuple):
-    """Operands that meet: two 1-d arrays of one length."""
+    """Bases or inputs with their exponents or slopes: two 1-d arrays of one length."""
 
     x: Array
     y: Array
@@ -122,13 +128,13 @@ def pow_values(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
     x = bases(x_name, random, count)
     moderate = cast(random.mixed(random.normal(count) * 4, np.rint(random.normal(count) * 3)), y_name)
     y = random.mixed(exponents(x, result_logs(x_name, random, count), y_name, random), moderate)
-    # Else most powers of negative bases would be NaN.
+    # Otherwise most powers of negative bases would be NaN.
     rounded = (x < 0) & random.choose([True, True, True, False], count)
     return Pairs(x, np.where(rounded, cast(np.rint(y.astype(np.float64)), y_name), y))
 
 
 def prelu_values(name: str, random: Random, count: int) -> Pairs:
-    """Return activations of both signs with slopes as networks have them, and of other sizes."""
+    """Return activations of both signs with slopes that networks have, and with others."""
     x = bases(name, random, count)
     flipped = random.choose([True, False], count)
     if TYPES[name].kind == "int":
@@ -140,14 +146,12 @@ def prelu_values(name: str, random: Random, count: int) -> Pairs:
 
 
 def bases(name: str, random: Random, count: int) -> Array:
-    """Return numbers of moderate size, small integers, and numbers all over the range; one in four negative."""
-    low, high = (-3.0, 3.0)
+    """Return moderate numbers, small integers, and numbers from the whole range; one in four is negative."""
+    low, high = 0, TYPES[name].bits
     if TYPES[name].kind == "float":
-        facts = float_type(name)
-        wide = random.spread(facts.least_exponent, facts.greatest_exponent, count)
-    else:
-        wide = random.spread(0, TYPES[name].bits, count)
-    sizes = random.mixed(random.spread(low, high, count), np.rint(random.uniform(0, 20, count)), wide)
+        low, high = float_type(name).least_exponent, float_type(name).greatest_exponent
+    wide = random.spread(low, high, count)
+    sizes = random.mixed(random.spread(-3.0, 3.0, count), np.rint(random.uniform(0, 20, count)), wide)
     signs = random.choose([1, 1, 1, -1], count) if has_sign(name) else np.ones(count)
     return finite(cast(sizes * signs, name))
 
@@ -160,20 +164,17 @@ def finite(array: Array) -> Array:
 
 
 def result_logs(name: str, random: Random, count: int) -> Array:
-    """Return binary logarithms all over the range of a type, one in four near 0."""
+    """Return binary logarithms from the whole range of a type, one in four near 0."""
     if TYPES[name].kind == "float":
-        facts = float_type(name)
-        low, high = facts.least_exponent - 1, facts.greatest_exponent
+        low, high = float_type(name).least_exponent - 1, float_type(name).greatest_exponent
     else:
-        _, largest = integer_range(name)
-        low, high = 0, (largest + 1).bit_length() - 1
-    wide = random.uniform(low, high, count)
-    near = random.normal(count)
+        low, high = 0, integer_range(name)[1].bit_length()
+    wide, near = random.uniform(low, high, count), random.normal(count)
     return np.where(random.choose([True, False, False, False], count), near, wide)
 
 
 def exponents(x: Array, logs: Array, name: str, random: Random) -> Array:
-    """Return exponents with log2 |x^y| near logs, and numbers of moderate size where x has no such powers."""
+    """Return exponents with log2 |x^y| near logs, and moderate numbers where x has no such powers."""
     with np.errstate(all="ignore"):
         y = logs / log2(x)
     return cast(np.where(np.isfinite(y), y, random.normal(len(y)) * 4), name)
@@ -183,27 +184,21 @@ def exponents(x: Array, logs: Array, name: str, random: Random) -> Array:
 #
 # A power x^y is representable, or lies exactly midway between two neighbours, only if x = r^(2^f) * 2^e
 # with r odd and y = n / 2^f, where 2^f divides e. Then x^y = r^n * 2^(e n / 2^f), and r^n has at most one
-# digit more than the type. An algorithm that looks at an approximation alone can't decide these cases.
+# digit more than the type. An algorithm can't decide these cases from an approximation alone.
 
-_GREATEST_SHIFT = 5  # 3^(2^6) has more digits than any type's significand
+_MOST_ROOTS = 5  # 3^(2^6) has more digits than any type's significand
 
 
-@cache  # the same for all operators: they take long to make
+@cache  # all operators have the same, and making them takes a while
 def exact_pairs(x_name: str, y_name: str, number: int, count: int) -> Pairs:
-    """Return at most ``count`` exact cases and ties. Each ``number`` gives others of the many that there are."""
+    """Return at most ``count`` exact cases and ties. Each ``number`` selects others."""
     row = TYPES[x_name]
     draws = _Draws(Random(f"exact cases {x_name} {y_name} {number}"))
     made = _float_cases(float_type(x_name), draws) if row.kind == "float" else _integer_cases(x_name, draws)
-    xs: list[Fraction] = []
-    ys: list[Fraction] = []
-    for _ in range(3 * count):
-        if len(xs) == count:
-            break
-        base, exponent = next(made)
-        if _representable(base, x_name) and _representable(exponent, y_name):
-            xs.append(base)
-            ys.append(exponent)
-    return Pairs(_array(xs, x_name), _array(ys, y_name))
+    tried = islice(made, 3 * count)
+    held = ((x, y) for x, y in tried if _representable(x, x_name) and _representable(y, y_name))
+    fitting = list(islice(held, count))
+    return Pairs(_array([x for x, _ in fitting], x_name), _array([y for _, y in fitting], y_name))
 
 
 class _Draws:
@@ -225,7 +220,7 @@ class _Draws:
 def _float_cases(facts: FloatType, draws: _Draws) -> Iterator[tuple[Fraction, Fraction]]:
     """Yield cases whose result is normal, subnormal, or a tie in either range."""
     while True:
-        f = draws.integer(0, _GREATEST_SHIFT) if draws.uniform() < 0.5 else 0
+        f = draws.integer(0, _MOST_ROOTS) if draws.uniform() < 0.5 else 0
         root = _odd_root(facts.digits / 2**f, draws)
         n = _exponent_for(root, facts.digits + 1, draws)
         if f:
@@ -262,7 +257,7 @@ def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fractio
     """Yield perfect powers with fractional exponents, and powers up to the ends of the range."""
     bits = TYPES[name].bits
     while True:
-        f = draws.integer(0, _GREATEST_SHIFT)
+        f = draws.integer(0, _MOST_ROOTS)
         root = int(2 ** draws.uniform(0, bits / 2**f))
         n = draws.integer(0, 1 + bits // max(1, root.bit_length() - 1))
         sign = -1 if f == 0 and draws.uniform() < 0.3 else 1
@@ -270,7 +265,7 @@ def _integer_cases(name: str, draws: _Draws) -> Iterator[tuple[Fraction, Fractio
 
 
 def _representable(value: Fraction, name: str) -> bool:
-    """Tell whether a type holds this very number."""
+    """Tell whether a type holds a number exactly."""
     if TYPES[name].kind != "float":
         least, largest = integer_range(name)
         return value.denominator == 1 and least <= value <= largest

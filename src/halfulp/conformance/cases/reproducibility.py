@@ -63,7 +63,7 @@ def _case(row: OpVersion, types: Types, name: str, count: int) -> Case:
 
 
 def _pairs(row: OpVersion, types: Types, random: Random, count: int) -> Pairs:
-    """Ordinary elements, every other one a hard case, where the least difference of two ways to compute it shows."""
+    """Return ordinary elements and, in every second place, hard cases: they show the least difference in computing."""
     pairs = ordinary(row, types, random, count)
     if row.kernel == "prelu":
         return pairs
@@ -85,7 +85,7 @@ def _rearranged(base: Case, name: str, aspect: Aspect, order: Array) -> Case:
 
 
 def _rows(base: Case) -> Iterator[Case]:
-    """A line, and the same as rows, too short for a vector, that a broadcast operand keeps from being joined."""
+    """Yield a line, and its elements as rows that are shorter than a vector and that a broadcast operand separates."""
     id = case_id(base.row, base.types, "reproducibility", "line")
     x, y = (array.ravel() for array in base.inputs)
     x, y = x[: len(x) // _ROW * _ROW], y[:_ROW]
@@ -98,7 +98,7 @@ def _rows(base: Case) -> Iterator[Case]:
 
 
 def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Array]) -> Case | None:
-    """Return the case with the first of the second operands that the document allows; None if it allows none."""
+    """Return the case with the first second operand of ``options`` that the document allows, or None."""
     for attributes in ({}, {"broadcast": 1}):
         for y in options:
             if refusal(tensor.row, (x, y), attributes) is None:
@@ -110,11 +110,11 @@ def _fitting(tensor: Case, name: str, aspect: Aspect, x: Array, options: list[Ar
 
 
 def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]) -> Iterator[Case]:
-    """A tensor of one value everywhere, and where the row allows it that value as a scalar, fed and in the model."""
+    """Yield a tensor with one value everywhere and, where the row allows it, that scalar, fed and constant."""
     x = base.inputs[0]
     for value in values:
         number = cast(np.array([value]), types[1])
-        # A floating type that has not this value takes the nearest one.
+        # A floating type that lacks this value takes the nearest one.
         if not is_float(number) and number.astype(np.float64)[0] != value:
             continue
         name = f"{value:.4g}"
@@ -125,5 +125,5 @@ def _scalars(row: OpVersion, types: Types, base: Case, values: tuple[float, ...]
         if scalar is not None:
             yield tensor
             yield scalar
-            # Compilers replace powers that they know: x^2 by x * x.
+            # Compilers replace powers that they know, such as x^2 by x * x.
             yield _again(scalar, f"constant-{name}", "constant folding", constants=frozenset({1}))

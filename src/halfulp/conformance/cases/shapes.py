@@ -1,7 +1,7 @@
-"""Cases about shapes and attributes: every way in which operands may meet, and everything that a row must refuse.
+"""Cases about shapes and attributes: every way to broadcast operands, and everything that a row must refuse.
 
-The same shapes and attributes are tried on every row. The row alone decides which make a broadcast case and
-which an invalid one; nothing here knows an operator.
+The same shapes and attributes are tried on every row. The row alone decides which of them are
+broadcast cases and which are invalid ones.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ def _options(attribute: Attribute, rank: int) -> list[tuple[str, Any]]:
 
 # --- valid shapes --------------------------------------------------------------------------------
 
-_QUICK_ATTRIBUTES = 3  # of those that a pair of shapes allows
+_QUICK_ATTRIBUTES = 3  # the number of sets of attributes for a pair of shapes
 
 
 def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     """Yield a case for each of the shapes and attributes to try that the row allows.
 
-    Quick mode takes three of those that have the same shapes and different attributes.
+    Quick mode takes three sets of attributes for the same shapes.
     """
     taken: Counter[tuple[Shape, ...]] = Counter()
     for attempt in attempts(row, types):
@@ -119,25 +119,21 @@ def broadcast(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 def small_inputs(
     row: OpVersion, types: Types, shapes: tuple[Shape, ...], random: Random
 ) -> tuple[Array, ...]:
-    """Return ordinary operands of some shapes; integers whatever meets what, with results that the type holds."""
+    """Return ordinary operands of some shapes."""
     count = max(1, *map(prod, shapes))
-    if TYPES[types[0]].kind != "float":
-        pairs = _small_integers(*operand_types(row, types), random, count)
-    else:
+    if TYPES[types[0]].kind == "float":
         pairs = ordinary(row, types, random, count)
+    else:  # squares and products of any two are within the type
+        x_name, y_name = operand_types(row, types)
+        most = min(isqrt(integer_range(x_name)[1]), 11)
+        x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
+        pairs = Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
     return tuple(array[: prod(shape)].reshape(shape) for array, shape in zip(pairs, shapes, strict=False))
-
-
-def _small_integers(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Integers whose squares and products with one another are within the type."""
-    most = min(isqrt(integer_range(x_name)[1]), 11)
-    x = random.integers(-most if has_sign(x_name) else 0, most + 1, count).astype(np.float64)
-    return Pairs(cast(x, x_name), cast(random.choose([0.0, 1.0, 2.0, 2.0], count), y_name))
 
 
 # --- invalid cases -----------------------------------------------------------------------------
 
-_QUICK = 9  # cases of a clause and a kind
+_QUICK = 9  # the number of cases of a clause and a kind
 _NAMES = ("broadcast", "alpha", "axis")  # attributes that some other version or operator has
 
 
@@ -154,7 +150,7 @@ def invalid(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def _refused(row: OpVersion, types: Types, attempt: Attempt, clause: str) -> Case:
-    """Return the case: operands as the row wants them, then with the types and the number of the attempt."""
+    """Return the case of an attempt: operands that are as small as a valid case has them, in the attempt's types."""
     id = case_id(row, types, "invalid", f"{clause.removeprefix(row.id + '.')}-{attempt.name}")
     pairs = small_inputs(row, types, (*attempt.shapes, attempt.shapes[-1])[:2], Random(id))
     inputs = []
@@ -201,7 +197,7 @@ def _types(row: OpVersion, types: Types) -> Iterator[Attempt]:
 
 
 def _attempt(row: OpVersion, types: Types, name: str) -> Attempt:
-    """Return operands of other types, or another number of them, and nothing else wrong."""
+    """Return an attempt in which nothing is wrong but perhaps the types of the operands, or their number."""
     shape, fine = _valid(row)
     clause = refusal(row, [(kind, shape) for kind in types], fine)
     return Attempt(name, clause, (shape,) * len(types), types, fine)

@@ -1,10 +1,11 @@
-"""Groups of cases whose operands meet element by element: ordinary values, special ones, hard cases, edges."""
+"""Cases whose operands are paired element by element: ordinary values, special ones, hard cases, edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from halfulp.conformance.cases.operands import (
     prelu_values,
     result_logs,
 )
-from halfulp.conformance.floats import codes, float_type, from_codes, from_integers, integer_range
+from halfulp.conformance.floats import clipped, codes, float_type, from_codes, integer_range, integers_within
 from halfulp.conformance.judge import unspecified
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import OpVersion
@@ -48,14 +49,14 @@ def exponent_attribute(row: OpVersion) -> str | None:
 
 
 def operand_types(row: OpVersion, types: Types) -> tuple[str, str]:
-    """Return the types of both operands, that of an exponent that is an attribute too."""
+    """Return the types of both operands. An exponent may be an attribute."""
     return (types[0], types[1] if len(types) == 2 else "float32")
 
 
 def least_rank(row: OpVersion) -> int:
-    """Return a rank that every rule takes for operands of one shape: 2, or more where the row wants more.
+    """Return the minimum rank with which every rule takes operands of one shape: 2, or more where the row wants more.
 
-    Operands of rank 1 would not do for PRelu before 7, where a 1-d slope means channels.
+    Rank 1 is too low for PRelu before 7, where a 1-d slope means channels.
     """
     return max(2, row.limits.ranks[0]) if row.limits else 2
 
@@ -75,10 +76,10 @@ def elementwise(
     with_open: bool,
     attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[Case]:
-    """Yield the cases of pairs of operands that meet element by element.
+    """Yield the cases of pairs of operands, element by element.
 
-    The elements that the document leaves open are a case of their own, whose name ends in ``-open``. A runtime that
-    refuses to compute these is then not taken for one that refuses all. ``with_open`` says whether it is wanted.
+    The elements that the document leaves open are a case of their own, whose name ends in ``-open``: a runtime may
+    refuse to compute these alone. ``with_open`` says whether that case is wanted.
     """
     for suffix, inputs, values in _with_attribute(row, pairs):
         id = case_id(row, types, group, name + suffix)
@@ -94,26 +95,25 @@ def elementwise(
 
 
 def _with_attribute(row: OpVersion, pairs: Pairs) -> Iterator[tuple[str, tuple[Array, ...], dict[str, Any]]]:
-    """Yield the pairs as inputs; where the exponent is an attribute, those of each exponent and a suffix for it."""
+    """Yield the pairs as inputs; if the exponent is an attribute, the bases of each exponent, with a suffix for it."""
     attribute = exponent_attribute(row)
     if attribute is None:
         yield "", tuple(line(row, array) for array in pairs), {}
         return
     words = codes(pairs.y)  # -0 and 0 are equal, and a NaN is not equal to itself
-    found = {}
+    found: dict[str, tuple[tuple[Array, ...], dict[str, Any]]] = {}
     for word in np.unique(words)[::-1]:
         here = words == word
         exponent = float(pairs.y[here][0])
         found[f"-y={exponent:.9g}"] = (line(row, pairs.x[here]),), {attribute: exponent}
-    for suffix, (inputs, values) in found.items():
-        yield suffix, inputs, values
+    yield from ((suffix, *rest) for suffix, rest in found.items())
 
 
 # --- ordinary values -----------------------------------------------------------------------------
 
 _SETS = {"quick": 1, "full": 4}
 _COUNT = 1000
-# For an operator whose exponent is an attribute.
+# The exponents of an operator that has them as an attribute.
 _ATTRIBUTE_EXPONENTS = (2.0, 0.5, 3.0, -1.0, 0.3333333432674408, -2.5, 7.0)
 _SCALE_BIAS = (0.75, -0.3)
 
@@ -123,7 +123,7 @@ def values(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
     full = mode == "full"
     for number in map(str, range(_SETS[mode])):
         yield from elementwise(row, types, "values", number, _pairs(row, types, number), with_open=full)
-    # An attribute of DirectML's that changes the arithmetic.
+    # This attribute of DirectML changes the arithmetic.
     if any(attribute.type == "DML_SCALE_BIAS" for attribute in row.attributes):
         scaled, pairs = {"ScaleBias": _SCALE_BIAS}, _pairs(row, types, "scaled")
         yield from elementwise(row, types, "values", "scaled", pairs, with_open=full, attributes=scaled)
@@ -174,10 +174,9 @@ def special(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 
 def chosen(name: str, values: tuple[float, ...]) -> Array:
-    """Return those of some values that a type has; of integer types small ones and the ends of the range."""
+    """Return the values that a floating type has; of an integer type small integers and the ends of the range."""
     if TYPES[name].kind != "float":
-        least, largest = integer_range(name)
-        return from_integers(sorted({least, largest, *(v for v in _INTEGERS if v >= least)}), name)
+        return integers_within([*integer_range(name), *_INTEGERS], name)
     with np.errstate(all="ignore"):
         cast = np.array(values, np.float64).astype(TYPES[name].dtype)
     back = cast.astype(np.float64)
@@ -188,10 +187,11 @@ def chosen(name: str, values: tuple[float, ...]) -> Array:
 @cache
 def specials(name: str) -> Array:
     """Return zeros, infinities, NaNs, the ends of every range, small numbers, the last odd integers."""
-    return _floats(name) if TYPES[name].kind == "float" else _integers(name)
-
-
-def _floats(name: str) -> Array:
+    if TYPES[name].kind != "float":
+        least, largest = integer_range(name)
+        numbers = {least, least + 1, largest - 1, largest, *range(-5, 12), 16, 31, 32, 33, 63, 64, 65}
+        numbers |= {s * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for s in (1, -1)}
+        return integers_within(numbers, name)
     facts = float_type(name)
     magnitudes = {0, 1, 2, facts.least_normal - 1, facts.least_normal, facts.least_normal + 1}
     magnitudes |= {facts.largest - 1, facts.largest, facts.infinity, facts.nan}
@@ -201,35 +201,21 @@ def _floats(name: str) -> Array:
     values += [2.0**24 + 1, 2.0**31, 2.0**53 - 1, 2.0**63, 2.0**64]
     with np.errstate(over="ignore"):
         magnitudes |= set(codes(np.array(values).astype(TYPES[name].dtype)).tolist())
-    every = {
-        magnitude | sign
-        for magnitude in magnitudes
-        for sign in (0, facts.sign_bit)
-        if 0 <= magnitude < (1 << facts.bits)
-    }
-    return from_codes(sorted(every), name)
-
-
-def _integers(name: str) -> Array:
-    least, largest = integer_range(name)
-    values = {least, least + 1, largest - 1, largest, *range(-5, 12), 16, 31, 32, 33, 63, 64, 65}
-    values |= {sign * (2**k + d) for k in (7, 15, 24, 31, 53, 62, 63) for d in (-1, 0, 1) for sign in (1, -1)}
-    return from_integers(sorted(value for value in values if least <= value <= largest), name)
+    held = [magnitude for magnitude in magnitudes if 0 <= magnitude < (1 << facts.bits)]
+    return from_codes(sorted({magnitude | sign for magnitude in held for sign in (0, facts.sign_bit)}), name)
 
 
 def every_value(name: str) -> Array:
     """Return all values of a type of at most 8 bits."""
-    row = TYPES[name]
-    if row.kind == "float":
-        return from_codes(range(1 << row.bits), name)
-    least, largest = integer_range(name)
-    return from_integers(range(least, largest + 1), name)
+    if TYPES[name].kind == "float":
+        return from_codes(range(1 << TYPES[name].bits), name)
+    return integers_within(range(-128, 256), name)
 
 
 # --- hard cases ----------------------------------------------------------------------------------
 
 _PACKAGE = Path(__file__).parents[2]
-# The build copies them into the package; the source tree, and with it an editable install, has the originals.
+# The build copies the files into the package. The source tree, and with it an editable install, has the originals.
 FOLDER = _PACKAGE / "worst_cases"
 if not FOLDER.is_dir():
     FOLDER = _PACKAGE.parents[1] / "data" / "worst_cases"
@@ -245,31 +231,33 @@ def hard(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
 
 @cache
 def hard_pairs(x_name: str, y_name: str) -> Pairs:
-    """Return all hard cases of these types; a line of a file is: x's bits, y's type, y's bits, # where it is from."""
+    """Return all hard cases of these types. A line of a file is: x's bits, y's type, y's bits, # its origin."""
     file = FOLDER / f"{x_name}.txt"
     fields = [line.split("#")[0].split() for line in file.read_text("ascii").splitlines()]
     found = [(int(part[0], 16), int(part[2], 16)) for part in fields if part and part[1] == y_name]
-    return Pairs(
-        from_codes([x for x, _ in found], x_name),
-        from_codes([y for _, y in found], y_name),
-    )
+    return Pairs(from_codes([x for x, _ in found], x_name), from_codes([y for _, y in found], y_name))
 
 
 # --- edges ---------------------------------------------------------------------------------------
 
 
 def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
-    """Yield operands about the edges of the type: one set, or in full mode four."""
+    """Yield operands near the edges of the type: one set, or in full mode four."""
     x_name, y_name = operand_types(row, types)
     for number in range(_SETS[mode]):
         random = Random(case_id(row, types, "edge", str(number)))
         if row.kernel == "prelu":
             pairs = prelu_edges(x_name, random)
         elif len(types) == 1:
-            pairs = range_edges_of(x_name, random, 400)
+            # Bases whose powers to the exponents of the attribute are near the ends of the range.
+            y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), 400)
+            x = np.asarray(exact_pow(np.float64(2), end_logs(x_name, random, 400) / y))
+            pairs = Pairs(neighbours(finite(cast(x, x_name)), random), y)
         else:
+            x = bases(x_name, random, 500)
+            ends = exponents(x, end_logs(x_name, random, 500), y_name, random)
             pairs = joined(
-                range_edges(x_name, y_name, random, 500),
+                Pairs(x, neighbours(ends, random)),
                 near_one(x_name, y_name, random, 300),
                 exact_pairs(x_name, y_name, number, 300),
                 parity(x_name, y_name),
@@ -278,21 +266,8 @@ def edge(row: OpVersion, types: Types, mode: Mode) -> Iterator[Case]:
         yield from elementwise(row, types, "edge", str(number), pairs, with_open=mode == "full")
 
 
-def range_edges(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Return powers about overflow, the least normal number, the least subnormal, half of it; of integers, the ends."""
-    x = bases(x_name, random, count)
-    return Pairs(x, neighbours(exponents(x, end_logs(x_name, random, count), y_name, random), random))
-
-
-def range_edges_of(name: str, random: Random, count: int) -> Pairs:
-    """Return the same for exponents of an attribute: bases whose square, root and so on lie about the ends."""
-    y = random.choose(np.array([2, 3, 0.5, -1, -2.5], np.float32), count)
-    x = np.asarray(exact_pow(np.float64(2), end_logs(name, random, count) / y))
-    return Pairs(neighbours(finite(cast(x, name)), random), y)
-
-
 def end_logs(name: str, random: Random, count: int) -> Array:
-    """Return binary logarithms of numbers about the ends of a type's range."""
+    """Return binary logarithms near those of the largest, the least normal, and the least subnormal number."""
     if TYPES[name].kind == "float":
         facts = float_type(name)
         top, low = facts.greatest_exponent, facts.least_exponent
@@ -307,13 +282,11 @@ def end_logs(name: str, random: Random, count: int) -> Array:
 
 
 def neighbours(y: Array, random: Random) -> Array:
-    """Return numbers with some of them moved to a neighbour of their type."""
+    """Return the numbers, some of them moved to a neighbour of their type."""
     name = y.dtype.name
     steps = random.choose([0, 0, 0, 1, -1, 2], len(y))
     if TYPES[name].kind != "float":
-        least, largest = integer_range(name)
-        stepped = (int(v) + step for v, step in zip(y.astype(object).tolist(), steps.tolist(), strict=True))
-        return from_integers((min(max(value, least), largest) for value in stepped), name)
+        return clipped(map(add, map(int, y.astype(object).tolist()), steps.tolist()), name)
     facts = float_type(name)
     if not facts.has_zero:
         return y
@@ -324,7 +297,7 @@ def neighbours(y: Array, random: Random) -> Array:
 
 
 def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
-    """Return bases within a few units of +-1, exponents so large that the results fill the range."""
+    """Return bases within a few units of +-1, with large exponents: the powers fill the range."""
     if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
         steps = np.rint(random.normal(count) * 4).astype(np.int64)
         magnitudes = np.clip(facts.one + steps, 0, facts.largest).astype(np.uint64)
@@ -336,7 +309,7 @@ def near_one(x_name: str, y_name: str, random: Random, count: int) -> Pairs:
 
 
 def parity(x_name: str, y_name: str) -> Pairs:
-    """Return negative bases with exponents of every size about the last that are odd, or integral at all."""
+    """Return negative bases with exponents near the largest odd and the largest fractional ones of every size."""
     x = cast(np.array([-1.0, -2.0, -0.5, -0.0, 1.0]), x_name)
     if TYPES[x_name].kind == "float" and (facts := float_type(x_name)).has_zero:
         near = from_codes([facts.sign_bit | (facts.one - 1), facts.sign_bit | (facts.one + 1)], x_name)
@@ -347,15 +320,13 @@ def parity(x_name: str, y_name: str) -> Pairs:
         values += [2.0 ** (digits - s) - 1 for s in (0, 1, 2)] + [2.0**digits, 2.0 ** (digits - 1) - 0.5]
         y = cast(np.array(values + [-value for value in values]), y_name)
     else:
-        least, largest = integer_range(y_name)
         wide = {*map(int, values), *(2**k + d for k in (52, 53, 54, 62, 63, 64) for d in (-1, 0, 1))}
-        wide |= {-value for value in wide}
-        y = from_integers(sorted(value for value in wide if least <= value <= largest), y_name)
+        y = integers_within(wide | {-value for value in wide}, y_name)
     return outer(x, y)
 
 
 def prelu_edges(name: str, random: Random) -> Pairs:
-    """Return products about the least numbers and the largest, exact ties, zeros; of integers, products that wrap."""
+    """Return products near the least numbers and the largest, exact ties, zeros; of integers, products that wrap."""
     row = TYPES[name]
     anything = Pairs(random.bits(name, 300), random.bits(name, 300))
     if row.kind != "float":
@@ -373,7 +344,7 @@ def prelu_edges(name: str, random: Random) -> Pairs:
     least = cast(x, name), cast(random.spread(low - 2, low + facts.digits + 1, 400) / x, name)
     x = -random.spread(high / 2 - 4, high / 2 + 4, 300)
     most = cast(x, name), cast(random.spread(high - 1, high + 1, 300) * random.choose([-1, 1], 300) / x, name)
-    # Ties: 3 times an odd significand has one digit more than the type, if it is less than 4/3.
+    # Ties: 3 times an odd significand below 4/3 has one digit more than the type.
     half = 1 << (facts.digits - 1)
     odd = random.integers(half // 2, max(half * 2 // 3, half // 2 + 1), 200) * 2 + 1
     ties = cast(-odd.astype(np.float64), name), cast(random.choose([0.75, 1.5, 3.0, -1.5], 200), name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
@@ -15,17 +14,11 @@ from halfulp.conformance.judge import VERDICTS
 
 
 class Shown(NamedTuple):
-    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart.
+    """A verdict for people: a sign and words, so that colour alone never tells two verdicts apart."""
 
-    Attributes:
-        sign: one character.
-        meaning: a sentence about the runtime.
-        style: the terminal's, as rich spells it. ``page.css`` has the page's colours under ``--<name>``.
-    """
-
-    sign: str
-    meaning: str
-    style: str
+    sign: str  # one character
+    meaning: str  # a sentence about the runtime
+    style: str  # the terminal's, as rich spells it; page.css has the page's colours under --<name>
 
 
 SHOWN: Mapping[str, Shown] = {
@@ -45,23 +38,16 @@ URGENCY = (
     *("rejected", "exact", "unspecified", "within"),
     *("refused", "accepted", "wrong", "hung", "crashed"),
 )
-"""The verdicts in the order in which a person wants to see them, the most urgent last. A refusal doesn't hide."""
+"""The verdicts in the order in which a person wants to see them, the most urgent last."""
 
 assert set(SHOWN) == set(URGENCY) == set(VERDICTS), "a verdict without a row, or a row without a verdict"
 
 
-@dataclass(frozen=True)
-class Target:
-    """A document with the name that tells it from the others.
+class Target(NamedTuple):
+    """A document with the name that tells it from the others."""
 
-    Attributes:
-        number: its place among the documents.
-        label: the target's name, with its version where two documents have the same name.
-        document: as :mod:`halfulp.conformance.document` has it.
-    """
-
-    number: int
-    label: str
+    number: int  # its place among the documents
+    label: str  # the target's name, with its version where two documents have the same name
     document: Document
 
     @property
@@ -82,12 +68,11 @@ class Target:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The summary: how many cases have which verdict."""
+        """The summary: the number of cases with each verdict."""
         return cast(Mapping[str, int], self.document["summary"])
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One operator version and types, with the row of each target that has one."""
 
     operator: str
@@ -154,7 +139,7 @@ def types_text(types: Sequence[str]) -> str:
 
 
 def distance(*rows: RowEntry) -> str:
-    """Return how far off the results of rows are, in few words; empty if all are exact."""
+    """Return the greatest distance of some rows, in few words; empty if all are exact."""
     far = max((row["max_ulp"] or 0 for row in rows), default=0)
     special = any(row["histogram"]["special"] for row in rows)
     return ", ".join([short(far)] * (far > 0) + ["special"] * special)
@@ -169,7 +154,7 @@ def short(number: float) -> str:
 
 
 def describe(row: RowEntry) -> str:
-    """Return a sentence on a row, for people who can't see a colour or want to know more."""
+    """Return a sentence on a row, which repeats the meaning of its colour and adds numbers."""
     text = str(row["verdict"])
     if row["message"]:
         return f"{text}: {row['message']}"
@@ -192,7 +177,7 @@ def gist(case: CaseEntry) -> str:
 
 
 def repetition_gist(example: Difference) -> str:
-    """Return in a line an element whose bits were others when it was computed again."""
+    """Return in a line an element whose bits changed when it was computed again."""
     inputs = ", ".join(number["value"] for number in example["inputs"])
     first, again = (
         f"{number['value']} ({number['bits']})" for number in (example["first"], example["again"])

@@ -34,21 +34,19 @@ from halfulp.conformance.report import (
 )
 from halfulp.conformance.report.reproducer import Program, repetition, reproducers
 
-# In the order in which they are joined: each uses what those before it define.
+# Each script uses names that earlier ones define.
 STYLES = ("colours.css", "page.css")
 SCRIPTS = (
     *("state.js", "filters.js", "sorting.js", "heatmaps.js", "compare.js"),
     *("grids.js", "distances.js", "findings.js", "main.js"),
 )
-# How many findings the page shows without JavaScript.
+# The number of findings that the page shows without JavaScript.
 _STATIC = 100
+_COMMON = ("exact", "within", "wrong", "refused")  # the verdicts that always have a column
 _CODES = {name: str(place) for place, name in enumerate(SHOWN)}
-_BUCKET_VERDICTS = dict.fromkeys(HISTOGRAM, "wrong") | {
-    "0": "exact",
-    "1": "within",
-    "2": "within",
-    "3-4": "within",
-}
+_BUCKET_VERDICTS = (
+    dict.fromkeys(HISTOGRAM, "wrong") | dict.fromkeys(("1", "2", "3-4"), "within") | {"0": "exact"}
+)
 _KNOWN_FROM_ID = ("operator", "types", "group")
 
 
@@ -71,11 +69,11 @@ def render(results: Sequence[Document]) -> str:
         script=Markup(code),
         data=_json(_data(named, found, cases, programs)),
         targets=named,
-        verdicts=_verdicts(named),
+        verdicts=[name for name in SHOWN if name in _COMMON or any(target.counts[name] for target in named)],
         shown=SHOWN,
         faults=FAULTS,
         any_allowed=any(result["summary"]["allowed"] for result in results),
-        selects=_selects(results),
+        selects=_selects(found, cases),
         shares=[_share(target) for target in named],
         heatmaps=list(heatmaps(named, found)),
         lines=found,
@@ -91,15 +89,10 @@ def render(results: Sequence[Document]) -> str:
 
 
 def _policy(style: str, code: str) -> str:
-    """Return a content security policy: nothing may be loaded, and only this style and this script count."""
-
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; style-src {digest(style)}; script-src {digest(code)};"
-        " base-uri 'none'; form-action 'none'"
-    )
+    """Return a content security policy: nothing may be loaded, and only this style and this script apply."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code))
+    allowed = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*digests)
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _json(value: Any) -> Markup:
@@ -148,71 +141,54 @@ def _data(
 
 
 def _row(row: RowEntry) -> dict[str, Any]:
-    made: dict[str, Any] = {"verdict": row["verdict"]}
-    if row["max_ulp"]:
-        made["max_ulp"] = row["max_ulp"]
-    if row["message"]:
-        made["message"] = row["message"]
-    if any(row["histogram"].values()):
-        made["histogram"] = [row["histogram"].get(bucket, 0) for bucket in HISTOGRAM]
-    return made
+    histogram = [row["histogram"].get(bucket, 0) for bucket in HISTOGRAM]
+    made = {name: row[name] for name in ("verdict", "max_ulp", "message") if row[name]}
+    return made | ({"histogram": histogram} if any(histogram) else {})
 
 
-def _selects(results: Sequence[Document]) -> list[tuple[str, str, list[str]]]:
-    """Return the filters that are lists: the control's name, its label, and its options."""
-    operators = sorted(
-        {row["operator"] for result in results for row in result["rows"]}, key=lambda o: order(o, ())
-    )
-    types = sorted(
-        {name for result in results for row in result["rows"] for name in row["types"]}, key=type_order
-    )
-    groups = {case["group"] for result in results for case in result["cases"]}
-    versions = sorted({_version(operator) for operator in operators}, key=lambda text: (len(text), text))
+def _selects(
+    found: Sequence[Line], cases: Sequence[tuple[Target, CaseEntry]]
+) -> list[tuple[str, str, list[str]]]:
+    """Return the filters that are lists, each with the control's name, its label, and its options."""
+    groups = {case["group"] for _, case in cases}
+    versions = {_version(line.operator) for line in found}
     return [
-        ("operator", "Operator", list(dict.fromkeys(map(family, operators)))),
-        ("version", "Version", versions),
-        ("type", "Type", types),
+        ("operator", "Operator", list(dict.fromkeys(family(line.operator) for line in found))),
+        ("version", "Version", sorted(versions, key=lambda text: (len(text), text))),
+        ("type", "Type", sorted({name for line in found for name in line.types}, key=type_order)),
         ("group", "Group of cases", [group for group in GROUPS if group in groups]),
     ]
-
-
-def _verdicts(named: Sequence[Target]) -> list[str]:
-    """Return the verdicts that have a column: the common ones, and the rare ones that occur."""
-    common = ("exact", "within", "wrong", "refused")
-    return [name for name in SHOWN if name in common or any(target.counts[name] for target in named)]
 
 
 def _share(target: Target) -> dict[str, Any]:
     """Return the bar that shows a target's cases by verdict."""
     counts = {name: target.counts[name] for name in SHOWN if target.counts[name]}
-    total = sum(counts.values())
     parts, x = [], 0.0
     for name, count in counts.items():
-        parts.append({"verdict": name, "x": round(x, 2), "width": round(100 * count / total, 2)})
-        x += 100 * count / total
+        width = 100 * count / sum(counts.values())
+        parts.append({"verdict": name, "x": round(x, 2), "width": round(width, 2)})
+        x += width
     return {"label": ", ".join(f"{count} {name}" for name, count in counts.items()), "parts": parts}
 
 
 def _reproducibility(named: Sequence[Target]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return for each aspect a cell of each target: how much was tested, and the differences."""
-    table: list[tuple[str, list[dict[str, Any]]]] = []
-    for aspect in ASPECTS:
-        cells = []
-        for target in named:
-            entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
-            differs = [
-                {
-                    "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
-                    "gist": repetition_gist(e["example"]) if e["example"] else "",
-                    "program": "".join(repetition(target, e)),
-                }
-                for e in entries
-                if e["verdict"] == "differs"
-            ]
-            tested = sum(e["verdict"] != "not tested" for e in entries)
-            cells.append({"target": target, "tested": tested, "differs": differs})
-        table.append((aspect, cells))
-    return table
+    """Return for each aspect a cell of each target: the number of tested entries, and the differences."""
+
+    def cell(target: Target, aspect: str) -> dict[str, Any]:
+        entries = [e for e in target.document["reproducibility"] if e["aspect"] == aspect]
+        differs = [
+            {
+                "where": f"{e['operator']} {types_text(e['types'])}{' (allowed)' if e['allowed'] else ''}",
+                "gist": repetition_gist(e["example"]) if e["example"] else "",
+                "program": "".join(repetition(target, e)),
+            }
+            for e in entries
+            if e["verdict"] == "differs"
+        ]
+        tested = sum(e["verdict"] != "not tested" for e in entries)
+        return {"target": target, "tested": tested, "differs": differs}
+
+    return [(aspect, [cell(target, aspect) for target in named]) for aspect in ASPECTS]
 
 
 # --- heatmaps ------------------------------------------------------------------------------------
@@ -238,21 +214,19 @@ def _table(target: Target, paired: bool, lines: Sequence[Line]) -> dict[str, Any
     versions: dict[str, dict[str, dict[str, Any]]] = {}
     for line in lines:
         row = versions.setdefault(_version(line.operator), {}).setdefault(line.types[0] if paired else "", {})
-        row[line.types[-1]] = _square(line, target)
+        found = line.rows[target.number]
+        name = found["verdict"]
+        row[line.types[-1]] = {
+            "key": line.key,
+            "verdict": name,
+            "text": SHOWN[name].sign + (distance(found) if name == "within" else ""),
+            "label": f"{target.label}, {line.operator}, {line.name}, {describe(found)}",
+        }
     return {"target": target, "paired": paired, "columns": columns, "versions": versions}
 
 
 def _version(operator: str) -> str:
     return operator.rpartition("-")[2]
-
-
-def _square(line: Line, target: Target) -> dict[str, str]:
-    """Return a target's verdict on one operator version and types."""
-    row = line.rows[target.number]
-    name = row["verdict"]
-    text = SHOWN[name].sign + (distance(row) if name == "within" else "")
-    label = f"{target.label}, {line.operator}, {types_text(line.types)}, {describe(row)}"
-    return {"key": line.key, "verdict": name, "text": text, "label": label}
 
 
 # --- histograms ----------------------------------------------------------------------------------

@@ -35,12 +35,12 @@ _LONGEST = 160
 
 
 def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
-    """Print the findings about some targets: how often each verdict occurs, where, and the worst cases.
+    """Print the findings about some targets: the numbers of verdicts, their rows, and the worst cases.
 
     Args:
         results: a document of ``halfulp check`` for each target.
-        console: where to; in a narrow one the columns wrap.
-        page: the closing line's words for the page of the findings, or for the option that makes one.
+        console: a narrow one wraps the columns.
+        page: the closing line's name of the page of the findings, or of the option that makes one.
     """
     named = targets(results)
     if not named:
@@ -137,13 +137,13 @@ def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names, the first of them where there are many; types of two inputs stand in brackets."""
+    """Return the first names of many. Types of two inputs are in brackets."""
     bracketed = [f"({name})" if "," in name else name for name in names[:_MOST_TYPES]]
     return ", ".join(bracketed) + (", ..." if len(names) > len(bracketed) else "")
 
 
 def _side_by_side(named: Sequence[Target], found: Sequence[Line]) -> Table:
-    """Return the table of operator versions and targets: how many combinations of types got which verdict."""
+    """Return the table of operator versions and targets: the number of combinations of types by verdict."""
     table = _table("Combinations of types by verdict")
     table.add_column("operator")
     for target in named:
@@ -162,7 +162,7 @@ def _side_by_side(named: Sequence[Target], found: Sequence[Line]) -> Table:
 
 
 def _reproducibility(target: Target, *, several: bool) -> Iterator[Text]:
-    """Give a line for each aspect of the surroundings that changes bits."""
+    """Yield a line for each aspect of the surroundings that changes bits."""
     differing: dict[str, list[str]] = {}
     for entry in target.document["reproducibility"]:
         if entry["verdict"] == "differs":

@@ -1,6 +1,6 @@
 """The runtimes to check by their names. The files beside this one have a class for each.
 
-A runtime is loaded in a worker process alone, never where the judging is done.
+A runtime is loaded in a worker process alone, never in the process that judges it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ import re
 import shlex
 import shutil
 import signal
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError
-from halfulp.installed import version_of
+from halfulp.installed import has_module, version_of
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -40,12 +38,12 @@ class Target(ABC):
         """Load the runtime, which may use ``threads`` threads, with the argument of its :class:`TargetSpec`."""
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the runtime and of what takes part, by package."""
+        """Return by package the versions of the runtime and of the packages that take part."""
         return versions(*self.packages)
 
     @abstractmethod
     def prepare(self, case: Case) -> Any:
-        """Return what ``run`` takes, such as a model. An exception here is a fault of halfulp."""
+        """Return the argument of ``run``, such as a model. An exception here is a fault of halfulp."""
 
     @abstractmethod
     def run(self, prepared: Any) -> list[Any]:
@@ -79,33 +77,23 @@ def death(number: int) -> str:
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """A target by name: the class that runs it, and what that needs.
+    """A target by name: the class that runs it, and the packages that this class needs."""
 
-    Attributes:
-        name: as reports show it.
-        code: the file here and the class in it: ``"models.Reference"``.
-        argument: the class's argument: a command, the name of a module, or a device.
-        package: the package that has to be installed, as it is imported.
-        extra: the extra of halfulp that installs it.
-        families: the operators that it takes, by the start of their ids.
-        newest: whether it takes only the newest version of each: array libraries have no versions, only semantics.
-        refuses: whether it can be asked to refuse: array libraries know no invalid model.
-        types: the column of the type table with its names of types; it is not asked about a type without a name.
-        by_call: whether a function makes the operator, which has no wrong number of inputs and declares no output.
-        devices: the devices on which it can compute, first the one that it takes by default.
-    """
-
-    name: str
-    code: str
-    argument: str = ""
-    package: str = "onnx"
-    extra: str = "check"
-    families: tuple[str, ...] = ("onnx.",)
-    newest: bool = False
-    refuses: bool = True
-    types: str = ""
-    by_call: bool = False
-    devices: tuple[str, ...] = ("cpu",)
+    name: str  # as reports show it
+    code: str  # the file here and the class in it: "models.Reference"
+    argument: str = ""  # the class's argument: a command, the name of a module, or a device
+    package: str = "onnx"  # the package that has to be installed, as it is imported
+    extra: str = "check"  # the extra of halfulp that installs it
+    families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
+    newest: bool = False  # whether it takes only the newest version of each: array libraries have no versions
+    refuses: bool = True  # whether it can refuse a model: array libraries have no models
+    types: str = (
+        ""  # the column of the type table with its names of types; types without a name are not tried
+    )
+    by_call: bool = (
+        False  # whether a function makes the node: the number of inputs is right, the output undeclared
+    )
+    devices: tuple[str, ...] = ("cpu",)  # the devices on which it can compute, the default first
 
     def takes(self, case: Case) -> bool:
         """Tell whether a case is for this target."""
@@ -116,13 +104,13 @@ class TargetSpec:
         return self.takes_types(case.operator, parse(case.id).types)
 
     def takes_types(self, operator: str, types: Iterable[str]) -> bool:
-        """Tell whether an operator version with such inputs is for this target."""
+        """Tell whether an operator version with inputs of these types is for this target."""
         if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
         return not self.types or all(getattr(TYPES[name], self.types) for name in types)
 
     def open(self, threads: int) -> Target:
-        """Load the runtime, in this process; raises what its import raises."""
+        """Load the runtime in this process; raises the exceptions of its import."""
         file, _, name = self.code.partition(".")
         module = import_module(f"halfulp.conformance.targets.{file}")
         target: Target = getattr(module, name)(threads, self.argument)
@@ -158,21 +146,17 @@ _BUILT_IN = (
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
 )
-
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
-"""The targets that are built in, by name."""
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
 _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 
 
 def find(target: object) -> TargetSpec:
-    """Return the target of a name, of an ``onnx.backend`` module, or of a command.
+    """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
 
-    Args:
-        target: a name of ``BUILT_IN``; the name of a module with ``prepare`` or ``run_model``, as
-            ``onnx.backend.base`` has them; or a command in which ``{model}``, ``{inputs}`` and ``{outputs}``
-            stand for files.
+    A module has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. In a command ``{model}``, ``{inputs}``
+    and ``{outputs}`` stand for files.
 
     Raises:
         HalfulpError: there is no such target, its package is not installed, or the command is broken.
@@ -183,9 +167,14 @@ def find(target: object) -> TargetSpec:
     if "{" in target or " " in target.strip():
         return find_command(target)
     spec = BUILT_IN.get(target)
+    package = target.partition(".")[0]
+    if spec is None and all(part.isidentifier() for part in target.split(".")) and has_module(package):
+        return TargetSpec(target, "models.Backend", target, package)
     if spec is None:
-        return _module(target)
-    if not _installed(spec.package):
+        close = difflib.get_close_matches(target, BUILT_IN, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
+        raise HalfulpError(f"no target {target[:80]}; {hint}")
+    if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
         )
@@ -194,15 +183,11 @@ def find(target: object) -> TargetSpec:
 
 def installed() -> list[TargetSpec]:
     """Return the runtimes that are installed, except the packages that halfulp itself needs."""
-    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and _installed(spec.package)]
+    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and has_module(spec.package)]
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
-    """Return a target as it computes on a device.
-
-    Raises:
-        HalfulpError: it has no such device.
-    """
+    """Return a target that computes on a device; raises HalfulpError if it has no such device."""
     if device not in spec.devices:
         raise HalfulpError(f"{spec.name} computes on {' and '.join(spec.devices)}, not on {device}")
     if device == spec.devices[0]:
@@ -211,10 +196,10 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 
 
 def find_command(text: str) -> TargetSpec:
-    """Return the target of a command, whose name is its program's or stands before it: ``NAME=PROGRAM ...``.
+    """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
     Raises:
-        HalfulpError: a placeholder is missing, or the program is.
+        HalfulpError: a placeholder or the program is missing.
     """
     named = _NAMED.fullmatch(text.strip())
     command = named["command"] if named else text
@@ -228,26 +213,10 @@ def find_command(text: str) -> TargetSpec:
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
-    # Named after its program, or after the script where that is an interpreter.
+    # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
     return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
-
-
-def _module(name: str) -> TargetSpec:
-    package = name.partition(".")[0]
-    if all(part.isidentifier() for part in name.split(".")) and _installed(package):
-        return TargetSpec(name, "models.Backend", name, package)
-    close = difflib.get_close_matches(name, BUILT_IN, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
-    raise HalfulpError(f"no target {name[:80]}; {hint}")
-
-
-def _installed(package: str) -> bool:
-    try:
-        return package in sys.modules or find_spec(package) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Array libraries: they have no versions of operators, only the meaning of Pow and PRelu in their own words.
+"""Array libraries: they have functions with the meaning of Pow and PRelu, and no versions of them.
 
 Pow is x to the power y, in the type in which the library itself computes it, converted to x's type. PRelu is slope
-times x where x is below 0, else x.
+times x where x is below 0, and otherwise x.
 """
 
 from __future__ import annotations
@@ -19,20 +19,16 @@ from halfulp.types import element_type
 
 
 class Prepared(NamedTuple):
-    """The operands of one case.
+    """The operands of one case, in shapes that NumPy's broadcasting fits together.
 
-    Attributes:
-        is_prelu: whether to compute PRelu; a power otherwise.
-        x, y: the operands, in shapes that NumPy's broadcasting fits together.
-        constants: the operands, 0 and 1, that a model would hold as initializers.
-        number: y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or
-            the case is about scalars.
+    ``number`` is y as a Python number where a person would write one, as in ``x ** 3``: where it is a constant, or the
+    case is about scalars.
     """
 
-    is_prelu: bool
+    is_prelu: bool  # whether to compute PRelu; a power otherwise
     x: Array
     y: Array
-    constants: frozenset[int]
+    constants: frozenset[int]  # the operands, 0 and 1, that a model would hold as initializers
     number: int | float | None
 
     @property
@@ -76,7 +72,7 @@ class CuPy(_Library):
     packages = ("cupy",)
 
     def __init__(self, threads: int, argument: str) -> None:
-        """Load everything that a device needs, before memory is limited."""
+        """Load everything that a device needs before memory is limited."""
         self._cupy: Any = import_module("cupy")
         self._cupy.ones(1)
 
@@ -121,7 +117,7 @@ class Torch(_Library):
 
 
 class Jax(_Library):
-    """Compiles a function of the operands that are no constants, with 64-bit types, on the CPU or a CUDA device."""
+    """Compiles a function of the operands that are not constants, with 64-bit types, on the CPU or a CUDA device."""
 
     packages = ("jax", "jaxlib")
 

@@ -25,7 +25,7 @@ from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES, element_type
 
-_LEAST_IR = 4  # before it, an initializer was a graph input too, which could be fed
+_LEAST_IR = 4  # before version 4 an initializer was also a graph input, which could be fed
 
 
 def model(case: Case) -> onnx.ModelProto:
@@ -43,7 +43,7 @@ def model(case: Case) -> onnx.ModelProto:
     result: tuple[Any, Any]
     if case.declared is not None:
         result = case.declared.type, case.declared.shape
-    elif case.clause is not None:  # nobody knows its shape
+    elif case.clause is not None:  # its shape is unknown
         rank = max(map(len, case.shapes))
         result = case.inputs[0].dtype, [f"{output}_{i}" for i in range(rank)]
     else:
@@ -132,7 +132,7 @@ class Converter(Reference):
 class OnnxRuntime(ModelTarget):
     """Runs the model once in a session of ONNX Runtime on the CPU, with only the number of threads set.
 
-    Inputs and outputs cross by their bits, so that they may have types that NumPy lacks.
+    Inputs and outputs are passed by their bits, so that they may have types that NumPy lacks.
     """
 
     def __init__(self, threads: int, argument: str) -> None:
@@ -204,7 +204,7 @@ class OpenVinoNative(OpenVino):
     """Builds, compiles and infers a graph of one node: Power-1 or PReLU-1."""
 
     def prepare(self, case: Case) -> Case:
-        """Return the case: OpenVINO refuses an invalid graph while it is built."""
+        """Return the case. OpenVINO refuses an invalid graph while it is built."""
         return case
 
     def run(self, prepared: Case) -> list[Array]:
@@ -222,7 +222,7 @@ class OpenVinoNative(OpenVino):
 
 
 class Backend(ModelTarget):
-    """Runs the model with any module, or class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
+    """Runs the model with any module, or a class in one, that has ``prepare`` or ``run_model`` of onnx.backend.base."""
 
     def __init__(self, threads: int, argument: str) -> None:
         self.packages = (argument.partition(".")[0], "onnx")
@@ -270,9 +270,9 @@ class Halfulp(ModelTarget):
 class Command(ModelTarget):
     """Runs any program once for each case: a command that reads an ONNX model and its inputs, and writes its outputs.
 
-    The inputs and outputs are .npz files, an entry for each name in the model. Of types that NumPy lacks (bfloat16)
-    an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``; in the outputs unsigned integers
-    of that width will do too. The model says which type is meant. A command can't be asked for its version.
+    The inputs and outputs are .npz files, an entry for each name in the model. For types that NumPy lacks (bfloat16)
+    an entry holds the bits, as NumPy stores arrays of ml_dtypes: items of type ``V2``. In the outputs, unsigned
+    integers of that width are accepted too. The model has the types. A command can't be asked for its version.
     """
 
     packages = ()

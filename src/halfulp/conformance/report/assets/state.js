@@ -1,4 +1,4 @@
-// The page's state: what is filtered, sorted and chosen. It is kept in the address, so that a link shows the same.
+// The page's state: filters, sorting and choices. It is kept in the address, so that a link shows the same page.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const LISTS = ["verdict", "target", "allowed"];
