@@ -186,7 +186,7 @@ def _network(
         HalfulpError: there is no such network, no runtime for it, or no inputs on which it runs.
     """
     from halfulp.benchmark.networks.comparison import compare, document, report, runtimes_of, sentences
-    from halfulp.benchmark.networks.network import light, nodes_of
+    from halfulp.benchmark.networks.network import light, nodes_of, release
     from halfulp.models.graph import Model
     from halfulp.models.load import load
 
@@ -201,8 +201,9 @@ def _network(
     if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
     dim_sizes = sizes(dims, made_up=not inputs)
-    refuse_breaches(path, model)
     del model  # the weights of the copy are mapped
+    release()
+    refuse_breaches(path)
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)
         network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)

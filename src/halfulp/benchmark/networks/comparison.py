@@ -114,6 +114,7 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
                 found[label], calls[label] = prepare(bool(ours))
             except HalfulpError as error:
                 found[label] = error.message
+            release()
         del prepare
     progress(f"{runtime}: measuring")
     times = InterleavedRuns(calls).take(seconds) if calls else {}
