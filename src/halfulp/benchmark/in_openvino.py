@@ -8,7 +8,7 @@ import openvino as ov
 from openvino import opset1
 
 from halfulp.benchmark.comparison import Exactness
-from halfulp.benchmark.networks.network import (
+from halfulp.benchmark.network import (
     PROFILED_RUNS,
     Contender,
     Network,
