@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from halfulp._interop import Array, is_masked
-from halfulp.benchmark.environment import environment
+from halfulp.benchmark.peers import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
 from halfulp.conformance.targets import CrashedError, Target, TargetSpec, death

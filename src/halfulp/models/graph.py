@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -206,7 +207,7 @@ class Node:
         return names
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Graph:
     """Nodes in the order of their evaluation, with inputs, outputs and constants.
 
@@ -216,8 +217,6 @@ class Graph:
         constants: arrays by name. An input of the same name has this default.
         nodes: in topological order.
         declared: the declarations of values by name.
-        captures: names that the graph reads from the graphs around it.
-        dead_after: for each node, the names that are not read after it.
         source: the format's own data that the graph does not hold, so that the file can be written again.
     """
 
@@ -227,11 +226,20 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     declared: Mapping[str, Value]
-    captures: frozenset[str] = frozenset()
-    dead_after: tuple[tuple[str, ...], ...] = ()
     source: Any = None
 
-    def __post_init__(self) -> None:
+    @property
+    def captures(self) -> frozenset[str]:
+        """The names that the graph reads from the graphs around it."""
+        return self._lifetimes[0]
+
+    @property
+    def dead_after(self) -> tuple[tuple[str, ...], ...]:
+        """For each node, the names that nothing reads after it."""
+        return self._lifetimes[1]
+
+    @cached_property  # a graph that is not run needs neither
+    def _lifetimes(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
         own = {value.name for value in self.inputs} | set(self.constants)
         for node in self.nodes:
             own.update(node.outputs)
@@ -241,12 +249,12 @@ class Graph:
             for name in (*node.reads, *node.outputs):
                 last_reader[name] = index
         results = {value.name for value in self.outputs}
-        self.captures = frozenset((set(last_reader) | results) - own - {""})
+        captures = frozenset((set(last_reader) | results) - own - {""})
         dead: list[list[str]] = [[] for _ in self.nodes]
         for name, index in last_reader.items():
             if name and name in own and name not in results:
                 dead[index].append(name)
-        self.dead_after = tuple(tuple(names) for names in dead)
+        return captures, tuple(map(tuple, dead))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -225,7 +225,7 @@ class _Builder:
     ) -> Node:
         domain = plain_domain(proto.domain)
         bound = self._bound(proto, binding, node)
-        function = self._functions.get(identity(proto))
+        function = self._functions.get(identity(proto)) if self._functions else None
         is_unknown = self._keep_unknown and not is_known(domain)
         kept = function is None and (is_unknown or (is_ours(proto) and not self._check_ours))
         # ONNX Runtime takes nodes of its own domains without an import.
@@ -250,7 +250,7 @@ class _Builder:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:
                 self._check.unknown(domain, proto.op_type, opset, node)
-            self._nodes.check(proto, domain, bound, attributes, opsets, node)
+            self._nodes.check(proto, domain, (inputs, outputs), bound, attributes, opsets, node)
             version = str(schema.since_version)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice

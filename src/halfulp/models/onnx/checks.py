@@ -255,6 +255,7 @@ class NodeChecks:
         self,
         proto: NodeProto,
         domain: str,
+        operands: Sequence[Sequence[str]],
         attributes: Sequence[AttributeProto],
         values: Mapping[str, Any],
         opsets: Mapping[str, int],
@@ -262,12 +263,11 @@ class NodeChecks:
     ) -> None:
         """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
 
-        References to a function's attributes are replaced in ``attributes``; ``values`` are the same as Python values.
+        References to a function's attributes are replaced in ``attributes``; ``operands`` are its inputs and its outputs, ``values`` are the same as Python values.
         """
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
-            tuple(map(bool, proto.input)),
-            tuple(map(bool, proto.output)),
+            tuple([tuple(map(bool, names)) for names in operands]),
             tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
         )
         if seen in self._passed:

@@ -112,9 +112,10 @@ class ValueInfo:
 
     def value(self, name: str) -> Value:
         """Return the type and shape of a value; each is None if it is not known."""
-        if name in self.types:
-            return self.types[name]
-        return self._outer.value(name) if self._outer is not None else Value(name)
+        known = self.types.get(name)
+        if known is None:
+            return self._outer.value(name) if self._outer is not None else Value(name)
+        return known
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
         """Return a constant's tensor, else None; with ``or_default`` also that of an input with a default."""
@@ -254,11 +255,12 @@ def _inferred(model: ModelProto) -> ModelProto:
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
-    known = {
-        info.name for info in (*graph.value_info, *graph.output) if info.type.tensor_type.HasField("shape")
-    }
-    typed = {info.name: info for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
+    if not asked:
+        return False
+    infos = (*graph.value_info, *graph.output)
+    known = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
+    typed = {info.name: info for info in infos if info.type.WhichOneof("value")}
     if all(name in known for node in asked for name in node.output):
         return False
     probe = ModelProto()

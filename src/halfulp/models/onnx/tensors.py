@@ -7,7 +7,7 @@ memory than it contains. External data must be inside the model's folder.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.files import inside, read_whole
@@ -75,33 +75,41 @@ def declaration(name: str, type: str | None, shape: Shape) -> onnx.ValueInfoProt
 
 def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     """Return the value that a ValueInfoProto declares. A negative dim is an unknown one."""
-    kind = info.type.WhichOneof("value")
+    try:
+        return Value(info.name, *_declared(info.type.SerializeToString(deterministic=True)))
+    except HalfulpError as error:
+        shown: Mapping[str, Any] = error.shown
+        raise ModelError(f"{info.name!r} has {error.message}", file=file, **shown) from None
+
+
+@lru_cache(maxsize=4096)  # the values of a large model are of few types
+def _declared(serialized: bytes) -> tuple[str | None, Shape, str]:
+    """Return the element type, the shape and the kind of value of a serialized TypeProto."""
+    type = TypeProto.FromString(serialized)
+    kind = type.WhichOneof("value")
     if kind is None:
-        return Value(info.name, kind="undeclared")
+        return None, None, "undeclared"
     if kind not in ("tensor_type", "sparse_tensor_type"):
-        return Value(info.name, kind=kind.removesuffix("_type"))
-    tensor = getattr(info.type, kind)
+        return None, None, kind.removesuffix("_type")
+    tensor = getattr(type, kind)
     element_type = None
     if tensor.elem_type != TensorProto.UNDEFINED:
         try:
             element_type = type_of(tensor.elem_type)
         except KeyError:
-            unknown = f"{info.name!r} has an unknown element type"
-            raise ModelError(unknown, file=file, got=tensor.elem_type) from None
-    shape = None
-    if tensor.HasField("shape"):
-        shape = tuple([_dim(dim, info.name, file) for dim in tensor.shape.dim])
-    return Value(info.name, element_type, shape, kind.removesuffix("_type"))
+            raise HalfulpError("an unknown element type", got=tensor.elem_type) from None
+    shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return element_type, shape, kind.removesuffix("_type")
 
 
-def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
         # Exporters write -1 for an unknown dim, and runtimes accept it.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     symbol: object = dim.dim_param
     # protobuf returns a text that is not UTF-8 as bytes
     if not (isinstance(symbol, str) and symbol.isprintable()):
-        raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
+        raise HalfulpError("a dim whose name can't be printed")
     # Exporters write "?" for several dims, which need not be equal.
     return None if symbol in ("", "?") else symbol
 
@@ -170,6 +178,8 @@ class TensorReader:
                 expected=f"{needed} {unit}",
                 got=f"{stored} {unit}",
             )
+        if filled == ["raw_data"] and tensor.data_type not in _PACKED_BITS:
+            return np.frombuffer(tensor.raw_data, dtype.newbyteorder("<")).reshape(shape)
         try:
             return _frozen(onnx.numpy_helper.to_array(tensor))
         except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
@@ -48,14 +49,15 @@ def is_ours(node: NodeProto) -> bool:
     return node.op_type in SUPPORTED_OPS and not plain_domain(node.domain)
 
 
-def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Yield the graphs among a node's attributes, with the attributes' names."""
+def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
+    """Return the graphs among a node's attributes, with the attributes' names."""
+    found: list[tuple[str, GraphProto]] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            yield attribute.name, attribute.g
+            found.append((attribute.name, attribute.g))
         elif attribute.type == AttributeProto.GRAPHS:  # which no operator of ONNX has
-            for graph in attribute.graphs:
-                yield attribute.name, graph
+            found += [(attribute.name, graph) for graph in attribute.graphs]
+    return found
 
 
 def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
@@ -67,9 +69,8 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
     while todo:
         path, owner = todo.pop()
         yield path, owner
-        todo += reversed(
-            [(inner_path(path, node, name), g) for node in owner.node for name, g in subgraphs(node)]
-        )
+        nodes = (node for node in owner.node if node.attribute)
+        todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
@@ -91,7 +92,8 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
             todo.pop()
         else:
             yield node
-            todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
+            if node.attribute:
+                todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
 
 
 def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
@@ -200,15 +202,16 @@ class _Pass:
             self._list(owner.node, 0)
         return self
 
-    def _list(self, nodes: Any, depth: int) -> set[str]:
-        """Process a list of nodes, and return the names that its nodes read and do not make."""
+    def _list(self, nodes: Any, depth: int) -> Sequence[Sequence[str]]:
+        """Process a list of nodes, and return the names that each of them reads."""
         if depth > DEEPEST:  # which the front end refuses
-            return set()
+            return ()
         makers: dict[str, int] = {}
-        reads: list[Sequence[str]] = []
+        reads: list[list[str]] = []
         for index, node in enumerate(nodes):
-            captured = [name for _, graph in subgraphs(node) for name in self._captures(graph, depth + 1)]
-            reads.append([*node.input, *captured])
+            reads.append(list(node.input))
+            for _, graph in subgraphs(node):
+                reads[-1] += self._captures(graph, depth + 1)
             for name in node.output:
                 makers.setdefault(name, index)
         makers.pop("", None)
@@ -217,11 +220,11 @@ class _Pass:
             ranks = self._ranks(reads, makers)
             if self._apply:
                 nodes.sort(key=lambda _: next(ranks))
-        return {name for names in reads for name in names} - makers.keys()
+        return reads
 
     def _captures(self, graph: GraphProto, depth: int) -> set[str]:
         """Return the names that a subgraph reads from the graphs around it."""
-        names = self._list(graph.node, depth)
+        names = set(chain.from_iterable(self._list(graph.node, depth)))
         names.update(value.name for value in graph.output)
         names.difference_update(name for node in graph.node for name in node.output)
         names.difference_update(value.name for value in (*graph.input, *graph.initializer))
