@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from onnx import ModelProto
@@ -132,6 +133,16 @@ def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
         copy.CopyFrom(proto)
         check_clauses(Walk(copy, file, folder))
     return subject
+
+
+def refuse_breaches(path: Path) -> None:
+    """Refuse an ONNX file of which a Pow or PRelu breaks a clause, without a second copy of its weights in memory.
+
+    Raises:
+        ModelError: the first such node, and the clause.
+    """
+    if format_of(path) == "onnx":
+        check_clauses(Walk(*parse(path)))
 
 
 def evaluate(

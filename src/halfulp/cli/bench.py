@@ -185,11 +185,12 @@ def _network(
     """
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, nodes_of, release
+    from halfulp.models import load
     from halfulp.models.graph import Model
-    from halfulp.running import opened
+    from halfulp.running import refuse_breaches
 
     check_writable(output)
-    model = opened(path).model
+    model = load(path, keep_unknown=True)
     runtimes = runtimes_of(path)
     if not isinstance(model, Model) or not runtimes:
         raise HalfulpError(
@@ -235,6 +236,7 @@ def _runnable(
 ) -> tuple[Network, str]:
     """Return the network with inputs on which it runs, and a line on those that were made up."""
     from halfulp.benchmark.network import network_of, release, watched
+    from halfulp.models import load
     from halfulp.models.graph import Model
     from halfulp.models.run.fitting import fit
 

@@ -6,7 +6,7 @@ opset imports of other domains, references to external data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import onnx

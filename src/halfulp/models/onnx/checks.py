@@ -263,7 +263,8 @@ class NodeChecks:
     ) -> None:
         """Check a node's numbers of inputs and outputs, its attributes, and that its operator is not deprecated.
 
-        References to a function's attributes are replaced in ``attributes``; ``operands`` are its inputs and its outputs, ``values`` are the same as Python values.
+        ``operands`` are its inputs and its outputs. References to a function's attributes are replaced in
+        ``attributes``; ``values`` are the same as Python values.
         """
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
