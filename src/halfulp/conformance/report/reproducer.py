@@ -11,6 +11,7 @@ import base64
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -225,11 +226,11 @@ def _made(target: Target) -> str:
 
 def _clause(entry: CaseEntry) -> str:
     """Return the id and the text of an entry's clause; no text if this version lacks the operator or the clause."""
-    try:
-        clauses = find(entry["operator"]).clauses
-    except HalfulpError:
-        clauses = ()
-    texts = {f"{entry['operator']}.{clause.id}": clause.text for clause in clauses}
+    texts = {}
+    with suppress(HalfulpError):
+        texts = {
+            f"{entry['operator']}.{clause.id}": clause.text for clause in find(entry["operator"]).clauses
+        }
     return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
 
 
