@@ -67,7 +67,11 @@ def test_stale_entries(tmp_path: Path) -> None:
         ("{}", "a.json", "expected a list of allowed findings"),
         ("[1]", "a.json", "entry 1: expected an object"),
         ('[{"case": "a", "verdict": "wrong"}]', "a.json", "entry 1: case, verdict and reason must be texts"),
-        ('[{"case": "a", "verdict": "wrong", "reason": "b", "why": 1}]', "a.json", "entry 1: expected an object"),
+        (
+            '[{"case": "a", "verdict": "wrong", "reason": "b", "why": 1}]',
+            "a.json",
+            "entry 1: expected an object",
+        ),
         ("[" * 100_000, "a.json", "not JSON"),
     ],
 )

@@ -141,16 +141,8 @@ def _filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
 # --- the program ---------------------------------------------------------------------------------
 
 
-def _program(
-    target: Target,
-    case: Case,
-    notes: Sequence[str],
-    *,
-    index: tuple[int, ...] | None = None,
-    expected: str = "",
-    first: Case | None = None,
-    place: int = 0,
-) -> Program:
+def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> Program:
+    """Return a program; ``more`` has ``index`` and ``expected``, or ``index``, ``place`` and the ``first`` case."""
     found = target.document["target"]
     name, versions = found["name"], found["versions"]
     library, _, device = name.removesuffix(")").partition(" (")
@@ -170,10 +162,7 @@ def _program(
         is_module="." in name or versions,
         plain=plain,
         case=case,
-        first=first,
-        index=index,
-        expected=expected,
-        place=place,
+        **{"first": None, "expected": ""} | more,
     )
     return tuple(piece for piece in text.split(_CUT) if piece)
 
