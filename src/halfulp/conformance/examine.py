@@ -217,14 +217,11 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
 
 # --- where batches are examined ------------------------------------------------------------------
 
-
 Batch = list[Case]
-Tell = Callable[[list[Result]], None]
-"""A callback that receives each batch's results; it is never called concurrently."""
-
-
-Examined = tuple[list[Result], dict[str, str]]
-"""Results of batches, in no order, and the versions of the runtime."""
+Examined = tuple[list[Result], dict[str, str]]  # results, in no order, and the versions of the runtime
+Tell = Callable[
+    [list[Result]], None
+]  # a callback for each batch's results, which is never called concurrently
 
 
 def processors() -> int:
