@@ -1,4 +1,4 @@
-"""docs/findings: its programs print the output on the page, where that version is installed; MPFR has its exact values."""
+"""docs/findings: the programs print the output on the page, where that version is installed; exact values are MPFR's."""
 
 from __future__ import annotations
 
