@@ -1,4 +1,4 @@
-"""docs/findings: the programs print the output on the page, where that version is installed; exact values are MPFR's."""
+"""docs/findings: the programs print the output on the page where that version is installed; MPFR has exact values."""
 
 from __future__ import annotations
 
