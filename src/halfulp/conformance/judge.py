@@ -262,12 +262,12 @@ def _inexact(x: Array, y: Array) -> Array:
     pairs = list(zip(bases, y.astype(wide).ravel().tolist(), strict=True))
     known = {}
     for pair in set(pairs):
-        power = _integer_power(*pair)
+        power = integer_power(*pair)
         known[pair] = power is None or not least <= power <= largest
     return np.array([known[pair] for pair in pairs], bool).reshape(x.shape)
 
 
-def _integer_power(x: int, y: int | float) -> int | None:
+def integer_power(x: int, y: int | float) -> int | None:
     """Return x^y where that is an integer of at most 64 bits, or None."""
     if y == 0 or x == 1:
         return 1
