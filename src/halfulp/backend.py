@@ -82,7 +82,8 @@ class HalfulpBackend(Backend):
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
         """Load a model; raises ModelError, UnsupportedError, and HalfulpError for another device."""
-        cls._check(device)
+        if not cls.supports_device(device):
+            raise HalfulpError("halfulp runs on the CPU", got=device)
         return PreparedModel(load(model))
 
     @classmethod
@@ -101,24 +102,18 @@ class HalfulpBackend(Backend):
             inputs: in the node's order, or by name.
             outputs_info: ignored, because the inputs determine it.
         """
-        cls._check(device)
         names = list(dict.fromkeys(filter(None, node.input)))
         infos = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
         results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", infos, results)
         version = kwargs.get("opset_version", onnx.defs.onnx_opset_version() if not node.domain else 1)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, version)])
-        return cls.prepare(model).run(inputs)
+        return cls.prepare(model, device).run(inputs)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Tell whether the device is the CPU."""
         return device.split(":")[0] == "CPU"
-
-    @classmethod
-    def _check(cls, device: str) -> None:
-        if not cls.supports_device(device):
-            raise HalfulpError("halfulp runs on the CPU", got=device)
 
 
 # The module itself is the backend too, as with other runtimes.

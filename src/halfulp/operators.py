@@ -126,14 +126,14 @@ class Operator(OpVersion):
         return array
 
     def __str__(self) -> str:
-        from halfulp import pages  # lazily: computing does not need it
+        from halfulp.pages.page import page, text  # lazily: computing does not need it
 
-        return pages.text(self)
+        return text(page(self))
 
     def _repr_html_(self) -> str:
-        from halfulp import pages
+        from halfulp.pages.page import html, page
 
-        return pages.html(self)
+        return html(page(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return op, (self.id,)

@@ -88,7 +88,7 @@ def _read(path: str) -> np.ndarray:
 def test_results_are_correctly_rounded(
     name: str, model: onnx.ModelProto, inputs: list[np.ndarray], stored: np.ndarray
 ) -> None:
-    """Every result has the exact oracle's bits, and what the package expects is correctly rounded, bar one case."""
+    """Results have the exact oracle's bits. The package's are correctly rounded as well, except in one case."""
     (got,) = halfulp.backend.run_model(model, inputs)
     slope = next((numpy_helper.to_array(t) for t in model.graph.initializer), None)
     x, y = inputs if len(inputs) == 2 else (inputs[0], slope)

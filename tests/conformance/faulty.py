@@ -1,4 +1,4 @@
-"""A runtime with a fault, which the environment names: halfulp's backend, and something done to what it returns.
+"""A runtime with a fault, which the environment names: halfulp's backend, and a change to its results.
 
 ``FAULTY=flips_one_ulp`` as a module for ``halfulp check``; as a program it takes a model, inputs and outputs.
 """
@@ -26,7 +26,7 @@ Array = Any
 
 
 def run_model(model: onnx.ModelProto, inputs: list[Array], device: str = "CPU") -> Any:
-    """Return the right outputs but for the fault."""
+    """Return the right outputs, changed by the fault."""
     return FAULTS[os.environ.get("FAULTY", "none")](model, inputs)
 
 

@@ -51,7 +51,7 @@ def test_stale_entries(tmp_path: Path) -> None:
     allowed.allows("onnxruntime", hard, "wrong")
     (stale,) = allowed.stale("onnxruntime", [hard, bfloat])
     assert str(stale) == "[onnxruntime] onnx.Pow-15/bfloat16,* refused no bfloat16 kernels"
-    # Of what was not run, or is about another target, nothing is known.
+    # Nothing is known about cases that were not run, and about other targets.
     assert not allowed.stale("onnxruntime", [hard])
     assert not allowed.stale("numpy", [bfloat])
 

@@ -1,4 +1,4 @@
-"""A whole check: what it returns, what it is told to leave out, where it runs."""
+"""A whole check: its report, its selection, and the places where it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/findings: its programs print what it shows, where that version is installed; its exact values are MPFR's."""
+"""docs/findings: the programs print the output on the page where that version is installed; MPFR has exact values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINE = re.compile(r"(\w+) \((\S+)\) (\*\*|prelu) (\w+) \((\S+)\): got (\S+), exa
 
 
 def programs(name: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return what every program of a page starts with, and the others with what they print."""
+    """Return the common beginning of a page's programs, and the programs with their outputs."""
     found = PROGRAM.findall((FINDINGS / f"{name}.md").read_text())
     return found[0][0], found[1:]
 

@@ -1,4 +1,4 @@
-"""What the judge thinks of answers that are right, and of every kind that is not."""
+"""The verdicts on right answers, and on every kind of wrong ones."""
 
 import ml_dtypes
 import numpy as np
@@ -30,7 +30,7 @@ RIGHT = np.array([4, 27, 256], F32)
 
 
 def moved(array, index, steps):
-    """The array with one element so many representable values farther from zero."""
+    """Return the array with one element moved by ``steps`` representable values away from zero."""
     result = array.copy()
     result.ravel().view(f"u{array.itemsize}")[index] += steps
     return result

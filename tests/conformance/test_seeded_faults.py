@@ -1,4 +1,4 @@
-"""Faults, each put into a runtime that has none: ``check`` finds every one, and nothing where there is none."""
+"""Faults, each put into a runtime without one: ``check`` finds every one, and nothing without a fault."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ def test_a_target_that_hangs_on_everything(monkeypatch: pytest.MonkeyPatch) -> N
         ("wrong_shape", "the output is float32["),
         ("wrong_type", "the output is float64["),
         ("fewer_outputs", "0 outputs instead of 1"),
-        ("not_an_array", "the output is no array of numbers: "),
-        ("masked", "the output is no array of numbers: "),
+        ("not_an_array", "the output is not an array of numbers: "),
+        ("masked", "the output is not an array of numbers: "),
     ],
 )
 def test_a_wrong_kind_of_output(fault: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_exhausted_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_faults_do_not_change_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs' documents are the same but for what describes the run."""
+    """Two runs' documents are the same except for the description of the run."""
 
     def without_run(fault: str) -> dict[str, Any]:
         return dict(checked(fault, monkeypatch, "onnx.PRelu-9", "int32")) | {"run": None}

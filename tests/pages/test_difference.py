@@ -6,10 +6,9 @@ import itertools
 
 import pytest
 
-from halfulp import pages
 from halfulp.errors import UnsupportedError
 from halfulp.pages.difference import difference
-from halfulp.pages.page import Bullets, text
+from halfulp.pages.page import Bullets, page, text
 from halfulp.specs import find, ids
 
 
@@ -123,14 +122,14 @@ def run(*arguments: str) -> tuple[str, BaseException | None]:
 def test_spec_prints_the_page() -> None:
     output, error = run("onnx.Pow-14")
     assert error is None
-    assert output == f"{pages.text(find('onnx.Pow-13'))}\n"
+    assert output == f"{text(page(find('onnx.Pow-13')))}\n"
 
 
 def test_spec_diff_prints_the_page_and_then_the_difference() -> None:
     output, error = run("onnx.Pow-12", "--diff", "onnx.Pow-7")
     assert error is None
     words = text(difference(find("onnx.Pow-12"), find("onnx.Pow-7")))
-    assert output == f"{pages.text(find('onnx.Pow-12'))}\n\n{words}\n"
+    assert output == f"{text(page(find('onnx.Pow-12')))}\n\n{words}\n"
 
 
 @pytest.mark.parametrize("arguments", [("onnx.Pow",), ("onnx.Pow-12", "--diff", "onnx.Pwo-7")])

@@ -1,4 +1,4 @@
-"""What is shown of a row: all that it says, narrow, as text and as HTML; the matrix of types."""
+"""The page of a row: complete, narrow, as text and as HTML; the matrix of types."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_decode_keeps_every_bit_of_wide_integers():
 
 @pytest.mark.parametrize("digits", [1, 2, 53])
 def test_far_below_the_least_value(digits):
-    """What is cut off below half the least value is zero, however far below; so is the half itself."""
+    """A number up to half the least value becomes zero."""
     row = FLOAT_FORMATS["float32"]
     mantissa = mpfr((1 << digits) - 1)
     for shift in (150 + digits + 1, 150 + digits, 2000, 2**29):

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import islice
-from queue import LifoQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,14 +217,11 @@ def _confirmed(case: Case, right: Array | HalfulpError, judgement: Judgement) ->
 
 # --- where batches are examined ------------------------------------------------------------------
 
-
 Batch = list[Case]
-Tell = Callable[[list[Result]], None]
-"""A callback that receives each batch's results; it is never called concurrently."""
-
-
-Examined = tuple[list[Result], dict[str, str]]
-"""Results of batches, in no order, and the versions of the runtime."""
+Examined = tuple[list[Result], dict[str, str]]  # results, in no order, and the versions of the runtime
+Tell = Callable[
+    [list[Result]], None
+]  # a callback for each batch's results, which is never called concurrently
 
 
 def processors() -> int:
@@ -246,16 +242,14 @@ def locally(
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         examiners = [stack.enter_context(Examiner(spec, options)) for _ in range(processes)]
         versions = examiners[0].versions
-        free = LifoQueue[Examiner]()
-        for examiner in reversed(examiners):  # the first one's process runs already
-            free.put(examiner)
+        free = examiners[::-1]  # one for each thread; the process of the first runs already
 
         def examine(batch: Batch) -> Examined:
-            examiner = free.get()
+            examiner = free.pop()
             try:
                 return examiner.examine(batch), versions
             finally:
-                free.put(examiner)
+                free.append(examiner)
 
         try:
             return _examined(lambda batch: pool.submit(examine, batch), batches, processes + 1, tell)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
-import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import onnx
@@ -60,9 +58,14 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
         ['data.json', 'input_0.pb', 'input_1.pb', 'model.onnx', 'output_0.pb']
     """
     counts = {VALID: 0, INVALID: 0}
-    left_out = 0
+    left_out, directory = 0, Path(directory)
     try:
-        with _new_folder(Path(directory)) as folder:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise HalfulpError(f"{directory}: exists already, and is not an empty folder")
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{directory.name[:50]}.", dir=directory.parent) as temporary:
+            folder = Path(temporary) / "cases"
+            folder.mkdir()
             for case in cases:
                 if not _has_answer(case):
                     left_out += 1
@@ -70,6 +73,7 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
                 kind = VALID if case.clause is None else INVALID
                 counts[kind] += 1
                 _write(folder / kind / folder_name(case), case, ulp_limit)
+            folder.replace(directory)  # once it is complete
     except OSError as error:
         raise HalfulpError(f"{directory}: can't be written: {error.strerror}") from None
     return Exported(counts[VALID], counts[INVALID], left_out)
@@ -114,18 +118,3 @@ def _write(folder: Path, case: Case, ulp_limit: float) -> None:
         clause = next(c for c in case.row.clauses if case.clause == f"{case.row.id}.{c.id}")
         told |= {"refused_by": case.clause, "text": clause.text}
     (folder / "data.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
-
-
-@contextmanager
-def _new_folder(directory: Path) -> Iterator[Path]:
-    """Give a folder that takes the directory's place once it is complete."""
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise HalfulpError(f"{directory}: exists already, and is not an empty folder")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = directory.with_name(f".{directory.name[:50]}.{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.mkdir()
-        yield temporary
-        temporary.replace(directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -122,11 +122,8 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
     versions = available().get(target, ())
     if not versions:
         return None
-    chosen = versions[-1]
-    if version is not None:
-        older = [known for known in versions if order(known) <= order(version)]
-        chosen = older[-1] if older else versions[0]
-    return _read(_files()[target][chosen])
+    older = [known for known in versions if version is None or order(known) <= order(version)]
+    return _read(_files()[target][older[-1] if older else versions[0]])
 
 
 def order(version: str) -> tuple[tuple[int, str], ...]:

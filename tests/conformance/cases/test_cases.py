@@ -34,7 +34,7 @@ def of_row(row):
 
 
 def digest(made):
-    """What is in some cases: every bit of them."""
+    """Return every bit of some cases."""
     state = hashlib.sha256()
     for one in made:
         told = (
@@ -79,7 +79,7 @@ def test_all_aspects_of_reproducibility() -> None:
     known = {one.id for one in quick()}
     for row in ROWS:
         mine = [one for one in of_row(row.id) if one.group == "reproducibility"]
-        # Without broadcasting there is no scalar.
+        # A scalar needs broadcasting.
         wanted = set(ASPECTS) - ({"scalar exponent"} if row.standard == "directml" else set())
         assert {one.aspect for one in mine} - {None} == (wanted if len(row.inputs) == 2 else set())
         for one in mine:
@@ -147,7 +147,7 @@ def test_the_quick_cases_are_among_the_full_ones(operator) -> None:
         assert digest([one]) == digest([full[one.id]])
 
 
-# Of all bits of some operators' quick cases. Whoever changes what is generated changes these.
+# Digests of all bits of some operators' quick cases. They change with the cases.
 DIGESTS = {
     "onnx.Pow-1": "38d1826da3f8ae8c",
     "onnx.PRelu-16": "3382ae498d56c9c5",

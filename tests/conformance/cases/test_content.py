@@ -1,4 +1,4 @@
-"""What the cases try: that each group has in it what it is there for."""
+"""The content of the cases: each group has the elements that it is there for."""
 
 import os
 import shutil

@@ -199,5 +199,5 @@ def test_types_of_which_it_is_open_whether_they_are_numeric(name, may_be_refused
     case = Case("", "openvino.Power-1", "values", (x, x))
     verdict = "unspecified" if may_be_refused else "refused"
     assert judge(case, x, Outcome("refused", "no such type")).verdict == verdict
-    # What comes out is judged.
+    # An output is judged.
     assert judge(case, x, x + x, ulp_limit=0).verdict == "wrong"

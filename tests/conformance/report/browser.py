@@ -1,4 +1,4 @@
-"""A headless Chromium: Debian's, with its driver. What it can't do here skips the test and says so."""
+"""A headless Chromium: Debian's, with its driver. A test that it can't run here is skipped, with the reason."""
 
 from __future__ import annotations
 

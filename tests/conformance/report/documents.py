@@ -1,7 +1,6 @@
 """Documents of ``halfulp check`` as runtimes give them, made up but of the same kind and size; nothing is random.
 
-What they say follows from rules such as "no bfloat16", so that a person who looks at the page finds the
-patterns that real runtimes show.
+They follow rules such as "no bfloat16", so that the page shows the patterns of real runtimes.
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ def test_keyboard(driver: Driver, several: Path) -> None:
     assert press(Keys.TAB)["text"] == "Versions and types"
     assert press(Keys.ENTER)["text"] == "Versions and types"
     assert ask(driver, "document.activeElement.id") == "h-heatmaps"
-    # The first table: its region, then its first square; arrow keys move, and skip where there is no square.
+    # The first table: its region, then its first square; arrow keys move, and skip empty places.
     assert press(Keys.TAB)["tag"] == "DIV"
     assert press(Keys.TAB)["key"] == "onnx.Pow-1/float64,float64"
     assert press(Keys.ARROW_DOWN)["key"] == "onnx.Pow-7/float64,float64"

@@ -217,7 +217,7 @@ SURFACES = ("page", "surface", "raised")
     [
         *((ink, paper, 4.5) for ink in ("text", "muted", "accent", "fault") for paper in SURFACES),
         *((f"on-{name}", name, 4.5) for name in SHOWN),
-        # What is no text, but shows where a control is: 3 to 1.
+        # The outlines of controls need 3 to 1.
         *(("control", paper, 3.0) for paper in ("page", "surface")),
     ],
 )

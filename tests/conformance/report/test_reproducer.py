@@ -35,7 +35,7 @@ from halfulp.conformance.report.reproducer import (
 from halfulp.conformance.targets import BUILT_IN
 from halfulp.specs import find
 
-# Reads programs, and answers each with what it printed or raised; one process, so that a runtime is loaded once.
+# Reads programs, and answers each with its output or its exception. One process loads a runtime once.
 RUNNER = """
 import contextlib, io, json, sys
 for line in sys.stdin:

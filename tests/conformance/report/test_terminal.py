@@ -12,7 +12,7 @@ from halfulp.conformance.report.terminal import show
 
 
 def printed(*results: Document, width: int = 120) -> str:
-    """Return what is printed, without colours."""
+    """Return the printed text, without colours."""
     stream = io.StringIO()
     show(list(results), Console(file=stream, width=width, color_system=None))  # type: ignore[arg-type]
     return stream.getvalue()

@@ -44,7 +44,7 @@ def test_an_invalid_model_is_refused_when_it_is_run(operator) -> None:
             assert caught.value.clause == one.clause
         else:
             assert "contradicts what the model declares" in str(caught.value)
-        # All that is wrong with it is what the case is about.
+        # Nothing else is wrong with it.
         for value in (*made.graph.input, *made.graph.output):
             assert value.type.tensor_type.HasField("shape")
 
@@ -69,7 +69,7 @@ def test_a_wrong_declared_output() -> None:
 
 
 def test_small_types_are_packed() -> None:
-    """Of 4-bit types an initializer has two in a byte."""
+    """An initializer has two elements of a 4-bit type in a byte."""
     made = onnx.numpy_helper.from_array(case("openvino.Power-1/int4,int4/broadcast/2x3,2x3").inputs[0])
     assert made.data_type == onnx.TensorProto.INT4
     assert len(made.raw_data) == 3

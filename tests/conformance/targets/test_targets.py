@@ -19,7 +19,7 @@ from halfulp.conformance.targets import BUILT_IN, TargetSpec, find, find_command
 from halfulp.errors import HalfulpError
 
 ProcessOf = Callable[[str], Process]
-FAULTY = Path(__file__).with_name("faulty.py")
+FAULTY = Path(__file__).parents[1] / "faulty.py"
 X, Y = np.array([[2, 3, 4]], np.float32), np.array([2, 3, 0.5], np.float32)
 POW = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (X, Y))
 PRELU = Case("onnx.PRelu-16/float32,float32/values/0", "onnx.PRelu-16", "values", (-X, Y))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby, islice
 from typing import Any
@@ -237,11 +237,11 @@ def histogram(rows: Sequence[RowEntry]) -> list[dict[str, Any]]:
 
     The width is on a logarithmic scale from 0 to 100, so that one element in a million is seen.
     """
-    counts: Mapping[str, int] = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
-    total = sum(counts.get(bucket, 0) for bucket in HISTOGRAM)
+    counts = sum((Counter(row["histogram"]) for row in rows), Counter[str]())
+    total = counts.total()
     bars = []
     for bucket in HISTOGRAM:
-        count = counts.get(bucket, 0)
+        count = counts[bucket]
         width = 100 * math.log10(count + 1) / math.log10(total + 1) if count else 0.0
         share = percent(count, total) if count else "0"
         bars.append({"bucket": bucket, "count": count, "share": share, "width": round(width, 1)})

@@ -11,6 +11,7 @@ import base64
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -140,16 +141,8 @@ def _filled(name: str, shape: tuple[int, ...], bits: int | None) -> Array:
 # --- the program ---------------------------------------------------------------------------------
 
 
-def _program(
-    target: Target,
-    case: Case,
-    notes: Sequence[str],
-    *,
-    index: tuple[int, ...] | None = None,
-    expected: str = "",
-    first: Case | None = None,
-    place: int = 0,
-) -> Program:
+def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> Program:
+    """Return a program; ``more`` has ``index`` and ``expected``, or ``index``, ``place`` and the ``first`` case."""
     found = target.document["target"]
     name, versions = found["name"], found["versions"]
     library, _, device = name.removesuffix(")").partition(" (")
@@ -169,10 +162,7 @@ def _program(
         is_module="." in name or versions,
         plain=plain,
         case=case,
-        first=first,
-        index=index,
-        expected=expected,
-        place=place,
+        **{"first": None, "expected": ""} | more,
     )
     return tuple(piece for piece in text.split(_CUT) if piece)
 
@@ -225,11 +215,11 @@ def _made(target: Target) -> str:
 
 def _clause(entry: CaseEntry) -> str:
     """Return the id and the text of an entry's clause; no text if this version lacks the operator or the clause."""
-    try:
-        clauses = find(entry["operator"]).clauses
-    except HalfulpError:
-        clauses = ()
-    texts = {f"{entry['operator']}.{clause.id}": clause.text for clause in clauses}
+    texts = {}
+    with suppress(HalfulpError):
+        texts = {
+            f"{entry['operator']}.{clause.id}": clause.text for clause in find(entry["operator"]).clauses
+        }
     return f"{entry['clause']}: {texts.get(entry['clause'] or '', '')}"
 
 

@@ -82,39 +82,32 @@ def _sign(name: str, text: str | None = None) -> Text:
 def _summary(named: Sequence[Target], narrow: bool) -> Table:
     """Return the table of the counts that are not all 0. In a narrow terminal a target is a column, not a row."""
     counts = [target.counts for target in named]
-    table = _table()
-    table.add_column("target", no_wrap=True)
-    heads: list[str | Text] = ["cases"]
-    columns: list[list[str | Text]] = [[f"{count['cases']:,}" for count in counts]]
+    columns: list[list[str | Text]] = [
+        ["target", *(_cell(target.label) for target in named)],
+        ["cases", *(f"{count['cases']:,}" for count in counts)],
+    ]
     for name in (*SHOWN, "not_reproducible", "allowed"):
         if any(count[name] for count in counts):
             style = SHOWN[name].style if name in SHOWN else ""
-            heads.append(_sign(name) if name in SHOWN else name.replace("not_reproducible", "differs"))
-            columns.append([Text(f"{count[name]:,}", style if count[name] else "dim") for count in counts])
-    labels = [_cell(target.label) for target in named]
-    if narrow:
-        for label in labels:
-            table.add_column(label, justify="right")
-        for head, cells in zip(heads, columns, strict=True):
-            table.add_row(head, *cells)
-        return table
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    for label, *row in zip(labels, *columns, strict=True):
-        table.add_row(label, *row)
+            head = _sign(name) if name in SHOWN else name.replace("not_reproducible", "differs")
+            columns.append(
+                [head, *(Text(f"{n:,}", style if n else "dim") for n in (c[name] for c in counts))]
+            )
+    heads, *rows = columns if narrow else map(list, zip(*columns, strict=True))
+    table = _table()
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left", no_wrap=not (narrow and place))
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
 def _rows(target: Target, found: Sequence[Line], narrow: bool) -> Table:
     """Return one target's rows, an operator version's worst first; types with the same verdict share a row."""
     table = _table()
-    table.add_column("operator", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("types")
-    table.add_column("ulp", justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("why")
+    for name in ("operator", "verdict", "rows", "types", "ulp", "why")[: 5 if narrow else 6]:
+        is_number = name in ("rows", "ulp")
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=name not in ("types", "why"))
     for operator, group in groupby(found, key=lambda line: line.operator):
         alike: dict[Verdict, list[Line]] = {}
         for line in group:

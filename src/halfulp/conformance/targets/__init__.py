@@ -221,10 +221,5 @@ def find_command(text: str) -> TargetSpec:
 
 @cache
 def _newest() -> frozenset[str]:
-    """Return the newest version of each operator."""
-
-    def number(operator: str) -> tuple[int, ...]:
-        return tuple(map(int, operator.rpartition("-")[2].split("_")))
-
-    ordered = sorted(ids(), key=number)
-    return frozenset({operator.rpartition("-")[0]: operator for operator in ordered}.values())
+    """Return the newest version of each operator, the last one of the table."""
+    return frozenset({id.rpartition("-")[0]: id for id in ids()}.values())
