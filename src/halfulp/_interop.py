@@ -175,21 +175,22 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
     Raises:
         HalfulpError: its elements are not in its memory, or its gradients would be lost.
     """
-    refusal = tensor_refusal(tensor, torch)
     kind = type(tensor)
-    if refusal is None and tensor.device.type == "meta":
-        refusal = "a tensor on the meta device: it has no elements"
-    if refusal is None and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        refusal = "a tensor inside a torch.func transform: halfulp.integrations.torch takes such tensors"
-    if refusal is None and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        refusal = (
-            f"a {kind.__name__}: this subclass of torch.Tensor does not keep its elements in its own memory; "
-            "pass a plain tensor, or call halfulp.integrations.torch"
-        )
-    if refusal is None and tensor.requires_grad and torch.is_grad_enabled():
-        refusal = "a tensor that requires gradients: halfulp.integrations.torch has derivatives, x.detach() drops them"
-    if refusal is not None:
+    if (refusal := tensor_refusal(tensor, torch)) is not None:
         raise HalfulpError(refusal)
+    if tensor.device.type == "meta":
+        raise HalfulpError("a tensor on the meta device: it has no elements")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise HalfulpError(
+            "a tensor in a torch.func transform: halfulp.integrations.torch takes such tensors"
+        )
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        rule = "this subclass of torch.Tensor does not keep its elements in its own memory"
+        hint = "pass a plain tensor, or call halfulp.integrations.torch"
+        raise HalfulpError(f"a {kind.__name__}: {rule}; {hint}")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        hint = "halfulp.integrations.torch has derivatives, x.detach() drops them"
+        raise HalfulpError(f"a tensor that requires gradients: {hint}")
     if tensor.requires_grad:
         tensor = tensor.detach()
     # A ZeroTensor has no memory; its copy has.

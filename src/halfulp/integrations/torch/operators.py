@@ -94,12 +94,6 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
 
 
-def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    if DTYPES[dtype].isbuiltin == 1:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
-
-
 _WORDS = {1: torch.int8, 2: torch.int16}
 
 

@@ -425,16 +425,13 @@ def _ports(layer: Element, side: str) -> Iterator[Port]:
             raise HalfulpError(f"it has two {side} ports {number}")
         seen.add(number)
         spelled = element.get("precision", "")
-        dims = tuple(_port_dim((dim.text or "").strip()) for dim in element.iterfind("dim"))
+        texts = ((dim.text or "").strip() for dim in element.iterfind("dim"))
+        dims = tuple(None if text == "-1" else _natural(text, "a dim of a port") for text in texts)
         if len(dims) > MOST_DIMS:
             raise HalfulpError("a port has too many dims", expected=f"at most {MOST_DIMS}", got=len(dims))
         # A port without dims belongs to a scalar or to a tensor of unknown rank.
         names = split_names(element.get("names", ""))
         yield Port(number, PRECISIONS.get(spelled.upper()), dims or None, names)
-
-
-def _port_dim(text: str) -> int | None:
-    return None if text == "-1" else _natural(text, "a dim of a port")
 
 
 def _number(element: Element, name: str) -> int:
