@@ -144,7 +144,7 @@ def from_foreign(operand: Any) -> Array:
     such as a sign or scale that torch stores beside the memory.
 
     Raises:
-        HalfulpError: the array has to be converted first, and the error says how.
+        HalfulpError: the array has to be converted first, and the error names the way.
         TypeError, ValueError, RuntimeError, BufferError: it can't be exported for another reason.
     """
     if (torch := torch_of(operand)) is not None:
@@ -351,7 +351,7 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
         # Every step but the last rounds to odd, so that the result is as if rounded once.
         if dtype != np.float64:
             value = _to_odd(value, number)
-        # ml_dtypes converts by way of float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
+        # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
         if row.dtype.isbuiltin != 1:
             value = _to_odd(np.float32(value), value)
         converted = np.array(value).astype(dtype)

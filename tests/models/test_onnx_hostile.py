@@ -224,7 +224,7 @@ def test_declarations() -> None:
     refused(proto, "'x' has an unknown element type")
     proto = with_initializer(np.ones(2, np.float32))
     proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT16, [2]))
-    refused(proto, "initializer 'w' contradicts what the model declares")
+    refused(proto, "initializer 'w' contradicts its declaration")
 
 
 @pytest.mark.parametrize("dim", [-1, -2])

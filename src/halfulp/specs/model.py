@@ -357,7 +357,7 @@ def _static(operand: TensorType) -> tuple[int, ...]:
 
 
 class BadValue(Exception):
-    """A value that is not of an attribute's type; the message says what was expected."""
+    """A value that is not of an attribute's type; the message names the expected one."""
 
 
 class ScaleBias(NamedTuple):

@@ -205,7 +205,7 @@ def _integer_base(node: Node) -> str | None:
         return None
     if node.values is None:
         floats = node.second_is_kind("float")
-        return f"{node.named} to a power that is {'no integer, or ' if floats else ''}below 0"
+        return f"{node.named} to a power that is {'not an integer, or ' if floats else ''}below 0"
     if node.values.dtype.kind in "iu" and not (node.values < 0).any():
         return None
     return f"{node.named} to the power of {node.exponent}"
@@ -299,7 +299,7 @@ def _negative_base(node: Node) -> str | None:
     if not (node.is_kind("float", "int") or node.scales) or not node.second_is_kind("float"):
         return None
     if node.values is None:
-        return "a negative base to a power that is no integer"
+        return "a negative base to a power that is not an integer"
     return None if node.is_integral() else f"a negative base to the power of {node.exponent}"
 
 
@@ -307,7 +307,7 @@ def _not_float32(node: Node) -> str | None:
     numbers = [node.attributes.get("Exponent"), *(node.attributes.get("ScaleBias") or ())]
     with np.errstate(over="ignore"):
         rounded = [n for n in numbers if n is not None and float(np.float32(n)) != n and n == n]
-    return f"{number(rounded[0])} is no float32" if rounded else None
+    return f"{number(rounded[0])} is not a float32" if rounded else None
 
 
 class Question(NamedTuple):

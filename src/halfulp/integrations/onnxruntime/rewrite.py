@@ -151,7 +151,7 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
 
     Raises:
         ModelError: as for ``patched``.
-        UnsupportedError: ONNX Runtime refuses the model as it is, or the result exceeds 2 GiB.
+        UnsupportedError: ONNX Runtime refuses the model without custom operators, or the result exceeds 2 GiB.
     """
     plain, ours = resolved(model, file), patched(model, file)
     nodes = enumerate(every_node(ours.graph))

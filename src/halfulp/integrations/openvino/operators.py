@@ -595,12 +595,12 @@ class Compiled:
 def sentence(error: Exception) -> str:
     """Return OpenVINO's message, without the places in its own source."""
     lines = (line.strip() for line in str(error).splitlines())
-    told = [
+    kept = [
         line
         for line in lines
         if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
     ]
-    return printable(" ".join(told), most=1000)
+    return printable(" ".join(kept), most=1000)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def parse(
 
     Raises:
         ModelError: the file can't be read, or is not an ONNX model.
-        HalfulpError: the source is none of these.
+        HalfulpError: the source is of another class.
     """
     proto, name, folder = _message(source, file)
     ordered, was_sorted = in_order(proto)
@@ -177,7 +177,7 @@ class _Builder:
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
                 self._check.fail(
-                    f"initializer {name!r}{inside} contradicts what the model declares",
+                    f"initializer {name!r}{inside} contradicts its declaration",
                     expected=str(known[name]),
                     got=describe(type_name(array.dtype), array.shape),
                 )

@@ -132,7 +132,7 @@ class ValueInfo:
                 self.add_tensor(last.output[0], onnx.numpy_helper.from_array(result, last.output[0]))
 
     def is_default(self, name: str) -> bool:
-        """Tell whether a value is an input with a default."""
+        """Return whether a value is an input with a default."""
         if name in self.types:
             return name in self.defaults
         return self._outer is not None and self._outer.is_default(name)

@@ -326,7 +326,7 @@ class _Reader:
             expected = f"opset1 to opset{NEWEST_OPSET}"
             raise HalfulpError(f"the operator set {layer.version!r} does not exist", expected=expected)
         kind = "PReLU" if layer.type == "Prelu" else layer.type
-        ours = numbered and kind in OPERATORS
+        known = numbered and kind in OPERATORS
         sources = [self._sources[layer.id, port.id] for port in layer.inputs]
         inputs = tuple(self._names[source] for source in sources)
         node = Node(
@@ -334,11 +334,11 @@ class _Reader:
             standard="openvino",
             domain="" if numbered else layer.version or "unknown",
             type=kind,
-            version="1" if ours else opset if numbered else "0",
+            version="1" if known else opset if numbered else "0",
             opset=int(opset) if numbered else 0,
             inputs=inputs,
             outputs=tuple(self._names[layer.id, port.id] for port in layer.outputs),
-            attributes=read_attributes(kind, layer.data) if ours else dict(layer.data),
+            attributes=read_attributes(kind, layer.data) if known else dict(layer.data),
             source=layer,
         )
         for port, source in zip(layer.inputs, sources, strict=True):
@@ -346,7 +346,7 @@ class _Reader:
             self._compare(f"its input port {port.id}", port, value.type, value.shape)
         result = None
         operands = [self._known[name] for name in inputs]
-        if ours and all(operand.type is not None for operand in operands):
+        if known and all(operand.type is not None for operand in operands):
             types = [TensorType(str(operand.type), operand.shape) for operand in operands]
             result = infer(node, types, [self._constants.get(name) for name in inputs])
         for index in range(len(layer.outputs)):
