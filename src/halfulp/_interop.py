@@ -149,7 +149,7 @@ def from_foreign(operand: Any) -> Array:
     """
     if (torch := torch_of(operand)) is not None:
         operand = plain_tensor(operand, torch)
-    elif _is_tracer(operand):
+    elif (jax := sys.modules.get("jax")) is not None and isinstance(operand, jax.core.Tracer):
         raise HalfulpError("a JAX tracer: it has no elements yet; halfulp.integrations.jax takes tracers")
     device = device_type(operand)
     if device is not None and device not in _PROCESSORS:
@@ -208,11 +208,6 @@ def tensor_refusal(tensor: Any, torch: Any) -> str | None:
     if tensor.layout is not torch.strided:
         return f"a tensor of layout {tensor.layout}: it is not dense; pass x.to_dense()"
     return None
-
-
-def _is_tracer(operand: Any) -> bool:
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(operand, jax.core.Tracer)
 
 
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:

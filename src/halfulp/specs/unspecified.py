@@ -211,9 +211,12 @@ def _integer_base(node: Node) -> str | None:
     return f"{node.named} to the power of {node.exponent}"
 
 
-def _negative_axis(node: Node) -> str | None:
-    axis = node.attributes.get("axis")
-    return f"axis={axis}" if isinstance(axis, int) and axis < 0 else None
+def _other(attribute: str, default: object, other: object) -> Callable[[Node], str | None]:
+    def where(node: Node) -> str | None:
+        value = node.attributes.get(attribute, default)
+        return None if value in (default, other) else f"{attribute}={value}"
+
+    return where
 
 
 def _axis_alone(node: Node) -> str | None:
@@ -234,11 +237,6 @@ def _differing_shapes(node: Node) -> str | None:
     x, y = node.x.shape, node.y.shape
     known = x is not None and y is not None and None not in (*x, *y)
     return None if known and x == y else f"{node.x} and {node.y} without broadcast=1"
-
-
-def _odd_broadcast(node: Node) -> str | None:
-    broadcast = node.attributes.get("broadcast", 0)
-    return None if broadcast in (0, 1) else f"broadcast={broadcast}"
 
 
 # --- PRelu ---------------------------------------------------------------------------------------
@@ -282,11 +280,6 @@ def _higher_slope(node: Node) -> str | None:
 
 
 # --- OpenVINO and DirectML -----------------------------------------------------------------------
-
-
-def _auto_broadcast(node: Node) -> str | None:
-    rule = node.attributes.get("auto_broadcast", "numpy")
-    return None if rule in ("none", "numpy") else f"auto_broadcast={rule}"
 
 
 def _narrow_types(node: Node) -> str | None:
@@ -356,11 +349,19 @@ QUESTIONS: Mapping[str, Question] = {
     PRELU_ROUNDING.key: Question(_prelu_rounding),
     PRELU_INTEGER.key: Question(_prelu_integer),
     # Without broadcast=1 an axis belongs to the next question.
-    "negative-axis": Question(_negative_axis, "all", lambda node: node.attributes.get("broadcast") != 1),
+    "negative-axis": Question(
+        lambda n: (
+            f"axis={n.attributes['axis']}" if _is_integer(n, "axis") and n.attributes["axis"] < 0 else None
+        ),
+        "all",
+        lambda n: n.attributes.get("broadcast") != 1,
+    ),
     "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),
     "axis-of-one-element": Question(_axis_of_one, "all", lambda node: not _is_integer(node, "axis")),
     "shapes-without-broadcast": Question(_differing_shapes, "all"),
-    "other-broadcast": Question(_odd_broadcast, "all", lambda node: not _is_integer(node, "broadcast")),
+    "other-broadcast": Question(
+        _other("broadcast", 0, 1), "all", lambda node: not _is_integer(node, "broadcast")
+    ),
     # The channels of an X of rank 2 are its last dim: every reading is the same.
     "slope-of-rank-1": Question(
         _long_slope, "all", lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y)
@@ -377,7 +378,9 @@ QUESTIONS: Mapping[str, Question] = {
     "output-shape": Question(lambda n: f"an X of {n.x}"),
     "slope-of-higher-rank": Question(_higher_slope, "all", lambda node: set(_added(node)) != {1}),
     "other-auto-broadcast": Question(
-        _auto_broadcast, "all", lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd")
+        _other("auto_broadcast", "numpy", "none"),
+        "all",
+        lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd"),
     ),
     "supported-types": Question(_narrow_types, "refusal"),
     "differing-sizes": Question(

@@ -33,7 +33,14 @@ from halfulp.models.graph import (
     is_countable,
     type_name,
 )
-from halfulp.models.openvino.operators import OPERATORS, PRECISIONS, element_type, infer, read_attributes
+from halfulp.models.openvino.operators import (
+    OPERATORS,
+    PRECISIONS,
+    element_type,
+    infer,
+    read_attributes,
+    unpacked,
+)
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 from halfulp.types import TYPES
 
@@ -561,7 +568,7 @@ class Weights:
             self._taken += count
             if self._taken > 8 * self._memory.size:
                 raise HalfulpError("the constants overlap, and unpack to more bytes than the weights have")
-            self._unpacked[key] = raw != 0 if dtype.name == "bool" else _unpacked(raw, count, dtype)
+            self._unpacked[key] = raw != 0 if dtype.name == "bool" else unpacked(raw, count, dtype)
         return self._unpacked[key]
 
     @cached_property
@@ -574,11 +581,3 @@ class Weights:
         with opened(self._source) as stream:
             size = os.fstat(stream.fileno()).st_size
             return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
-
-
-def _unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
-    """Return elements that are stored two to a byte, the first in the low half."""
-    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
-    if dtype.name == "int4":  # ml_dtypes does not define the other half of its byte
-        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
-    return nibbles.view(dtype)

@@ -14,7 +14,7 @@ import numpy as np
 
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.graph import Array, Graph, Node, Value, agree, listed, type_name
-from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, precision
+from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, packed, precision
 from halfulp.models.openvino.reader import EDGE, VERSIONS, Note, Origin, parse_shape
 from halfulp.specs.tensor import TensorType
 from halfulp.types import TYPES
@@ -96,8 +96,8 @@ class _Writer:
                 shape = note.shape  # it may have ranges
             data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
             yield _Layer("Parameter", note, data, output=value.name)
-        constants = sorted(self._graph.constants, key=self._position)
-        for name in constants:
+        known, new = self._origin.values, Note(_NEW, "")
+        for name in sorted(self._graph.constants, key=lambda name: known.get(name, new).position):
             array = self._graph.constants[name]
             kind = type_name(array.dtype)
             self._types[name] = TensorType(kind, array.shape)
@@ -123,9 +123,6 @@ class _Writer:
             return self._origin.values[name]
         self._new += 1
         return Note(self._new, self._unique(name), tensors)
-
-    def _position(self, name: str) -> int:
-        return self._origin.values[name].position if name in self._origin.values else _NEW
 
     def _unique(self, name: str) -> str:
         while name in self._taken:
@@ -206,9 +203,7 @@ def _stored(array: Array) -> Array:
     """Return an array as bytes of the .bin file."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
-        nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
-        nibbles[: flat.size] = flat.view(np.uint8) & 15
-        return nibbles[::2] | nibbles[1::2] << 4
+        return packed(flat)
     return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8)
 
 
