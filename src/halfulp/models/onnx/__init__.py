@@ -176,11 +176,9 @@ class _Builder:
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                self._check.fail(
-                    f"initializer {name!r}{inside} contradicts its declaration",
-                    expected=str(known[name]),
-                    got=describe(type_name(array.dtype), array.shape),
-                )
+                message = f"initializer {name!r}{inside} contradicts its declaration"
+                got = describe(type_name(array.dtype), array.shape)
+                self._check.fail(message, expected=str(known[name]), got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
     def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
@@ -327,14 +325,8 @@ class _Builder:
                 self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
         self._calling.pop()
         known = {value.name: value for value in map(self._declared, function.value_info)}
-        body = Graph(
-            name,
-            tuple(Value(value) for value in function.input),
-            tuple(Value(value) for value in function.output),
-            {},
-            nodes,
-            known,
-        )
+        inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
+        body = Graph(name, inputs, outputs, {}, nodes, known)
         self._bodies[call] = body, self._check.nodes - before, self._check.height
         return body
 

@@ -76,11 +76,8 @@ class Checks:
         if not proto.HasField("ir_version") or proto.ir_version < 1:
             self.fail("not an ONNX model: it has no IR version")
         if proto.ir_version > onnx.IR_VERSION:
-            self.fail(
-                "its IR version is newer than the installed onnx package",
-                expected=f"at most {onnx.IR_VERSION}",
-                got=proto.ir_version,
-            )
+            newest = f"at most {onnx.IR_VERSION}"
+            self.fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
         if not proto.HasField("graph"):
             self.fail("has no graph")
 
@@ -92,13 +89,10 @@ class Checks:
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
-            newest = onnx.defs.onnx_opset_version() if domain == "" else _LARGEST_OPSET
-            if not (1 if domain == "" else 0) <= version <= newest:
-                self.fail(
-                    f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}",
-                    expected=f"{1 if domain == '' else 0} to {newest}",
-                    got=version,
-                )
+            oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
+            if not oldest <= version <= newest:
+                message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
+                self.fail(message, expected=f"{oldest} to {newest}", got=version)
         return opsets
 
     def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
@@ -146,9 +140,8 @@ class Checks:
         """Add to the bytes of attributes that functions copy."""
         self._bytes += size
         if self._bytes > _MOST_BYTES:
-            self.fail(
-                "its functions copy too much of their attributes", expected=f"at most {_MOST_BYTES} bytes"
-            )
+            most = f"at most {_MOST_BYTES} bytes"
+            self.fail("its functions copy too much of their attributes", expected=most)
 
     def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
         """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""

@@ -155,11 +155,8 @@ class _Writer:
 
     def _check(self) -> None:
         if unsupported := foreign(self._graph.nodes):
-            raise UnsupportedError(
-                "unsupported operators for OpenVINO's IR",
-                expected=", ".join(OPERATORS),
-                got=listed(unsupported),
-            )
+            expected, got = ", ".join(OPERATORS), listed(unsupported)
+            raise UnsupportedError("unsupported operators for OpenVINO's IR", expected=expected, got=got)
         for value in self._graph.inputs:
             if value.name in self._graph.constants:
                 raise UnsupportedError(

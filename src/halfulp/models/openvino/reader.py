@@ -533,11 +533,8 @@ class Weights:
         bits = 8 if kind == "bool" else TYPES[kind].bits
         needed = -(-math.prod(static) * bits // 8)
         if needed != size or not is_countable(static):
-            raise HalfulpError(
-                f"its shape contradicts its size: {describe(kind, static)}",
-                expected=f"{needed} bytes",
-                got=f"{size} bytes",
-            )
+            message = f"its shape contradicts its size: {describe(kind, static)}"
+            raise HalfulpError(message, expected=f"{needed} bytes", got=f"{size} bytes")
         return self._array(kind, static, offset, size)
 
     def _array(self, kind: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
@@ -547,11 +544,8 @@ class Weights:
         else:
             memory = self._memory
             if offset + size > memory.size:
-                raise HalfulpError(
-                    "it reaches past the end of the weights",
-                    expected=f"{offset + size} bytes",
-                    got=f"{memory.size} bytes",
-                )
+                expected, got = f"{offset + size} bytes", f"{memory.size} bytes"
+                raise HalfulpError("it reaches past the end of the weights", expected=expected, got=got)
             raw = memory[offset : offset + size]
             if kind == "bool" or TYPES[kind].bits == 4:
                 array = self._unpack(raw, dtype, math.prod(shape), offset).reshape(shape)
