@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
@@ -19,9 +19,6 @@ from halfulp.specs import in_force
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
-
-_SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
-_LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}
 
 
 class Scope:
@@ -186,35 +183,32 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     Raises:
         ModelError: a tensor can't be read, a text is not UTF-8, or the attribute is a list of subgraphs or has no type.
     """
-    kind = attribute.type
     what = f"attribute {attribute.name!r}"
-    if kind in _SCALARS:
-        return getattr(attribute, _SCALARS[kind])
-    if kind in _LISTS:
-        return list(getattr(attribute, _LISTS[kind]))
+    if attribute.type not in _VALUES:
+        raise ModelError(f"{what} has an unsupported type", file=file, node=label)
     try:
-        if kind == AttributeProto.STRING:
-            return attribute.s.decode()
-        if kind == AttributeProto.STRINGS:
-            return [text.decode() for text in attribute.strings]
+        return _VALUES[attribute.type](attribute, tensors, what)
     except UnicodeDecodeError:
         raise ModelError(f"{what} is not UTF-8", file=file, node=label) from None
-    try:
-        if kind == AttributeProto.TENSOR:
-            return tensors.read(attribute.t, what)
-        if kind == AttributeProto.TENSORS:
-            return [tensors.read(tensor, what) for tensor in attribute.tensors]
-        if kind == AttributeProto.SPARSE_TENSOR:
-            return tensors.read_sparse(attribute.sparse_tensor, what)
     except ModelError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(error.message, file=file, node=label, **shown) from None
-    # Copies: a part of a message would keep the whole message alive.
-    if kind == AttributeProto.TYPE_PROTO:
-        return deepcopy(attribute.tp)
-    if kind == AttributeProto.TYPE_PROTOS:
-        return [deepcopy(proto) for proto in attribute.type_protos]
-    raise ModelError(f"{what} has an unsupported type", file=file, node=label)
+
+
+# Types are copied, because a part of a message would keep the whole message alive.
+_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
+    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
+    AttributeProto.INT: lambda a, tensors, what: a.i,
+    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
+    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
+    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
+    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
+    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
+    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
+    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
+    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
+    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
+}
 
 
 def check_clauses(
