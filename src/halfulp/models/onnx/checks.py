@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, SpecError, UnsupportedError, printable
 from halfulp.models.onnx.tensors import TensorReader
@@ -286,19 +286,17 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
 
     The checker would look for external data in the working directory, and would not find a subgraph's outer names.
     """
-    if attribute.type == AttributeProto.TENSOR:
-        shell = TensorProto(data_type=attribute.t.data_type, dims=[0])
-        return AttributeProto(name=attribute.name, type=attribute.type, t=shell)
-    if attribute.type == AttributeProto.GRAPH:
-        return AttributeProto(name=attribute.name, type=attribute.type, g=GraphProto(name="body"))
-    return _shell_of_sparse(attribute) if attribute.type == AttributeProto.SPARSE_TENSOR else attribute
-
-
-def _shell_of_sparse(attribute: AttributeProto) -> AttributeProto:
-    sparse = attribute.sparse_tensor
-    shell = onnx.SparseTensorProto(
-        dims=[1],
-        values=TensorProto(name="v", data_type=sparse.values.data_type, dims=[0]),
-        indices=TensorProto(name="i", data_type=TensorProto.INT64, dims=[0]),
-    )
-    return AttributeProto(name=attribute.name, type=attribute.type, sparse_tensor=shell)
+    bare = AttributeProto(name=attribute.name, type=attribute.type)
+    match attribute.type:
+        case AttributeProto.TENSOR:
+            bare.t.CopyFrom(TensorProto(data_type=attribute.t.data_type, dims=[0]))
+        case AttributeProto.GRAPH:
+            bare.g.name = "body"
+        case AttributeProto.SPARSE_TENSOR:
+            kind = attribute.sparse_tensor.values.data_type
+            bare.sparse_tensor.dims.append(1)
+            bare.sparse_tensor.values.CopyFrom(TensorProto(name="v", data_type=kind, dims=[0]))
+            bare.sparse_tensor.indices.CopyFrom(TensorProto(name="i", data_type=TensorProto.INT64, dims=[0]))
+        case _:
+            return attribute
+    return bare
