@@ -146,12 +146,12 @@ def from_foreign(operand: Any) -> Array:
     such as a sign or scale that torch stores beside the memory.
 
     Raises:
-        HalfulpError: the array has to be converted first, and the error says how.
+        HalfulpError: the array has to be converted first, and the error names the way.
         TypeError, ValueError, RuntimeError, BufferError: it can't be exported for another reason.
     """
     if (torch := torch_of(operand)) is not None:
         operand = plain_tensor(operand, torch)
-    elif _is_tracer(operand):
+    elif (jax := sys.modules.get("jax")) is not None and isinstance(operand, jax.core.Tracer):
         raise HalfulpError("a JAX tracer: it has no elements yet; halfulp.integrations.jax takes tracers")
     device = device_type(operand)
     if device is not None and device not in _PROCESSORS:
@@ -177,24 +177,22 @@ def plain_tensor(tensor: Any, torch: Any) -> Any:
     Raises:
         HalfulpError: its elements are not in its memory, or its gradients would be lost.
     """
-    refusal = tensor_refusal(tensor, torch)
     kind = type(tensor)
-    if refusal is None and tensor.device.type == "meta":
-        refusal = "a tensor on the meta device: it has no elements"
-    if refusal is None and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        refusal = "a tensor inside a torch.func transform: halfulp.integrations.torch takes such tensors"
-    if refusal is None and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        refusal = (
-            f"a {kind.__name__}: this subclass of torch.Tensor does not keep its elements in its own memory; "
-            "pass a plain tensor, or call halfulp.integrations.torch"
-        )
-    if refusal is None and tensor.requires_grad and torch.is_grad_enabled():
-        refusal = (
-            "a tensor that requires gradients: call halfulp.integrations.torch.pow or .prelu, which have derivatives;"
-            " x.detach() drops them"
-        )
-    if refusal is not None:
+    if (refusal := tensor_refusal(tensor, torch)) is not None:
         raise HalfulpError(refusal)
+    if tensor.device.type == "meta":
+        raise HalfulpError("a tensor on the meta device: it has no elements")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise HalfulpError(
+            "a tensor in a torch.func transform: halfulp.integrations.torch takes such tensors"
+        )
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        rule = "this subclass of torch.Tensor does not keep its elements in its own memory"
+        hint = "pass a plain tensor, or call halfulp.integrations.torch"
+        raise HalfulpError(f"a {kind.__name__}: {rule}; {hint}")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        hint = "call halfulp.integrations.torch.pow or .prelu, which have derivatives; x.detach() drops them"
+        raise HalfulpError(f"a tensor that requires gradients: {hint}")
     if tensor.requires_grad:
         tensor = tensor.detach()
     # A ZeroTensor has no memory; its copy has.
@@ -212,11 +210,6 @@ def tensor_refusal(tensor: Any, torch: Any) -> str | None:
     if tensor.layout is not torch.strided:
         return f"a tensor of layout {tensor.layout}: it is not dense; pass x.to_dense()"
     return None
-
-
-def _is_tracer(operand: Any) -> bool:
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(operand, jax.core.Tracer)
 
 
 def like_operands(x: Any, y: Any, out: Any, result: Array) -> Any:
@@ -379,7 +372,7 @@ def number_as(number: Number, dtype: np.dtype[Any], *, exactly: bool) -> Array |
         # Every step but the last rounds to odd, so that the result is as if rounded once.
         if dtype != np.float64:
             value = _to_odd(value, number)
-        # ml_dtypes converts by way of float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
+        # ml_dtypes converts via float32. (A copy of a dtype is never builtin, so that the row's dtype is asked.)
         if row.dtype.isbuiltin != 1:
             value = _to_odd(np.float32(value), value)
         converted = np.array(value).astype(dtype)

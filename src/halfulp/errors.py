@@ -1,8 +1,8 @@
 """The errors of halfulp and their one formatter.
 
-Every error says in its first line what is wrong and which rule says so; indented lines below show
-the operands, what was expected and what was got. ``str(error)`` is that whole text. The command line prints it
-behind the name of the error's class, as a traceback does.
+The first line of an error names the fault and the rule. Indented lines below show the operands, the expected and the
+actual value. ``str(error)`` is the whole text. The command line prints it behind the name of the error's class, as a
+traceback does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from html import escape
 from numbers import Integral
 from typing import Any
 
-# These two get a line each; everything else that an error shows shares one line.
+# Each of these has its own line. All other values of an error share one line.
 _OWN_LINE = ("expected", "got")
 _LONGEST = 500
 
@@ -44,12 +44,12 @@ def check_integer(name: str, value: object, least: int | None = None) -> None:
 
 
 def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
-    """Return a text from elsewhere as one line that does a terminal no harm.
+    """Return an untrusted text as one line that is safe to print.
 
     Args:
         text: the text.
-        most: the number of characters after which it is truncated; None for any.
-        instead: what replaces a character that can't be printed.
+        most: the number of characters after which it is truncated; None for no limit.
+        instead: the replacement for a character that can't be printed.
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
@@ -66,13 +66,13 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError names them already and passes. An UnsupportedError stays one; every other error becomes a ModelError,
-    with the clause of a SpecError.
+    A ModelError has them already and is not changed. An UnsupportedError stays one. Every other error becomes a
+    ModelError, with the clause of a SpecError.
 
     Args:
         file: the model's file, if it has one.
         node: the node's name, or how to find it.
-        kind: the format's word for a node; empty where ``node`` says it.
+        kind: the format's word for a node; empty if ``node`` contains it.
     """
     try:
         yield
@@ -102,8 +102,8 @@ class HalfulpError(ValueError):
     """The root of every error that halfulp raises on purpose.
 
     Args:
-        message: what is wrong, in one line.
-        **shown: what to show below it: operands by name, then ``expected`` and ``got``.
+        message: the fault, in one line.
+        **shown: values to show below it: operands by name, then ``expected`` and ``got``.
 
     Example:
         >>> raise HalfulpError("a dim must be an integer >= 0", got=-1)
@@ -131,8 +131,8 @@ class HalfulpError(ValueError):
         return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions pickle as type(*args), which would format the text twice. Errors cross process
-        # boundaries under multiprocessing and Dask.
+        # Exceptions are pickled as type(*args), which would format the text twice. multiprocessing and Dask pickle
+        # errors.
         state = {name: value for name, value in vars(self).items() if not name.startswith("__")}
         return _rebuild, (type(self), self.args, state)
 
@@ -142,7 +142,7 @@ class SpecError(HalfulpError):
 
     Args:
         clause: the full id of the clause, such as ``"onnx.PRelu-9.C2"``.
-        message: what is wrong, in one line.
+        message: the fault, in one line.
         **shown: operands by name, then ``expected`` and ``got``.
 
     Example:
@@ -167,10 +167,10 @@ class ModelError(HalfulpError):
     """A model that is broken, unsafe or contradicts itself, naming the file and the node.
 
     Args:
-        message: what is wrong, in one line.
-        file: the model's file, or what stands for it (``"<bytes>"``).
+        message: the fault, in one line.
+        file: the model's file, or a substitute such as ``"<bytes>"``.
         node: the node's name, or how to find it.
-        clause: the full id of the clause that the node breaks, where there is one.
+        clause: the full id of the clause that the node breaks, if any.
         **shown: operands by name, then ``expected`` and ``got``.
 
     Example:
@@ -210,7 +210,7 @@ class MissingFileError(ModelError, FileNotFoundError):
 
 
 class UnsupportedError(HalfulpError):
-    """An operator, version or type that halfulp does not do.
+    """An operator, version or type that halfulp does not support.
 
     Example:
         >>> print(UnsupportedError("no operator onnx.Sqrt", expected="onnx.Pow or onnx.PRelu"))
@@ -220,7 +220,7 @@ class UnsupportedError(HalfulpError):
 
 
 class HalfulpWarning(UserWarning):
-    """A model that is read otherwise than it is written, with the same meaning.
+    """A model that is not read exactly as written, but with the same meaning.
 
     Example:
         >>> print(HalfulpWarning("net.onnx: its nodes were not in order and have been sorted"))

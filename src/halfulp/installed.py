@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of a distribution; None where it is not installed."""
+    """Return the version of a distribution; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -15,7 +15,7 @@ def version_of(package: str) -> str | None:
 
 
 def has_module(name: str) -> bool:
-    """Tell whether a top-level module can be imported."""
+    """Return whether a top-level module can be imported."""
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):  # its entry in sys.modules is broken

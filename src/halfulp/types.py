@@ -1,7 +1,6 @@
-"""The element types: one table, a row per type, with its name in each standard.
+"""The element types: one table, with a row for each type and its name in each standard.
 
-Everything that needs a fact about a type reads it here. ``ml_dtypes`` supplies the types that
-NumPy lacks; this is the only module that imports it for them.
+All facts about types are here. ``ml_dtypes`` has the types that NumPy lacks; only this module imports it for them.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ Kind = Literal["float", "int", "uint"]
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type, and what each standard calls it (None: the standard lacks it).
+    """One element type, and its name in each standard (None: the standard lacks it).
 
     Attributes:
         name: the name of the NumPy or ml_dtypes dtype.
         dtype: the NumPy dtype, in native byte order.
         kind: ``"float"``, ``"int"`` (signed) or ``"uint"``.
-        bits: the bits that a value has; int4, uint4 and float4 fill a byte in memory all the same.
+        bits: the bits of a value; int4, uint4 and float4 take a byte in memory anyway.
         onnx: the name inside ``tensor(...)``.
         onnx_enum: the number in ``onnx.TensorProto.DataType``.
-        openvino: the name that OpenVINO prints and that ``element_type`` holds in an IR file.
+        openvino: OpenVINO's name, also in the ``element_type`` of an IR file.
         directml: the name after ``DML_TENSOR_DATA_TYPE_``.
     """
 
@@ -45,17 +44,8 @@ class ElementType:
         return self.name
 
 
-def _row(
-    scalar: Any,
-    kind: Kind,
-    bits: int,
-    onnx: str | None = None,
-    onnx_enum: int | None = None,
-    openvino: str | None = None,
-    directml: str | None = None,
-) -> ElementType:
-    dtype = np.dtype(scalar)
-    return ElementType(dtype.name, dtype, kind, bits, onnx, onnx_enum, openvino, directml)
+def _row(scalar: Any, *facts: Any) -> ElementType:
+    return ElementType(np.dtype(scalar).name, np.dtype(scalar), *facts)
 
 
 # fmt: off
@@ -89,7 +79,7 @@ _ROWS = (
 
 TYPES: dict[str, ElementType] = {row.name: row for row in _ROWS}
 
-# dtype.name builds a string each time; a look-up keeps calls on small arrays short.
+# dtype.name builds a string each time. A look-up makes calls on small arrays faster.
 _NAMES = {row.dtype: row.name for row in _ROWS}
 
 FLOATS = tuple(row.name for row in _ROWS if row.kind == "float")

@@ -200,7 +200,7 @@ def test_dxdispatch() -> None:
     assert (node.label, node.asked) == ("'root' (ELEMENT_WISE_CONSTANT_POW)", "3_0 or later")
     assert [entry.where for entry in node.open][:2] == [
         "a negative base to the power of 0.1",
-        "0.1 is no float32",
+        "0.1 is not a float32",
     ]
     assert nodes(DXDISPATCH.replace("SIZES", "[1, 1, 2, 3]").encode())[0].asked == "1_0 or later"
     integers = DXDISPATCH.replace("SIZES", "[2]").replace("FLOAT32", "INT32").encode()

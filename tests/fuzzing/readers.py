@@ -26,7 +26,7 @@ from halfulp.models import onnx, openvino
 from halfulp.models.directml import dxdispatch
 from halfulp.models.files import open_npy, read_npz
 from halfulp.models.onnx.tensors import read_pb
-from halfulp.models.openvino.writer import write
+from halfulp.models.openvino import write
 
 _MOST = 1 << 16  # bytes of an array, or of a program's resources, that are computed with
 _FOLDER = Path(tempfile.mkdtemp(prefix="halfulp-fuzzing-"))

@@ -131,7 +131,7 @@ class TestTorch:
         torch, seen = self.torch, []
 
         def function(x: Any) -> Any:
-            refused_by_all(lambda: x, "inside a torch.func transform: halfulp.integrations.torch takes such")
+            refused_by_all(lambda: x, "in a torch.func transform: halfulp.integrations.torch takes such")
             seen.append(x)
             return x.sum()
 

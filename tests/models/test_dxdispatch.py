@@ -688,7 +688,7 @@ def test_resources_that_no_command_uses_take_no_memory() -> None:
         (np.asfortranarray(np.ones((2, 3), np.float32)), "no sourcePath in Fortran order"),
         (np.ones(3), "the type of sourcePath"),
         (np.ones(3, bool), "the type of sourcePath"),
-        (np.ones(3).astype(ml_dtypes.bfloat16), "NumPy has no name for"),
+        (np.ones(3).astype(ml_dtypes.bfloat16), "holds a type that NumPy lacks"),
     ],
 )
 def test_npy_files_that_do_not_fit(tmp_path: Path, array: np.ndarray, words: str) -> None:

@@ -45,9 +45,9 @@ def test_types_that_numpy_does_not_know(tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "x.npy", array)
     assert open_npy(tmp_path / "x.npy", dtype).map().tobytes() == array.tobytes()
     assert open_npy(tmp_path / "x.npy", dtype).dtype == dtype
-    with pytest.raises(HalfulpError, match="NumPy has no name for"):
+    with pytest.raises(HalfulpError, match="holds a type that NumPy lacks"):
         open_npy(tmp_path / "x.npy")
-    with pytest.raises(HalfulpError, match="NumPy has no name for"):
+    with pytest.raises(HalfulpError, match="holds a type that NumPy lacks"):
         open_npy(tmp_path / "x.npy", np.dtype(np.float64))
     assert viewed(np.load(tmp_path / "x.npy"), dtype, "x").dtype == dtype
 
@@ -70,16 +70,16 @@ def test_only_raw_bytes_are_seen_as_something_else(tmp_path: Path) -> None:
         ),
         (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**60}, {2**60}), }}"), "claims more"),
         (header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {2**70}), }}"), "claims more"),
-        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }"), "a shape that can't be"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }"), "an invalid shape"),
         (
             header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(1,) * 70}, }}"),
-            "a shape that can't be",
+            "an invalid shape",
         ),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3), }") + b"12",
-            "a shape that can't be",
+            "an invalid shape",
         ),
-        (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1,), }"), "a shape that can't be"),
+        (header("{'descr': '|S0', 'fortran_order': False, 'shape': (1,), }"), "an invalid shape"),
         (header(f"{{'descr': '|i1', 'fortran_order': False, 'shape': (0, {2**60}), }}"), "claims more"),
         (
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (1if 0 else 2,), }"),

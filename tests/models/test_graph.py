@@ -33,9 +33,9 @@ def test_reshape(shape: Shape, asked: list[int], copies: bool, expected: Shape) 
         ((2, 3), [-2, 3], "one -1 and no other negative dim"),
         ((2, 3), [-1, -1], "one -1 and no other negative dim"),
         ((2, 3), [2, 3, 0], "a 0 in the shape copies a dim that the data lacks"),
-        ((2, 3), [-1, 4], "as many elements"),
-        ((2, 3), [7], "as many elements"),
-        ((0, 3), [0, -1], "as many elements"),
+        ((2, 3), [-1, 4], "another number of elements"),
+        ((2, 3), [7], "another number of elements"),
+        ((0, 3), [0, -1], "another number of elements"),
     ],
 )
 def test_a_shape_that_the_data_does_not_fit(shape: Shape, asked: list[int], words: str) -> None:

@@ -222,7 +222,7 @@ def test_declarations() -> None:
     refused(proto, "'x' has an unknown element type")
     proto = with_initializer(np.ones(2, np.float32))
     proto.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT16, [2]))
-    refused(proto, "initializer 'w' contradicts what the model declares")
+    refused(proto, "initializer 'w' contradicts its declaration")
 
 
 @pytest.mark.parametrize("dim", [-1, -2])
@@ -267,7 +267,7 @@ def tensor_model(**fields: object) -> onnx.ModelProto:
         ({"data_type": 1, "dims": [2], "raw_data": b"1234"}, "dims that its data contradicts"),
         ({"data_type": 1, "dims": [2**40, 2**40], "raw_data": b"1234"}, "dims that its data contradicts"),
         ({"data_type": 1, "dims": [2**62, 2**62], "float_data": [1]}, "dims that its data contradicts"),
-        ({"data_type": 1, "dims": [0, 2**62, 2**62]}, "dims beyond what NumPy counts"),
+        ({"data_type": 1, "dims": [0, 2**62, 2**62]}, "dims that are too large"),
         ({"data_type": 1, "dims": [1] * 65, "float_data": [1]}, "too many dims"),
         ({"data_type": 1, "dims": [1], "int32_data": [1]}, "data in the wrong field"),
         ({"data_type": 1, "dims": [1], "float_data": [1], "raw_data": b"1234"}, "carries its data twice"),

@@ -1,1 +1,1 @@
-"""halfulp inside the runtimes that people already use: a module or package each, imported where it is asked for."""
+"""halfulp in other runtimes and libraries: a module or package for each, imported on demand."""

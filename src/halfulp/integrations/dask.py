@@ -1,7 +1,7 @@
 """Dask: ``pow`` and ``prelu`` on arrays in chunks, lazily, on threads, processes or a cluster.
 
-``hu.pow`` and ``hu.prelu`` take dask arrays themselves. The functions here also check types and shapes at
-once, not when the blocks are computed, and make dask arrays of NumPy's.
+``hu.pow`` and ``hu.prelu`` also take dask arrays. The functions here check types and shapes at once, not when the
+blocks are computed, and convert NumPy's arrays to dask's.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ def pow(x: Any, y: Any, /) -> da.Array:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does, when it is computed.
 
     Args:
-        x: the base: a dask array of any chunks, an array-like or a number, which takes y's type.
-        y: the exponent, broadcast with x. A number counts exactly.
+        x: the base: a dask array of any chunks, an array-like, or a number, which gets y's type.
+        y: the exponent, broadcast with x. A number is exact.
 
     Returns:
-        A dask array of x's type and the broadcast shape. Where x and y are chunked differently it has the
-        chunks of both.
+        A dask array of x's type and the broadcast shape. If x and y are chunked differently, it has the chunks of both.
 
     Raises:
-        SpecError: shapes that do not broadcast, a type that the table lacks. Sizes that dask does not know
-            are checked when the blocks are computed.
+        SpecError: shapes that do not broadcast, or a type that the table lacks. Sizes that dask does not know are
+            checked when the blocks are computed.
 
     Example:
         >>> x = da.arange(1, 7, chunks=4, dtype="float32")
@@ -50,7 +49,7 @@ def prelu(x: Any, slope: Any, /) -> da.Array:
 
     Args:
         x: a dask array of any chunks, or an array-like.
-        slope: of x's type, of a shape that broadcasts to x's own. A number takes x's type.
+        slope: of x's type, of a shape that broadcasts to x's. A number gets x's type.
 
     Returns:
         A dask array of x's type and shape.
@@ -72,7 +71,7 @@ def _lazily(operator: Operator, function: Any, x: Any, y: Any) -> da.Array:
     if is_number(x) and is_number(y):
         x = da.asarray(x)
     known = next(_tensor_type(a) for a in (x, y) if not is_number(a))
-    # A number has no shape, and each block's call sees to its type.
+    # A number has no shape, and the call for each block converts it.
     types = (TensorType(known.type, ()) if is_number(a) else _tensor_type(a) for a in (x, y))
     operator.infer(*types)
     return function(x, y)

@@ -1,7 +1,7 @@
 """JAX: ``pow`` and ``prelu`` under jit, grad, vmap and their compositions, by a callback to the host.
 
-A traced call leaves the compiled program for the processor's memory and comes back, so it is made for
-exactness, not for speed on an accelerator.
+A traced call copies operands from the compiled program to the processor's memory and the result back. It is exact, but
+not fast on an accelerator.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ def pow(x: Any, y: Any, /) -> jax.Array:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.
 
     Args:
-        x: the base, of any type that halfulp and JAX both have. A number takes y's type.
-        y: the exponent, broadcast with x. A number counts exactly, also where JAX has no 64-bit types.
+        x: the base, of any type that halfulp and JAX both have. A number gets y's type.
+        y: the exponent, broadcast with x. A number is exact, even if JAX has no 64-bit types.
 
     Returns:
         An array of x's type and the broadcast shape.
 
     Raises:
         SpecError: shapes that do not broadcast, a type that the table lacks.
-        HalfulpError: a number that does not fit the type that it takes, an array of 64-bit integers that JAX
-            would cut to 32.
+        HalfulpError: a number that does not fit its type, or an array of 64-bit integers that JAX would truncate to 32.
 
     Example:
         >>> x = jnp.array([1.0, 2.0, 3.0])
@@ -58,7 +57,7 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
 
     Args:
         x: an array of any type that halfulp and JAX both have.
-        slope: of x's type, of a shape that broadcasts to x's own. A number takes x's type.
+        slope: of x's type, of a shape that broadcasts to x's. A number gets x's type.
 
     Returns:
         An array of x's type and shape.
@@ -76,7 +75,7 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
 
 
 def _array(operand: Any) -> jax.Array:
-    """Return an operand as JAX has it. Without 64-bit types it drops the upper half of NumPy's integers."""
+    """Return an operand as JAX's array. Without 64-bit types, JAX would drop the upper half of integers."""
     if isinstance(operand, jax.Array | list | tuple):
         return jnp.asarray(operand)
     operand = as_array(operand)
@@ -103,7 +102,7 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
 
 def _on_host(function: Any, shape: Any, batching: str, x: jax.Array, *others: jax.Array) -> jax.Array:
     """Call a NumPy function in the middle of a traced program."""
-    # Of equal rank, so that a batch dimension in front of each stays in its place.
+    # Operands of equal rank keep a batch dimension in front in its place.
     operands = (jnp.reshape(a, (1,) * (len(shape) - a.ndim) + a.shape) for a in (x, *others))
     result = jax.ShapeDtypeStruct(shape, x.dtype)
     return jax.pure_callback(
@@ -144,7 +143,7 @@ def _pow_number_jvp(y: Number, primals: Any, tangents: Any) -> tuple[jax.Array, 
 
 @jax.custom_jvp
 def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
-    # The batches are made equal: a batched slope may not enlarge an x without one.
+    # The batches are made equal: a batched slope must not enlarge an x without a batch.
     return _on_host(hu.prelu, PRELU.infer(x, slope).shape, "broadcast_all", x, slope)
 
 

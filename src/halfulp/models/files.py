@@ -239,10 +239,9 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dty
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], held: int, what: str) -> None:
     needed = math.prod(shape) * dtype.itemsize
     if needed > held or not is_countable(shape):
+        expected = f"{needed} bytes for {dtype.name}{list(shape)}"[:200]
         raise HalfulpError(
-            f"{what}: its header claims more than the file holds",
-            expected=f"{needed} bytes for {dtype.name}{list(shape)}"[:200],
-            got=f"{held} bytes",
+            f"{what}: its header claims more than the file holds", expected=expected, got=f"{held} bytes"
         )
 
 
@@ -251,11 +250,9 @@ def _viewed(stored: np.dtype[Any], wanted: np.dtype[Any] | None, what: str) -> n
     if stored.kind != "V":
         return stored
     if wanted is None or wanted.itemsize != stored.itemsize:
-        raise HalfulpError(
-            f"{what}: holds a type that NumPy lacks",
-            expected="--type NAME=TYPE, such as x=bfloat16" if wanted is None else wanted.name,
-            got=f"{stored.itemsize} raw bytes an element",
-        )
+        expected = "--type NAME=TYPE, such as x=bfloat16" if wanted is None else wanted.name
+        got = f"{stored.itemsize} raw bytes an element"
+        raise HalfulpError(f"{what}: holds a type that NumPy lacks", expected=expected, got=got)
     return wanted
 
 
@@ -266,11 +263,8 @@ def _read_member(member: IO[bytes], what: str) -> Array:
     memory = available_memory()
     data = member.read(min(needed, memory))
     if len(data) == memory < needed:
-        raise HalfulpError(
-            f"{what}: would not fit into this computer's memory",
-            expected=f"at most {memory / 2**30:.3g} GiB",
-            got=f"{needed / 2**30:.3g} GiB",
-        )
+        expected, got = f"at most {memory / 2**30:.3g} GiB", f"{needed / 2**30:.3g} GiB"
+        raise HalfulpError(f"{what}: would not fit into this computer's memory", expected=expected, got=got)
     _check_size(shape, dtype, len(data), what)
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 

@@ -76,11 +76,8 @@ def reshape(shape: Shape, asked: Sequence[int], *, copies: bool) -> tuple[Dim, .
     if -1 in dims and rest and total % rest == 0:
         dims[dims.index(-1)], rest = total // rest, total
     if total != rest or -1 in dims:
-        raise HalfulpError(
-            "the shape has another number of elements than the data",
-            expected=list(asked[:MOST_DIMS]),
-            got=format_shape(shape),
-        )
+        message = "the shape has another number of elements than the data"
+        raise HalfulpError(message, expected=list(asked[:MOST_DIMS]), got=format_shape(shape))
     return tuple(dims)
 
 

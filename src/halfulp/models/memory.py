@@ -29,13 +29,12 @@ def guard_memory(
         return
     memory = available_memory()
     if size > memory or any(dim >= 1 << 62 for dim in shape):
-        raise ModelError(
-            f"{what} would not fit into this computer's memory",
-            file=file,
-            node=node,
-            expected=f"at most {memory / 2**30:.3g} GiB",
-            got=f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
+        message = f"{what} would not fit into this computer's memory"
+        expected, got = (
+            f"at most {memory / 2**30:.3g} GiB",
+            f"{size / 2**30:.3g} GiB for {format_shape(shape)}",
         )
+        raise ModelError(message, file=file, node=node, expected=expected, got=got)
 
 
 def available_memory(root: Path = Path("/")) -> int:

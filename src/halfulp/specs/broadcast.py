@@ -52,7 +52,7 @@ def _differ(a: Dim, b: Dim) -> bool:
 
 
 def _known(a: Dim, b: Dim) -> Dim:
-    """The dim of a, and where that is unknown, of b: for dims that must be equal."""
+    """The dim a, or b if a is unknown: for dims that must be equal."""
     return b if a is None else a
 
 

@@ -1,4 +1,4 @@
-"""The rows of DirectML: an operator at each feature level that changed what it takes."""
+"""The rows of DirectML: an operator at each feature level that changed it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOATS = ("float32", "float16")
 _SIGNED = ("int32", "int16", "int8")
 _UNSIGNED = ("uint32", "uint16", "uint8")
 
-# --- what the operators share --------------------------------------------------------------------
+# --- common to the operators ---------------------------------------------------------------------
 
 _IN_PLACE = "The output may alias InputTensor."
 _SAME_SIZES = "{} have the same DimensionCount and Sizes."

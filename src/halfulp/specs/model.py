@@ -201,12 +201,8 @@ class OpVersion:
         known = {attribute.name for attribute in self.attributes}
         for name in attributes:
             if name not in known:
-                raise self.error(
-                    "unknown attribute",
-                    f"no attribute {name}",
-                    expected=", ".join(a.name for a in self.attributes) or "no attributes",
-                    got=name,
-                )
+                expected = ", ".join(a.name for a in self.attributes) or "no attributes"
+                raise self.error("unknown attribute", f"no attribute {name}", expected=expected, got=name)
         return {a.name: self._attribute_value(a, attributes) for a in self.attributes}
 
     def error(self, check: str, message: str, **shown: object) -> SpecError:
@@ -225,12 +221,9 @@ class OpVersion:
 
     def _check(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> TensorType:
         if len(operands) != len(self.inputs):
-            raise self.error(
-                "inputs",
-                f"{self.name} takes {_count(len(self.inputs), 'input')}",
-                expected=", ".join(port.name for port in self.inputs),
-                got=_count(len(operands), "input"),
-            )
+            message = f"{self.name} takes {_count(len(self.inputs), 'input')}"
+            expected = ", ".join(port.name for port in self.inputs)
+            raise self.error("inputs", message, expected=expected, got=_count(len(operands), "input"))
         bound = self._bind_types(operands)
         if self.limits is not None:
             self._check_limits(self.limits, operands)
@@ -244,20 +237,14 @@ class OpVersion:
         for port, operand in zip(self.inputs, operands, strict=True):
             allowed = self.type_variables[port.type]
             if operand.type not in allowed:
-                raise self.error(
-                    f"type {port.type}",
-                    f"{port.name} must have a type that {port.type} allows",
-                    **self._shown(operands),
-                    expected=", ".join(allowed),
-                    got=operand.type,
+                message = f"{port.name} must have a type that {port.type} allows"
+                expected = ", ".join(allowed)
+                raise self._breach(
+                    f"type {port.type}", message, operands, expected=expected, got=operand.type
                 )
             if bound.setdefault(port.type, operand.type) != operand.type:
-                raise self.error(
-                    f"type {port.type}",
-                    f"{' and '.join(p.name for p in self.inputs if p.type == port.type)}"
-                    " must have the same type",
-                    **self._shown(operands),
-                )
+                names = " and ".join(p.name for p in self.inputs if p.type == port.type)
+                raise self._breach(f"type {port.type}", f"{names} must have the same type", operands)
         return bound
 
     def _check_limits(self, limits: Limits, operands: tuple[TensorType, ...]) -> None:
@@ -267,24 +254,15 @@ class OpVersion:
                 continue
             rank = len(operand.shape)
             if not least <= rank <= most:
-                raise self.error(
-                    "rank",
-                    f"{port.name} has an unsupported number of dimensions",
-                    **self._shown(operands),
-                    expected=f"{least}" if least == most else f"{least} to {most}",
-                    got=rank,
-                )
+                message = f"{port.name} has an unsupported number of dimensions"
+                expected = f"{least}" if least == most else f"{least} to {most}"
+                raise self._breach("rank", message, operands, expected=expected, got=rank)
             sizes = [dim for dim in operand.shape if isinstance(dim, int)]
             if 0 in sizes:
-                raise self.error("size", f"no size of {port.name} may be 0", **self._shown(operands))
+                raise self._breach("size", f"no size of {port.name} may be 0", operands)
             if math.prod(sizes) > limits.elements:
-                raise self.error(
-                    "size",
-                    f"{port.name} has too many elements",
-                    **self._shown(operands),
-                    expected=f"at most {limits.elements}",
-                    got=math.prod(sizes),
-                )
+                message, expected = f"{port.name} has too many elements", f"at most {limits.elements}"
+                raise self._breach("size", message, operands, expected=expected, got=math.prod(sizes))
 
     def _infer_shape(self, operands: tuple[TensorType, ...], values: Mapping[str, Any]) -> Shape:
         x, y = operands
@@ -292,12 +270,8 @@ class OpVersion:
             return self.broadcasting.infer(x.shape, y.shape, values)
         except Mismatch as mismatch:
             given = {a.name: values[a.name] for a in self.attributes if values[a.name] != a.default}
-            raise self.error(
-                mismatch.check,
-                mismatch.message.format(x=self.inputs[0].name, y=self.inputs[1].name),
-                **self._shown(operands),
-                **given,
-            ) from None
+            message = mismatch.message.format(x=self.inputs[0].name, y=self.inputs[1].name)
+            raise self._breach(mismatch.check, message, operands, **given) from None
 
     def _attribute_value(self, attribute: Attribute, given: Mapping[str, Any]) -> Any:
         check = f"attribute {attribute.name}"
@@ -311,23 +285,21 @@ class OpVersion:
         try:
             value = CHECKERS[attribute.type](value)
         except BadValue as bad:
-            raise self.error(
-                check,
-                f"{attribute.name} has a value of the wrong type",
-                expected=str(bad),
-                got=repr(value)[:80],
-            ) from None
+            message = f"{attribute.name} has a value of the wrong type"
+            raise self.error(check, message, expected=str(bad), got=repr(value)[:80]) from None
         if attribute.values and value not in attribute.values:
-            raise self.error(
-                check,
+            message, allowed = (
                 f"{attribute.name} has a value that is not allowed",
-                expected=" or ".join(map(repr, attribute.values)),
-                got=repr(value)[:80],
+                map(repr, attribute.values),
             )
+            raise self.error(check, message, expected=" or ".join(allowed), got=repr(value)[:80])
         return value
 
-    def _shown(self, operands: tuple[TensorType, ...]) -> dict[str, TensorType]:
-        return {port.name: operand for port, operand in zip(self.inputs, operands, strict=False)}
+    def _breach(
+        self, check: str, message: str, operands: tuple[TensorType, ...], **shown: object
+    ) -> SpecError:
+        named = {port.name: operand for port, operand in zip(self.inputs, operands, strict=True)}
+        return self.error(check, message, **named, **shown)
 
     def __repr__(self) -> str:
         return f"<{self.id}>"
@@ -357,7 +329,7 @@ def _static(operand: TensorType) -> tuple[int, ...]:
 
 
 class BadValue(Exception):
-    """A value that is not of an attribute's type; the message says what was expected."""
+    """A value that is not of an attribute's type; the message names the expected one."""
 
 
 class ScaleBias(NamedTuple):

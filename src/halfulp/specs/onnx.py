@@ -1,4 +1,4 @@
-"""The rows of ONNX: Pow and PRelu, every version. A version says what it changes in the one before."""
+"""The rows of ONNX: all versions of Pow and PRelu. A row contains the changes from the previous version."""
 
 from __future__ import annotations
 

@@ -205,15 +205,18 @@ def _integer_base(node: Node) -> str | None:
         return None
     if node.values is None:
         floats = node.second_is_kind("float")
-        return f"{node.named} to a power that is {'no integer, or ' if floats else ''}below 0"
+        return f"{node.named} to a power that is {'not an integer, or ' if floats else ''}below 0"
     if node.values.dtype.kind in "iu" and not (node.values < 0).any():
         return None
     return f"{node.named} to the power of {node.exponent}"
 
 
-def _negative_axis(node: Node) -> str | None:
-    axis = node.attributes.get("axis")
-    return f"axis={axis}" if isinstance(axis, int) and axis < 0 else None
+def _other(attribute: str, default: object, other: object) -> Callable[[Node], str | None]:
+    def where(node: Node) -> str | None:
+        value = node.attributes.get(attribute, default)
+        return None if value in (default, other) else f"{attribute}={value}"
+
+    return where
 
 
 def _axis_alone(node: Node) -> str | None:
@@ -234,11 +237,6 @@ def _differing_shapes(node: Node) -> str | None:
     x, y = node.x.shape, node.y.shape
     known = x is not None and y is not None and None not in (*x, *y)
     return None if known and x == y else f"{node.x} and {node.y} without broadcast=1"
-
-
-def _odd_broadcast(node: Node) -> str | None:
-    broadcast = node.attributes.get("broadcast", 0)
-    return None if broadcast in (0, 1) else f"broadcast={broadcast}"
 
 
 # --- PRelu ---------------------------------------------------------------------------------------
@@ -284,11 +282,6 @@ def _higher_slope(node: Node) -> str | None:
 # --- OpenVINO and DirectML -----------------------------------------------------------------------
 
 
-def _auto_broadcast(node: Node) -> str | None:
-    rule = node.attributes.get("auto_broadcast", "numpy")
-    return None if rule in ("none", "numpy") else f"auto_broadcast={rule}"
-
-
 def _narrow_types(node: Node) -> str | None:
     least = 16 if node.is_kind("float") else 8
     usual = node.x.type in TYPES and TYPES[str(node.x.type)].bits >= least
@@ -299,7 +292,7 @@ def _negative_base(node: Node) -> str | None:
     if not (node.is_kind("float", "int") or node.scales) or not node.second_is_kind("float"):
         return None
     if node.values is None:
-        return "a negative base to a power that is no integer"
+        return "a negative base to a power that is not an integer"
     return None if node.is_integral() else f"a negative base to the power of {node.exponent}"
 
 
@@ -307,7 +300,7 @@ def _not_float32(node: Node) -> str | None:
     numbers = [node.attributes.get("Exponent"), *(node.attributes.get("ScaleBias") or ())]
     with np.errstate(over="ignore"):
         rounded = [n for n in numbers if n is not None and float(np.float32(n)) != n and n == n]
-    return f"{number(rounded[0])} is no float32" if rounded else None
+    return f"{number(rounded[0])} is not a float32" if rounded else None
 
 
 class Question(NamedTuple):
@@ -356,11 +349,19 @@ QUESTIONS: Mapping[str, Question] = {
     PRELU_ROUNDING.key: Question(_prelu_rounding),
     PRELU_INTEGER.key: Question(_prelu_integer),
     # Without broadcast=1 an axis belongs to the next question.
-    "negative-axis": Question(_negative_axis, "all", lambda node: node.attributes.get("broadcast") != 1),
+    "negative-axis": Question(
+        lambda n: (
+            f"axis={n.attributes['axis']}" if _is_integer(n, "axis") and n.attributes["axis"] < 0 else None
+        ),
+        "all",
+        lambda n: n.attributes.get("broadcast") != 1,
+    ),
     "axis-without-broadcast": Question(_axis_alone, "all", lambda node: not _is_integer(node, "axis")),
     "axis-of-one-element": Question(_axis_of_one, "all", lambda node: not _is_integer(node, "axis")),
     "shapes-without-broadcast": Question(_differing_shapes, "all"),
-    "other-broadcast": Question(_odd_broadcast, "all", lambda node: not _is_integer(node, "broadcast")),
+    "other-broadcast": Question(
+        _other("broadcast", 0, 1), "all", lambda node: not _is_integer(node, "broadcast")
+    ),
     # The channels of an X of rank 2 are its last dim: every reading is the same.
     "slope-of-rank-1": Question(
         _long_slope, "all", lambda node: len(_shape(node.x)) == 2 and _shape(node.x)[1:] == _shape(node.y)
@@ -377,7 +378,9 @@ QUESTIONS: Mapping[str, Question] = {
     "output-shape": Question(lambda n: f"an X of {n.x}"),
     "slope-of-higher-rank": Question(_higher_slope, "all", lambda node: set(_added(node)) != {1}),
     "other-auto-broadcast": Question(
-        _auto_broadcast, "all", lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd")
+        _other("auto_broadcast", "numpy", "none"),
+        "all",
+        lambda node: node.attributes["auto_broadcast"] not in ("explicit", "pdpd"),
     ),
     "supported-types": Question(_narrow_types, "refusal"),
     "differing-sizes": Question(

@@ -33,6 +33,13 @@ Array = NDArray[Any]
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _REGISTERED = "halfulp.registered"
 
+# The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
+_SMALL = {
+    f"tensor({row.onnx})": row
+    for row in TYPES.values()
+    if row.onnx and row.bits == 8 * row.dtype.itemsize and not hasattr(np, row.name)
+}
+
 
 def session(
     model: Source,
@@ -181,8 +188,8 @@ def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for name, value in inputs.items()
     }
-    fed_small = any(_is_small(value) for value in inputs.values())
-    if not fed_small and not any(_small_type(output.type) for output in session.get_outputs()):
+    gives_small = any(output.type in _SMALL for output in session.get_outputs())
+    if not gives_small and not any(map(_is_small, inputs.values())):
         return dict(zip(names, session.run(names, inputs), strict=True))
     ort = installed()
     values = {name: _ort_value(ort, value) for name, value in inputs.items()}
@@ -232,7 +239,7 @@ class _Memory:
 
 
 def _array(value: Any) -> Any:
-    row = _small_type(value.data_type())
+    row = _SMALL.get(value.data_type())
     return value.numpy() if row is None else np.asarray(_Memory(value, row)).view(row.dtype)
 
 
@@ -246,16 +253,4 @@ def _ort_value(ort: Any, value: Any) -> Any:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value is an array of a type that NumPy lacks and that ONNX stores unpacked."""
-    return isinstance(value, np.ndarray) and _row(value.dtype.name) is not None
-
-
-def _small_type(onnxruntime_type: str) -> ElementType | None:
-    name = onnxruntime_type.removeprefix("tensor(").removesuffix(")")
-    return next((row for row in TYPES.values() if row.onnx == name and _row(row.name)), None)
-
-
-def _row(name: str) -> ElementType | None:
-    row = TYPES.get(name)
-    unpacked = row is not None and row.onnx is not None and row.bits == 8 * row.dtype.itemsize
-    return row if unpacked and not hasattr(np, name) else None
+    return isinstance(value, np.ndarray) and TYPES.get(value.dtype.name) in _SMALL.values()

@@ -96,7 +96,7 @@ def open_profiled(
 def runner(
     source: Path | ModelProto, model: Model, settings: Settings = _OURS, *, folder: Path | None = None
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return a function that runs a model like :func:`run_with_report`, as often as it is called.
+    """Return a function that runs a model, like :func:`run_with_report`.
 
     ``folder`` contains the external data of a ``ModelProto``.
     """
@@ -166,8 +166,8 @@ def _name_ours(graph: GraphProto, operators: dict[str, str]) -> None:
     for index, node in enumerate(graph.node):
         if node.domain == DOMAIN:
             node.name = node.name or f"#{index}"
-            told = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name == "version"}
-            operators[f"{node.name} {node.op_type}"] = told["version"].decode()
+            (version,) = (helper.get_attribute_value(a) for a in node.attribute if a.name == "version")
+            operators[f"{node.name} {node.op_type}"] = version.decode()
         for _, inner in subgraphs(node):
             _name_ours(inner, operators)
 

@@ -56,11 +56,8 @@ def patched(model: ModelProto, file: str) -> ModelProto:
         if DOMAIN not in {entry.domain for entry in attempt.opset_import}:
             attempt.opset_import.append(helper.make_opsetid(DOMAIN, 1))
         return attempt
-    raise ModelError(
-        f"the type of {printable(name)!r} can't be inferred: declare it in the graph's value_info",
-        file=file,
-        node=node,
-    )
+    hint = "declare it in the graph's value_info"
+    raise ModelError(f"the type of {printable(name)!r} can't be inferred: {hint}", file=file, node=node)
 
 
 class _Patcher:
@@ -151,7 +148,7 @@ def fused(model: ModelProto, file: str, ort: Any, options: Any) -> ModelProto:
 
     Raises:
         ModelError: as for ``patched``.
-        UnsupportedError: ONNX Runtime refuses the model as it is, or the result exceeds 2 GiB.
+        UnsupportedError: ONNX Runtime refuses the model without custom operators, or the result exceeds 2 GiB.
     """
     plain, ours = resolved(model, file), patched(model, file)
     nodes = enumerate(every_node(ours.graph))

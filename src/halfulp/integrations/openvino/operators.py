@@ -6,6 +6,7 @@ the operand is converted; otherwise the call is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from openvino.utils import replace_node
 
 from halfulp.errors import ModelError, UnsupportedError, printable
+from halfulp.models.openvino.operators import packed, unpacked
 from halfulp.models.run.cast import cast
 from halfulp.operators import op
 from halfulp.specs.tensor import TensorType
@@ -193,11 +195,6 @@ def dims(shape: Any) -> tuple[int | None, ...] | None:
     return tuple(None if dim.is_dynamic else dim.get_length() for dim in shape)
 
 
-def openvino_type(row: ElementType) -> Any:
-    """Return the ``openvino.Type`` of an element type."""
-    return getattr(ov.Type, str(row.openvino))
-
-
 def array_of(tensor: Any) -> Array:
     """Return the values of an ``openvino.Tensor`` or a Constant, without a copy unless their type is packed."""
     return _values(tensor, ROWS[tensor.get_element_type().get_type_name()])
@@ -206,21 +203,17 @@ def array_of(tensor: Any) -> Array:
 def _values(tensor: Any, row: ElementType) -> Array:
     if not _is_packed(row):
         return np.asarray(tensor.data).view(row.dtype)
-    packed = np.asarray(tensor.data).view(np.uint8).reshape(-1)
-    nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)
     shape = tuple(tensor.get_shape())
-    return nibbles[: int(np.prod(shape, dtype=np.int64))].reshape(shape).view(row.dtype)
+    return unpacked(np.asarray(tensor.data).view(np.uint8).reshape(-1), math.prod(shape), row.dtype).reshape(
+        shape
+    )
 
 
 def storage(values: Array, row: ElementType) -> Array:
     """Return values in OpenVINO's storage: as unsigned integers, those of four bits two to a byte."""
     if not _is_packed(row):
         return values.view(f"u{row.dtype.itemsize}")
-    nibbles = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
-    if nibbles.size % 2:
-        nibbles = np.append(nibbles, np.uint8(0))
-    packed: Array = nibbles[::2] | nibbles[1::2] << 4
-    return packed
+    return packed(values)
 
 
 def _is_packed(row: ElementType) -> bool:
@@ -233,7 +226,7 @@ def tensor_of(values: Array) -> Any:
     if row is None or row.openvino is None:
         raise UnsupportedError(f"OpenVINO has no type for {values.dtype.name}")
     stored = storage(np.asarray(values, row.dtype), row)
-    tensor = ov.Tensor(openvino_type(row), ov.Shape(values.shape))
+    tensor = ov.Tensor(getattr(ov.Type, row.openvino), ov.Shape(values.shape))
     tensor.data.view(stored.dtype)[...] = stored.reshape(tensor.data.shape)
     return tensor
 
@@ -595,12 +588,12 @@ class Compiled:
 def sentence(error: Exception) -> str:
     """Return OpenVINO's message, without the places in its own source."""
     lines = (line.strip() for line in str(error).splitlines())
-    told = [
+    kept = [
         line
         for line in lines
         if line and not re.match(r"(Exception from|Check '.*' failed at) \S+:\d*:?$", line)
     ]
-    return printable(" ".join(told), most=1000)
+    return printable(" ".join(kept), most=1000)
 
 
 @contextmanager

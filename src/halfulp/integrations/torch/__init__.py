@@ -1,8 +1,8 @@
 """PyTorch: ``pow`` and ``prelu`` as operators that autograd, torch.func and torch.compile know.
 
-The operators are ``torch.ops.halfulp.pow`` and ``torch.ops.halfulp.prelu``. Call them by the functions here,
-which take numbers, too, and have forward-mode derivatives. Tensors on the CPU and on CUDA's devices are computed where
-they lie, without a copy, on CUDA in torch's current stream; ``replace`` puts both into a module that exists.
+The operators are ``torch.ops.halfulp.pow`` and ``torch.ops.halfulp.prelu``. Call them by the functions here, which also
+take numbers and have forward-mode derivatives. Tensors on the CPU and on CUDA's devices are computed there, without a
+copy, on CUDA in torch's current stream. ``replace`` puts both into an existing module.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
     """Return x to the power y, elementwise, correctly rounded, as ``hu.pow`` does.
 
     Args:
-        x: the base, of any type that halfulp and torch both have. A number takes y's type; a float beside integers has
+        x: the base, of any type that halfulp and torch both have. A number gets y's type; a float beside integers gets
             torch's default type, as in ``torch.pow``.
-        y: the exponent, of any such type, broadcast with x. A number counts exactly: a float is that double.
+        y: the exponent, of any such type, broadcast with x. A number is exact: a float is that double.
 
     Returns:
         A tensor of x's type and the broadcast shape.
 
     Raises:
-        SpecError: shapes that do not broadcast, a type that the table lacks.
-        HalfulpError: a number that does not fit the type that it takes.
+        SpecError: shapes that do not broadcast, or a type that the table lacks.
+        HalfulpError: a number that does not fit its type.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -142,11 +142,11 @@ def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
 def replace(module: nn.Module) -> nn.Module:
     """Put halfulp's pow and prelu into a module, in place; call it as before.
 
-    Each ``nn.PReLU`` in it becomes halfulp's. While the module runs, so does every ``torch.pow``, ``**`` and
-    ``torch.prelu`` of real numbers in it, with torch's rule for the result's type. Parameters,
-    ``state_dict``, hooks, copying and pickling stay as they are; ``torch.onnx.export`` writes plain Pow and
-    PRelu nodes. ``torch.compile`` and ``torch.export.export(strict=True)`` do not reach powers inside ``torch.cond``
-    and other control flow, and warn: call ``pow`` there.
+    Each ``nn.PReLU`` in it becomes halfulp's. While the module runs, so do ``torch.pow``, ``**`` and ``torch.prelu`` of
+    real numbers, with torch's rule for the result's type. Parameters, ``state_dict``, hooks, copying and pickling do
+    not change, and ``torch.onnx.export`` writes plain Pow and PRelu nodes. ``torch.compile`` and
+    ``torch.export.export(strict=True)`` do not reach powers inside ``torch.cond`` and other control flow, and warn:
+    call ``pow`` there.
 
     Returns:
         The same module.
@@ -165,12 +165,12 @@ def replace(module: nn.Module) -> nn.Module:
     return module
 
 
-# The short way, for calls that need no more than values or their first derivatives.
+# The fast path, for calls that need only values or their first derivatives.
 #
-# It leaves out torch's dispatcher, whose way into Python costs more than small tensors do. The operators are called
+# It bypasses torch's dispatcher, whose call into Python takes longer than small tensors do. The operators are called
 # within a transform, a mode or a trace, and for tensors that need the dispatcher.
 
-# The operator that torch's own backward is; it takes no other types.
+# torch's own backward operator, which supports these types.
 _both_gradients: Any = getattr(torch.ops.aten, "_prelu_kernel_backward", None)
 _DTYPES_OF_BOTH = (
     () if _both_gradients is None else (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -178,7 +178,7 @@ _DTYPES_OF_BOTH = (
 
 
 def _pow_or_none(x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
-    """Return ``hu.pow`` of the operands; None where that takes the operator."""
+    """Return ``hu.pow`` of the operands; None if the operator must be called."""
     if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(y)) or _is_watched():
         return None
     if not (_wants_gradient(x) or _wants_gradient(y)):
@@ -188,13 +188,13 @@ def _pow_or_none(x: Tensor | Number, y: Tensor | Number) -> Tensor | None:
     result: Tensor | None = None
     if isinstance(y, Tensor):
         result = _Power.apply(x, y)
-    elif isinstance(y, float) or abs(y) < 1 << 53:  # a double holds it, and the number below
+    elif isinstance(y, float) or abs(y) < 1 << 53:  # so that doubles hold y and y - 1
         result = _PowerByNumber.apply(x, y)
     return result
 
 
 def _prelu_or_none(x: Tensor | Number, slope: Tensor | Number) -> Tensor | None:
-    """Return ``hu.prelu`` of the operands; None where that takes the operator."""
+    """Return ``hu.prelu`` of the operands; None if the operator must be called."""
     if torch.compiler.is_compiling() or not (_is_plain(x) and _is_plain(slope)) or _is_watched():
         return None
     if not (_wants_gradient(x) or _wants_gradient(slope)):
@@ -206,10 +206,10 @@ def _prelu_or_none(x: Tensor | Number, slope: Tensor | Number) -> Tensor | None:
 
 
 def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
-    """Return what ``nn.PReLU`` with this weight makes of x; None where that takes the operator."""
+    """Return the result of ``nn.PReLU`` with this weight; None if the operator must be called."""
     if torch.compiler.is_compiling() or type(x) is not Tensor or _has_other_modes():
         return None
-    with torch._C.DisableTorchFunction():  # a mode would see each look at a tensor
+    with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
         return _prelu_or_none(x, _along_channels(x, weight))
 
 
@@ -280,9 +280,9 @@ class _Prelu(torch.autograd.Function):
 
 
 def _is_plain(operand: Any) -> bool:
-    """Whether it is a number, or a tensor of torch's own whose elements are in the processor's memory.
+    """Whether it is a number, or a plain tensor whose elements are in the processor's memory.
 
-    A lazy negation and a scale of quantisation are kept beside the memory. The dispatcher resolves or refuses them.
+    A lazy negation and a quantisation scale are not in the memory. The dispatcher resolves or refuses them.
     """
     kind = type(operand)
     if kind is not Tensor and kind is not Parameter:
@@ -297,7 +297,7 @@ def _wants_gradient(operand: Any) -> bool:
 
 
 def _is_watched() -> bool:
-    """Whether anything would see a call of the operator, or it can't be told."""
+    """Whether anything may intercept a call of the operator; also True if that is not known."""
     try:
         return (
             is_transformed()
@@ -322,7 +322,7 @@ def _has_other_modes() -> bool:
 
 
 def _scalar(operand: Any) -> Number:
-    """Return an operand that is not a tensor as a number. (torch would truncate a list or an array to integers.)"""
+    """Return an operand that is not a tensor as a number. (torch would convert a list or an array to integers.)"""
     if isinstance(operand, np.generic):
         operand = operand.item()
     if not isinstance(operand, int | float | torch.SymInt | torch.SymFloat):
@@ -331,7 +331,7 @@ def _scalar(operand: Any) -> Number:
 
 
 def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor of a type: rounded once, or refused where an integer type can't hold it."""
+    """Return a number as a tensor of a type: rounded once, or refused if an integer type can't hold it."""
     device = home_of_numbers(device)
     if dtype.is_floating_point and torch.compiler.is_compiling():
         return _rounded_once(number_tensor(number, torch.float64, device), dtype)
@@ -347,10 +347,10 @@ def _fitting(number: Number, dtype: torch.dtype) -> Number:
 
 
 def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a float64 tensor as one of a type, in steps that the compiler knows.
+    """Convert a float64 tensor to a type, in steps that the compiler knows.
 
-    torch goes to the small types by way of float32. That step rounds to odd here: to the neighbour whose last
-    bit is set, which leaves the second one the only one that counts.
+    torch converts to the small types via float32. Here that step rounds to odd (to the neighbour whose last bit is
+    set), so that the result is as if rounded once.
     """
     if dtype in (torch.float64, torch.float32):
         return wide.to(dtype)
@@ -365,7 +365,7 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    # The compiler cannot ask for the type alone; the product is dead code to it.
+    # The compiler has no function for the type alone. It removes the product as dead code.
     dtype = (input * exponent).dtype if torch.compiler.is_compiling() else torch.result_type(input, exponent)
     if dtype not in DTYPES:
         return torch.pow(input, exponent, out=out)
@@ -374,7 +374,7 @@ def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
     return result if out is None else out.resize_(result.shape).copy_(result)
 
 
-# By name, because one of torch's functions has several identities: torch.pow, Tensor.pow, Tensor.__pow__.
+# The keys are names, because one of torch's functions is several objects: torch.pow, Tensor.pow, Tensor.__pow__.
 _OURS = {
     "pow": _torch_pow,
     "__rpow__": lambda exponent, input: _torch_pow(input, exponent),
@@ -447,14 +447,14 @@ def _new(kind: Any) -> nn.Module:
     return replaced.__new__(replaced)
 
 
-# Threads: torch's, whose own wait for work in a loop, so that others would hardly get a processor.
+# Threads: torch's own. They spin while they wait for work, so that other threads would get little CPU time.
 
 
 def _share_threads() -> None:
     """Compute on the threads of torch's OpenMP runtime, if it has one with GCC's interface."""
     for library in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
         try:
-            # It is loaded already. The look-up includes the libraries that it was linked with.
+            # The library is loaded already. The look-up includes the libraries that it is linked with.
             runtime = ctypes.CDLL(str(library))
             addresses = [
                 ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value

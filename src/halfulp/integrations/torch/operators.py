@@ -26,21 +26,21 @@ DTYPES = {
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
-    """Return x to the power y, by the form of the operator that fits transforms or compilation around the call."""
+    """Return x to the power y, by the operator's form for the transforms or compilation around the call."""
     if torch.compiler.is_compiling():
         return _pow(x, y)
     return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
 
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
-    """Return prelu of x, as power does."""
+    """Return PReLU of x, by the same rule as ``power``."""
     if torch.compiler.is_compiling():
         return _prelu(x, slope)
     return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
 
 
 def home_of_numbers(device: torch.device) -> torch.device:
-    """Return where numbers beside a device's tensors are kept: for CUDA in the processor's memory, but for a graph."""
+    """Return the device of numbers beside a device's tensors: the processor for CUDA, except in a graph."""
     in_processor = device.type == "cuda" and not torch.compiler.is_compiling()
     return torch.device("cpu") if in_processor else device
 
@@ -57,11 +57,11 @@ def exponent_tensor(number: Number, device: torch.device) -> Tensor:
 def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a 0-d tensor of a type that holds it.
 
-    To a tracer it is the result of operators, because torch loses constants inside control flow.
+    While tracing it is the result of operators, because torch loses constants inside control flow.
     """
     terms: tuple[Number, ...] = (number,)
     if torch.compiler.is_exporting() and dtype is torch.float64 and not isinstance(number, torch.SymFloat):
-        terms = _float32_terms(float(number))  # to which the exporter to ONNX rounds an argument of full
+        terms = _float32_terms(float(number))  # the exporter to ONNX rounds an argument of full to float32
     if not torch.compiler.is_compiling() or not terms:
         return torch.tensor(number, dtype=dtype, device=device)
     total = torch.full((), terms[0], dtype=dtype, device=device)
@@ -72,7 +72,7 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
 
 @torch.compiler.assume_constant_result
 def _float32_terms(number: float) -> tuple[float, ...]:
-    """Return numbers that float32 holds and whose sum is a number; none if there are no such numbers."""
+    """Return float32 numbers whose sum is a number; empty if there are no such numbers."""
     with np.errstate(over="ignore"):
         terms = [float(np.float32(number))]
         while math.isfinite(terms[-1]) and (rest := number - math.fsum(terms)) != 0 and len(terms) < 4:
@@ -94,18 +94,12 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     return tensor.view(_WORDS[tensor.itemsize]).numpy().view(dtype)
 
 
-def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    if DTYPES[dtype].isbuiltin == 1:
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(dtype)
-
-
 _WORDS = {1: torch.int8, 2: torch.int16}
 
 
 def _empty(x: Tensor, y: Tensor) -> Tensor:
-    """Return a result's memory: laid out as the operand that has its shape. The compiler relies on it."""
-    if y.dim() == 0 or x.shape == y.shape:  # as broadcast_shapes finds out slowly
+    """Return a result's memory, with the layout of the operand of its shape. The compiler relies on it."""
+    if y.dim() == 0 or x.shape == y.shape:  # fast path: broadcast_shapes is slow
         return torch.empty_like(x)
     shape = torch.broadcast_shapes(x.shape, y.shape)
     if x.shape == shape:
@@ -116,7 +110,7 @@ def _empty(x: Tensor, y: Tensor) -> Tensor:
 
 
 def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Return what ``hu.pow`` or ``hu.prelu`` makes of tensors in the processor's memory."""
+    """Return ``hu.pow`` or ``hu.prelu`` of tensors in the processor's memory."""
     try:
         out = torch.empty_like(x) if function is hu.prelu else _empty(x, y)
     except RuntimeError:
@@ -126,11 +120,7 @@ def compute(function: Any, x: Tensor, y: Tensor) -> Tensor:
 
 
 def refuse(*tensors: Tensor) -> Tensor:
-    """Refuse tensors on a device or of a kind that has no kernel.
-
-    Raises:
-        HalfulpError: always.
-    """
+    """Raise HalfulpError for tensors on a device, or of a kind, without a kernel."""
     for tensor in tensors:
         if (refusal := tensor_refusal(tensor, torch)) is not None:
             raise HalfulpError(refusal)
@@ -139,7 +129,7 @@ def refuse(*tensors: Tensor) -> Tensor:
 
 
 def compute_on_cuda(function: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Return the same of tensors in a device's memory, beside which a 0-d tensor may be in the processor's."""
+    """Return ``hu.pow`` or ``hu.prelu`` of a device's tensors; a 0-d tensor may be in the processor's memory."""
     return function(*(as_array(t) if t.is_cpu and t.dim() == 0 else t.detach() for t in (x, y)))
 
 
@@ -155,7 +145,7 @@ _LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CU
 for _name in ("pow", "prelu"):
     for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
         _LIBRARY.impl(_name, refuse, _key)
-    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # which do not say why they refuse an operator
+    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # their own refusals give no reason
         torch.library.register_torch_dispatch(
             f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=_LIBRARY
         )
@@ -174,7 +164,7 @@ def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
-    """Return a batched tensor with the batch first and the rest aligned to a rank, and any other one unchanged."""
+    """Return a batched tensor with the batch first and the rest aligned to a rank; other tensors are unchanged."""
     if dim is None:
         return tensor
     tensor = tensor.movedim(dim, 0)
@@ -196,11 +186,11 @@ def _prelu_vmap(
     return _prelu(x, _batch_first(slope, dims[1], rank)), 0
 
 
-# Derivatives, made of differentiable operations, so that they have derivatives of their own.
+# Derivatives. They consist of differentiable operations, so that they have derivatives too.
 
 
 def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
-    """Return y x^(y-1); where y is 0 the power is constant, and x does not matter."""
+    """Return y x^(y-1). If y is 0, the power is constant, whatever x is."""
     base = torch.where((y == 0) & ((x == 0) | x.isnan()), 1, x)
     wide = y.to(torch.float64 if y.is_floating_point() else torch.int64)
     factor = y if y.is_floating_point() else wide.to(torch.float64)
@@ -208,7 +198,7 @@ def _pow_by_x(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _pow_by_y(x: Tensor, y: Tensor) -> Tensor:
-    """Return x^y log x; 0 where x is 0 and y is not negative."""
+    """Return x^y log x; 0 if x is 0 and y is not negative."""
     base = torch.where((x == 0) & (y >= 0), 1, x)
     return power(base, y) * base.log()
 
@@ -249,17 +239,17 @@ torch.library.register_autograd(
 
 
 def _primals(ctx: Any) -> list[Tensor]:
-    """Return the saved operands without this level's tangents; an outer level's, if there is one, stay.
+    """Return the saved operands without this level's tangents, but with those of outer levels.
 
-    torch turns forward mode off while it calls a ``jvp``, and so would lose the outer levels' derivatives.
+    torch disables forward mode while it calls a ``jvp``, and so would lose the outer levels' derivatives.
     """
     return [forward_ad.unpack_dual(tensor).primal for tensor in ctx.saved_tensors]
 
 
 class _Pow(torch.autograd.Function):
-    """The operator with a forward-mode derivative, which operators cannot have (it would be silently 0).
+    """The operator with a forward-mode derivative. (Operators can't have one: it would silently be 0.)
 
-    The compiler refuses such functions, and they cost more, so it stands in only where it is needed.
+    The compiler refuses such functions, and they are slower. So it is used only if needed.
     """
 
     generate_vmap_rule = True
@@ -280,7 +270,7 @@ class _Pow(torch.autograd.Function):
 
 
 class _Prelu(torch.autograd.Function):
-    """As _Pow."""
+    """PReLU, like _Pow."""
 
     generate_vmap_rule = True
     forward = staticmethod(_prelu)
@@ -299,7 +289,7 @@ class _Prelu(torch.autograd.Function):
 
 
 def is_transformed() -> bool:
-    """Whether forward-mode differentiation or a torch.func transform is in progress, or it can't be told."""
+    """Whether forward-mode differentiation or a torch.func transform is active; also True if that is not known."""
     try:
         return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
     except AttributeError:  # private names of torch
@@ -307,10 +297,10 @@ def is_transformed() -> bool:
 
 
 def _is_functionalized() -> bool:
-    """Whether torch.func.functionalize is in progress, which has no rule for _Pow and _Prelu.
+    """Whether torch.func.functionalize is active, which has no rule for _Pow and _Prelu.
 
     Raises:
-        HalfulpError: so is differentiation, which takes _Pow and _Prelu.
+        HalfulpError: differentiation, which needs _Pow and _Prelu, is active too.
     """
     levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
     if TransformType.Functionalize not in levels:
@@ -324,10 +314,10 @@ def _is_functionalized() -> bool:
 
 
 def _register_onnx(operator: Any, name: str, fake: Any) -> None:
-    """Have torch.onnx.export write an operator as a node, in the branches and bodies of control flow, too.
+    """Make torch.onnx.export write an operator as a node, also in branches and bodies of control flow.
 
-    The exporter decomposes by torch's table, of which others may take a part: there the operator stays. Fake tensors
-    of symbolic sizes would use the table, too, if there were no entry of the type "meta".
+    The exporter decomposes operators by torch's table. Other users of the table keep the operator. An entry of the type
+    "meta" keeps fake tensors of symbolic sizes from using the table.
     """
 
     def node(x: Tensor, y: Tensor) -> Any:

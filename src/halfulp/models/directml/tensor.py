@@ -8,7 +8,7 @@ C2   DimensionCount is 1 to 8, and the number of Sizes and of Strides where thes
 C3   No size is 0; a tensor has at most 2^32 - 1 elements.
 C4   Strides count elements; 0 repeats an element. They reach at most 2^32 - 1 elements far.
 C5   The elements of an output do not overlap.
-C6   TotalTensorSizeInBytes is at least what DMLCalcBufferTensorSize gives.
+C6   TotalTensorSizeInBytes is at least the result of DMLCalcBufferTensorSize.
 C7   GuaranteedBaseOffsetAlignment is 0 or a power of two that is at least the element size.
 C8   Flags is NONE or OWNED_BY_DML, which an output may not have.
 C9   The buffer range of a tensor starts at a multiple of 16 and of GuaranteedBaseOffsetAlignment,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -63,7 +63,7 @@ def parse(
 
     Raises:
         ModelError: the file can't be read, or is not an ONNX model.
-        HalfulpError: the source is none of these.
+        HalfulpError: the source is of another class.
     """
     proto, name, folder = _message(source, file)
     ordered, was_sorted = in_order(proto)
@@ -107,6 +107,15 @@ def build(
     return _Builder(proto, file, folder, keep_unknown, check_ours).model()
 
 
+class _Around(NamedTuple):
+    """The surroundings of nodes: opsets, names, attributes of the function around them, and its name in messages."""
+
+    opsets: Mapping[str, int]
+    scope: Scope
+    binding: Mapping[str, AttributeProto]
+    where: str
+
+
 class _Builder:
     """Turns one ModelProto into a Model."""
 
@@ -138,18 +147,11 @@ class _Builder:
             opsets = {"": 1}  # before IR version 3 there was one opset and no import
         if not proto.graph.output:
             self._check.fail("the graph has no output")
-        return Model(self._file, self._graph(proto.graph, opsets, Scope(), {}, ""))
+        return Model(self._file, self._graph(proto.graph, _Around(opsets, Scope(), {}, "")))
 
-    def _graph(
-        self,
-        proto: GraphProto,
-        opsets: Mapping[str, int],
-        scope: Scope,
-        binding: Mapping[str, AttributeProto],
-        where: str,
-    ) -> Graph:
-        """Build a graph or subgraph; ``binding`` holds the attributes of the function around it."""
-        inside = where and f" of {where}"
+    def _graph(self, proto: GraphProto, around: _Around) -> Graph:
+        """Build a graph or subgraph."""
+        scope, inside = around.scope, around.where and f" of {around.where}"
         self._check.text(proto.name, *(tensor.name for tensor in proto.initializer))
         self._check.text(*(sparse.values.name for sparse in proto.sparse_initializer))
         inputs = tuple(self._declared(info) for info in proto.input)
@@ -167,7 +169,7 @@ class _Builder:
             constants[name] = self._tensors.read_sparse(sparse, f"sparse initializer {name!r}")
         scope.names.update(constants, (value.name for value in inputs))
         outputs = tuple(self._declared(info) for info in proto.output)
-        nodes = self._body(proto.node, opsets, scope, binding, where)
+        nodes = self._body(proto.node, around)
         for value in outputs:
             if value.name not in scope:
                 self._check.fail(f"output {value.name!r}{inside} is made by no node")
@@ -175,22 +177,14 @@ class _Builder:
         known |= {value.name: value for value in (*inputs, *outputs)}
         for name, array in constants.items():
             if name in known and not known[name].fits(array):
-                self._check.fail(
-                    f"initializer {name!r}{inside} contradicts what the model declares",
-                    expected=str(known[name]),
-                    got=describe(type_name(array.dtype), array.shape),
-                )
+                message = f"initializer {name!r}{inside} contradicts its declaration"
+                got = describe(type_name(array.dtype), array.shape)
+                self._check.fail(message, expected=str(known[name]), got=got)
         return Graph(proto.name, inputs, outputs, constants, nodes, known)
 
-    def _body(
-        self,
-        protos: Iterable[NodeProto],
-        opsets: Mapping[str, int],
-        scope: Scope,
-        binding: Mapping[str, AttributeProto],
-        where: str,
-    ) -> tuple[Node, ...]:
-        """Build the nodes of a graph or function, checking that names are defined, once, in order."""
+    def _body(self, protos: Iterable[NodeProto], around: _Around) -> tuple[Node, ...]:
+        """Build the nodes of a graph or function, and check that each name is defined once, before it is read."""
+        scope = around.scope
         read = [(proto, tuple(proto.input), tuple(proto.output)) for proto in protos]
         for proto, inputs, outputs in read:
             self._check.text(proto.name, proto.domain, proto.op_type, proto.overload, *inputs, *outputs)
@@ -198,18 +192,18 @@ class _Builder:
         for index, (proto, _, outputs) in enumerate(read):
             for name in filter(None, outputs):
                 if name in scope.names or name in made:
-                    node = label(proto, index, where)
+                    node = label(proto, index, around.where)
                     self._check.fail(f"its output {name!r} is defined before", node=node)
                 made.add(name)
         scope.made = made
         nodes = []
         for index, (proto, inputs, outputs) in enumerate(read):
-            node = label(proto, index, where)
+            node = label(proto, index, around.where)
             for name in inputs:
                 if name and name not in scope:
                     self._check.missing(name, scope, node)
             self._check.count(1)
-            nodes.append(self._node(proto, inputs, outputs, opsets, scope, binding, node))
+            nodes.append(self._node(proto, inputs, outputs, around, node))
             scope.names.update(filter(None, outputs))
         return tuple(nodes)
 
@@ -218,13 +212,11 @@ class _Builder:
         proto: NodeProto,
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
-        opsets: Mapping[str, int],
-        scope: Scope,
-        binding: Mapping[str, AttributeProto],
+        around: _Around,
         node: str,
     ) -> Node:
-        domain = plain_domain(proto.domain)
-        bound = self._bound(proto, binding, node)
+        domain, opsets = plain_domain(proto.domain), around.opsets
+        bound = self._bound(proto, around.binding, node)
         function = self._functions.get(identity(proto)) if self._functions else None
         is_unknown = self._keep_unknown and not is_known(domain)
         kept = function is None and (is_unknown or (is_ours(proto) and not self._check_ours))
@@ -237,11 +229,9 @@ class _Builder:
             if attribute.name in attributes:
                 self._check.fail(f"its attribute {attribute.name!r} is given twice", node=node)
             if attribute.type == AttributeProto.GRAPH:
-                inner = f"{node}.{attribute.name}"
+                inner = around._replace(scope=Scope(around.scope), where=f"{node}.{attribute.name}")
                 with self._check.deeper(node):
-                    attributes[attribute.name] = self._graph(
-                        attribute.g, opsets, Scope(scope), binding, inner
-                    )
+                    attributes[attribute.name] = self._graph(attribute.g, inner)
             else:
                 attributes[attribute.name] = attribute_value(attribute, self._tensors, self._file, node)
         body = None if function is None else self._call(function, proto, bound, node)
@@ -330,20 +320,14 @@ class _Builder:
         scope = Scope()
         scope.names.update(function.input)
         with self._check.deeper(node):
-            nodes = self._body(function.node, opsets, scope, binding, printable(name))
+            nodes = self._body(function.node, _Around(opsets, scope, binding, printable(name)))
         for output in function.output:
             if output not in scope:
                 self._check.fail(f"output {output!r} of the function {name!r} is made by no node")
         self._calling.pop()
         known = {value.name: value for value in map(self._declared, function.value_info)}
-        body = Graph(
-            name,
-            tuple(Value(value) for value in function.input),
-            tuple(Value(value) for value in function.output),
-            {},
-            nodes,
-            known,
-        )
+        inputs, outputs = (tuple(map(Value, names)) for names in (function.input, function.output))
+        body = Graph(name, inputs, outputs, {}, nodes, known)
         self._bodies[call] = body, self._check.nodes - before, self._check.height
         return body
 

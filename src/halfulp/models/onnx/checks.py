@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.errors import ModelError, SpecError, UnsupportedError, printable
 from halfulp.models.onnx.tensors import TensorReader
@@ -19,9 +19,6 @@ from halfulp.specs import in_force
 _MOST_BYTES = 1 << 30  # of copied attributes: each node that refers to a function's attribute copies it
 _LARGEST_OPSET = (1 << 31) - 1  # the onnx package's checker takes no larger one
 _MOST_KEPT = 4096  # bytes of attributes of a checked node that are remembered
-
-_SCALARS = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i"}
-_LISTS = {AttributeProto.FLOATS: "floats", AttributeProto.INTS: "ints"}
 
 
 class Scope:
@@ -76,11 +73,8 @@ class Checks:
         if not proto.HasField("ir_version") or proto.ir_version < 1:
             self.fail("not an ONNX model: it has no IR version")
         if proto.ir_version > onnx.IR_VERSION:
-            self.fail(
-                "its IR version is newer than the installed onnx package",
-                expected=f"at most {onnx.IR_VERSION}",
-                got=proto.ir_version,
-            )
+            newest = f"at most {onnx.IR_VERSION}"
+            self.fail("its IR version is newer than the onnx package", expected=newest, got=proto.ir_version)
         if not proto.HasField("graph"):
             self.fail("has no graph")
 
@@ -92,13 +86,10 @@ class Checks:
             domain, version = plain_domain(entry.domain), entry.version
             if opsets.setdefault(domain, version) != version:
                 self.fail(f"{whose} imports two versions of the domain {domain or 'ai.onnx'!r}")
-            newest = onnx.defs.onnx_opset_version() if domain == "" else _LARGEST_OPSET
-            if not (1 if domain == "" else 0) <= version <= newest:
-                self.fail(
-                    f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}",
-                    expected=f"{1 if domain == '' else 0} to {newest}",
-                    got=version,
-                )
+            oldest, newest = (0, _LARGEST_OPSET) if domain else (1, onnx.defs.onnx_opset_version())
+            if not oldest <= version <= newest:
+                message = f"{whose} asks for an unknown opset of {domain or 'ai.onnx'!r}"
+                self.fail(message, expected=f"{oldest} to {newest}", got=version)
         return opsets
 
     def missing(self, name: str, scope: Scope, node: str) -> NoReturn:
@@ -146,9 +137,8 @@ class Checks:
         """Add to the bytes of attributes that functions copy."""
         self._bytes += size
         if self._bytes > _MOST_BYTES:
-            self.fail(
-                "its functions copy too much of their attributes", expected=f"at most {_MOST_BYTES} bytes"
-            )
+            most = f"at most {_MOST_BYTES} bytes"
+            self.fail("its functions copy too much of their attributes", expected=most)
 
     def unknown(self, domain: str, op_type: str, opset: int, node: str) -> NoReturn:
         """Raise a ModelError for an operator that does not exist; an UnsupportedError if its domain is unknown."""
@@ -193,35 +183,32 @@ def attribute_value(attribute: AttributeProto, tensors: TensorReader, file: str,
     Raises:
         ModelError: a tensor can't be read, a text is not UTF-8, or the attribute is a list of subgraphs or has no type.
     """
-    kind = attribute.type
     what = f"attribute {attribute.name!r}"
-    if kind in _SCALARS:
-        return getattr(attribute, _SCALARS[kind])
-    if kind in _LISTS:
-        return list(getattr(attribute, _LISTS[kind]))
+    if attribute.type not in _VALUES:
+        raise ModelError(f"{what} has an unsupported type", file=file, node=label)
     try:
-        if kind == AttributeProto.STRING:
-            return attribute.s.decode()
-        if kind == AttributeProto.STRINGS:
-            return [text.decode() for text in attribute.strings]
+        return _VALUES[attribute.type](attribute, tensors, what)
     except UnicodeDecodeError:
         raise ModelError(f"{what} is not UTF-8", file=file, node=label) from None
-    try:
-        if kind == AttributeProto.TENSOR:
-            return tensors.read(attribute.t, what)
-        if kind == AttributeProto.TENSORS:
-            return [tensors.read(tensor, what) for tensor in attribute.tensors]
-        if kind == AttributeProto.SPARSE_TENSOR:
-            return tensors.read_sparse(attribute.sparse_tensor, what)
     except ModelError as error:
         shown: Mapping[str, Any] = error.shown
         raise ModelError(error.message, file=file, node=label, **shown) from None
-    # Copies: a part of a message would keep the whole message alive.
-    if kind == AttributeProto.TYPE_PROTO:
-        return deepcopy(attribute.tp)
-    if kind == AttributeProto.TYPE_PROTOS:
-        return [deepcopy(proto) for proto in attribute.type_protos]
-    raise ModelError(f"{what} has an unsupported type", file=file, node=label)
+
+
+# Types are copied, because a part of a message would keep the whole message alive.
+_VALUES: Mapping[int, Callable[[AttributeProto, TensorReader, str], Any]] = {
+    AttributeProto.FLOAT: lambda a, tensors, what: a.f,
+    AttributeProto.INT: lambda a, tensors, what: a.i,
+    AttributeProto.STRING: lambda a, tensors, what: a.s.decode(),
+    AttributeProto.TENSOR: lambda a, tensors, what: tensors.read(a.t, what),
+    AttributeProto.SPARSE_TENSOR: lambda a, tensors, what: tensors.read_sparse(a.sparse_tensor, what),
+    AttributeProto.TYPE_PROTO: lambda a, tensors, what: deepcopy(a.tp),
+    AttributeProto.FLOATS: lambda a, tensors, what: list(a.floats),
+    AttributeProto.INTS: lambda a, tensors, what: list(a.ints),
+    AttributeProto.STRINGS: lambda a, tensors, what: [text.decode() for text in a.strings],
+    AttributeProto.TENSORS: lambda a, tensors, what: [tensors.read(tensor, what) for tensor in a.tensors],
+    AttributeProto.TYPE_PROTOS: lambda a, tensors, what: [deepcopy(proto) for proto in a.type_protos],
+}
 
 
 def check_clauses(
@@ -300,19 +287,17 @@ def _without_data(attribute: AttributeProto) -> AttributeProto:
 
     The checker would look for external data in the working directory, and would not find a subgraph's outer names.
     """
-    if attribute.type == AttributeProto.TENSOR:
-        shell = TensorProto(data_type=attribute.t.data_type, dims=[0])
-        return AttributeProto(name=attribute.name, type=attribute.type, t=shell)
-    if attribute.type == AttributeProto.GRAPH:
-        return AttributeProto(name=attribute.name, type=attribute.type, g=GraphProto(name="body"))
-    return _shell_of_sparse(attribute) if attribute.type == AttributeProto.SPARSE_TENSOR else attribute
-
-
-def _shell_of_sparse(attribute: AttributeProto) -> AttributeProto:
-    sparse = attribute.sparse_tensor
-    shell = onnx.SparseTensorProto(
-        dims=[1],
-        values=TensorProto(name="v", data_type=sparse.values.data_type, dims=[0]),
-        indices=TensorProto(name="i", data_type=TensorProto.INT64, dims=[0]),
-    )
-    return AttributeProto(name=attribute.name, type=attribute.type, sparse_tensor=shell)
+    bare = AttributeProto(name=attribute.name, type=attribute.type)
+    match attribute.type:
+        case AttributeProto.TENSOR:
+            bare.t.CopyFrom(TensorProto(data_type=attribute.t.data_type, dims=[0]))
+        case AttributeProto.GRAPH:
+            bare.g.name = "body"
+        case AttributeProto.SPARSE_TENSOR:
+            kind = attribute.sparse_tensor.values.data_type
+            bare.sparse_tensor.dims.append(1)
+            bare.sparse_tensor.values.CopyFrom(TensorProto(name="v", data_type=kind, dims=[0]))
+            bare.sparse_tensor.indices.CopyFrom(TensorProto(name="i", data_type=TensorProto.INT64, dims=[0]))
+        case _:
+            return attribute
+    return bare

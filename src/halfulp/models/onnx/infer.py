@@ -164,7 +164,7 @@ class ValueInfo:
         return cast
 
     def is_default(self, name: str) -> bool:
-        """Tell whether a value is an input with a default."""
+        """Return whether a value is an input with a default."""
         if name in self.types:
             return name in self.defaults
         return self._outer is not None and self._outer.is_default(name)

@@ -119,13 +119,11 @@ class _Inliner:
             node.op_type = in_force("onnx", node.op_type, opsets.get("", 1)).id
             node.domain, node.overload = RESOLVED, ""
         elif depth and _version(node, opsets) != _version(node, self._opsets):
-            domain = plain_domain(node.domain)
-            raise UnsupportedError(
-                f"{self._file}: a function of the model is of another opset, in which"
-                f" {printable(node.op_type)} differs",
-                expected=f"opset {self._opsets.get(domain)}",
-                got=f"opset {opsets.get(domain)}",
+            differs = (
+                f"a function of the model is of another opset, in which {printable(node.op_type)} differs"
             )
+            expected, got = (f"opset {all.get(plain_domain(node.domain))}" for all in (self._opsets, opsets))
+            raise UnsupportedError(f"{self._file}: {differs}", expected=expected, got=got)
 
     def _body(self, function: FunctionProto, call: NodeProto) -> list[NodeProto]:
         """Return copies of a function's nodes with the call's names and attributes."""

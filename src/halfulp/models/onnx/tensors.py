@@ -173,11 +173,8 @@ class TensorReader:
             elif _PACKED_BITS.get(tensor.data_type) in (2, 4):
                 needed = -(-count * _PACKED_BITS[tensor.data_type] // 8)
         if stored != needed:
-            self._fail(
-                f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}",
-                expected=f"{needed} {unit}",
-                got=f"{stored} {unit}",
-            )
+            message = f"{what} has dims that its data contradicts: {describe(dtype.name, shape)}"
+            self._fail(message, expected=f"{needed} {unit}", got=f"{stored} {unit}")
         if filled == ["raw_data"] and tensor.data_type not in _PACKED_BITS:
             return np.frombuffer(tensor.raw_data, dtype.newbyteorder("<")).reshape(shape)
         try:
@@ -239,17 +236,11 @@ class TensorReader:
         length = self._number(entries, "length", what)
         needed = _stored_bytes(tensor.data_type, dtype, math.prod(shape))
         if length is not None and length != needed:
-            self._fail(
-                f"{what} has external data of the wrong length for {describe(dtype.name, shape)}",
-                expected=f"{needed} bytes",
-                got=f"{length} bytes",
-            )
+            message = f"{what} has external data of the wrong length for {describe(dtype.name, shape)}"
+            self._fail(message, expected=f"{needed} bytes", got=f"{length} bytes")
         if offset + needed > size:
-            self._fail(
-                f"{what} reaches past the end of its external data {path.name!r}",
-                expected=f"{offset + needed} bytes",
-                got=f"{size} bytes",
-            )
+            message = f"{what} reaches past the end of its external data {path.name!r}"
+            self._fail(message, expected=f"{offset + needed} bytes", got=f"{size} bytes")
         if needed == 0:
             return np.empty(shape, dtype)
         if tensor.data_type in _PACKED_BITS:

@@ -173,7 +173,7 @@ def bound(attribute: AttributeProto, values: Mapping[str, AttributeProto]) -> At
 def in_order(model: ModelProto) -> tuple[ModelProto, bool]:
     """Return a model with all nodes in topological order, and whether they had to be sorted.
 
-    A model in order is returned itself, any other as a sorted copy. A node that stands too late moves to just before
+    A model in order is returned itself, any other as a sorted copy. A node that comes too late moves to just before
     its first reader; otherwise the file's order is kept. Nodes on a cycle stay, and the front end reports the cycle.
     """
     look = _Pass(apply=False).over(model)

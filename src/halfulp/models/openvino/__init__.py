@@ -6,15 +6,26 @@ layer. Layers of all operators are read; only those that halfulp has can be run 
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
-from halfulp.errors import HalfulpError
+import numpy as np
+
+from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models.files import replacing
-from halfulp.models.graph import Graph, Model
-from halfulp.models.openvino.reader import Weights, build, elements
-from halfulp.models.openvino.writer import write
+from halfulp.models.graph import Array, Graph, Model, Node, Value, agree, listed, type_name
+from halfulp.models.openvino.operators import OPENVINO_TYPES, OPERATORS, foreign, infer, packed, precision
+from halfulp.models.openvino.reader import EDGE, VERSIONS, Note, Origin, Weights, build, elements, parse_shape
 from halfulp.models.source import read_source
+from halfulp.specs.tensor import TensorType
+from halfulp.types import TYPES
 
 __all__ = ["load", "save"]
 
@@ -87,3 +98,218 @@ def save(model: Model | Graph, path: str | os.PathLike[str]) -> None:
             text = write(graph, weights)
         new_xml.write_bytes(text)
         Path(os.path.realpath(xml)).unlink(missing_ok=True)
+
+
+# --- a graph as files ---------------------------------------------------------------------------------
+
+_NEW = 1 << 62  # the position of new layers: after all layers of the file
+
+
+@dataclass(eq=False)
+class _Layer:
+    """A layer to write, with the values that it reads and makes."""
+
+    kind: str
+    note: Note
+    data: Mapping[str, str]
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    id: int = -1
+
+
+def write(graph: Graph, weights: IO[bytes]) -> bytes:
+    """Return a graph as XML, and write its constants to ``weights``. Equal constants share their bytes.
+
+    A graph that was read from a file gives that file again.
+    """
+    return _Writer(graph, weights).xml()
+
+
+class _Writer:
+    """Writes one graph."""
+
+    def __init__(self, graph: Graph, weights: IO[bytes]) -> None:
+        self._graph = graph
+        self._weights = weights
+        self._origin = graph.source if isinstance(graph.source, Origin) else Origin({}, (), ())
+        self._places: dict[bytes, int] = {}
+        self._end = 0
+        self._types: dict[str, TensorType] = {}
+        self._new = _NEW
+        self._taken = {note.name for note in self._origin.values.values()}
+
+    def xml(self) -> bytes:
+        self._check()
+        layers = sorted(self._layers(), key=lambda layer: layer.note.position)
+        for number, layer in enumerate(layers):
+            layer.id = number
+        root = Element("net", name=_text(self._graph.name), version=str(VERSIONS[-1]))
+        parent = SubElement(root, "layers")
+        parent.extend([self._element(layer) for layer in layers])
+        parent = SubElement(root, "edges")
+        parent.extend(self._edges(layers))
+        root.extend([deepcopy(element) for element in self._origin.rest] or [Element("rt_info")])
+        ElementTree.indent(root, "\t")
+        text = ElementTree.tostring(root, encoding="unicode")
+        return f'<?xml version="1.0"?>\n{text}\n'.encode()
+
+    def _check(self) -> None:
+        if unsupported := foreign(self._graph.nodes):
+            expected, got = ", ".join(OPERATORS), listed(unsupported)
+            raise UnsupportedError("unsupported operators for OpenVINO's IR", expected=expected, got=got)
+        for value in self._graph.inputs:
+            if value.name in self._graph.constants:
+                raise UnsupportedError(
+                    f"OpenVINO has no inputs with defaults, such as {printable(value.name)!r}"
+                )
+
+    # --- layers ---------------------------------------------------------------------------------
+
+    def _layers(self) -> Iterable[_Layer]:
+        for value in self._graph.inputs:
+            if value.type is None:
+                raise UnsupportedError(f"input {printable(value.name)!r} has no element type")
+            self._types[value.name] = TensorType(value.type, value.shape)
+            note = self._note(value.name, (value.name, *value.aliases))
+            shape = _shape(value)
+            if note.shape is not None and parse_shape(note.shape) == value.shape:
+                shape = note.shape  # it may have ranges
+            data = {"shape": shape, "element_type": self._openvino(value.type, value.name)}
+            yield _Layer("Parameter", note, data, output=value.name)
+        known, new = self._origin.values, Note(_NEW, "")
+        for name in sorted(self._graph.constants, key=lambda name: known.get(name, new).position):
+            array = self._graph.constants[name]
+            kind = type_name(array.dtype)
+            self._types[name] = TensorType(kind, array.shape)
+            shape = ", ".join(map(str, array.shape))
+            place = self._store(array)
+            data = {"element_type": self._openvino(kind, name), "shape": shape, **place}
+            yield _Layer("Const", self._note(name), data, output=name)
+        for node in self._graph.nodes:
+            (output,) = node.outputs
+            self._types[output] = self._infer(node)
+            data = {name: _spelled(name, value) for name, value in node.attributes.items()}
+            yield _Layer(node.type, self._note(output, (output,)), data, node.inputs, output)
+        for index, value in enumerate(self._graph.outputs):
+            if index < len(self._origin.results):
+                note = self._origin.results[index]
+            else:
+                self._new += 1
+                note = Note(self._new, self._unique(f"{value.name}/sink_port_0"), (value.name,))
+            yield _Layer("Result", note, {}, (value.name,))
+
+    def _note(self, name: str, tensors: tuple[str, ...] = ()) -> Note:
+        if name in self._origin.values:
+            return self._origin.values[name]
+        self._new += 1
+        return Note(self._new, self._unique(name), tensors)
+
+    def _unique(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+    def _infer(self, node: Node) -> TensorType:
+        operands = [self._types[name] for name in node.inputs]
+        constants = [self._graph.constants.get(name) for name in node.inputs]
+        result = infer(node, operands, constants)
+        declared = self._graph.declared.get(node.outputs[0])
+        if declared is None:
+            return result
+        if declared.type not in (None, result.type) or not agree(declared.shape, result.shape):
+            message = f"node {node.label}: its output contradicts its declaration"
+            raise HalfulpError(message, expected=str(declared), got=result)
+        return result if declared.shape is None else TensorType(result.type, declared.shape)
+
+    def _store(self, array: Array) -> dict[str, str]:
+        data = _stored(array).data
+        key = hashlib.sha256(data).digest()
+        if key not in self._places:
+            self._places[key] = self._end
+            self._weights.write(data)
+            self._end += data.nbytes
+        return {"offset": str(self._places[key]), "size": str(data.nbytes)}
+
+    def _openvino(self, kind: str, name: str) -> str:
+        if kind not in OPENVINO_TYPES:
+            raise UnsupportedError(f"OpenVINO has no type {kind}, which {printable(name)!r} has")
+        return OPENVINO_TYPES[kind]
+
+    # --- elements -------------------------------------------------------------------------------
+
+    def _element(self, layer: _Layer) -> Element:
+        note = layer.note
+        attributes = {"id": str(layer.id), "name": _text(note.name), "type": layer.kind, "version": "opset1"}
+        if layer.kind == "Result" and note.tensors:
+            attributes["output_names"] = _names(note.tensors)
+        element = Element("layer", attributes)
+        if layer.data:
+            SubElement(element, "data", dict(layer.data))
+        if note.rt_info is not None:
+            element.append(deepcopy(note.rt_info))
+        if layer.inputs:
+            side = SubElement(element, "input")
+            side.extend([self._port(number, name) for number, name in enumerate(layer.inputs)])
+        if layer.output is not None:
+            side = SubElement(element, "output")
+            side.append(self._port(len(layer.inputs), layer.output, note.tensors))
+        return element
+
+    def _port(self, number: int, name: str, names: tuple[str, ...] = ()) -> Element:
+        kind, shape = self._types[name]
+        port = Element("port", id=str(number), precision=precision(self._openvino(kind, name)))
+        if names:
+            port.set("names", _names(names))
+        for dim in shape or ():
+            SubElement(port, "dim").text = str(dim if isinstance(dim, int) else -1)
+        return port
+
+    def _edges(self, layers: list[_Layer]) -> list[Element]:
+        makers = {layer.output: layer for layer in layers if layer.output is not None}
+        edges = []
+        for layer in layers:
+            for port, name in enumerate(layer.inputs):
+                maker = makers[name]
+                edges.append((maker.id, len(maker.inputs), layer.id, port))
+        # The order in which OpenVINO writes the edges that leave a layer differs from process to process.
+        given = {tuple(edge): place for place, edge in enumerate(self._origin.edges)}
+        known = given.keys() == set(edges)
+        edges.sort(key=lambda edge: (given[edge] if known else 0, edge))
+        return [Element("edge", dict(zip(EDGE, map(str, edge), strict=True))) for edge in edges]
+
+
+def _stored(array: Array) -> Array:
+    """Return an array as bytes of the .bin file."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if array.dtype.name in TYPES and TYPES[array.dtype.name].bits == 4:
+        return packed(flat)
+    return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+
+
+def _shape(value: Value) -> str:
+    if value.shape is None:
+        return "..."
+    return ",".join(str(dim) if isinstance(dim, int) else "?" for dim in value.shape)
+
+
+def _spelled(name: str, value: Any) -> str:
+    if name == "destination_type":
+        return OPENVINO_TYPES[value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _names(names: Iterable[str]) -> str:
+    escaped = [_text(name).replace(",", "\\,") for name in names]
+    if any(name.endswith("\\") for name in escaped):
+        raise HalfulpError("a tensor name that ends in a backslash can't be written", got=", ".join(escaped))
+    return ",".join(escaped)
+
+
+def _text(name: str) -> str:
+    """Return a name; refuse one that XML 1.0 can't hold."""
+    for character in name:
+        code = ord(character)
+        if (code < 32 and character not in "\t\n\r") or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF):
+            raise HalfulpError("XML can't hold a character of a name", got=printable(name))
+    return name

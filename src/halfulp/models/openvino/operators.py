@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.graph import MOST_DIMS, Array, Node, reshape, unsqueezed
 from halfulp.specs import find
@@ -30,6 +32,22 @@ def precision(openvino: str) -> str:
 
 
 PRECISIONS = {precision(openvino): name for openvino, name in ELEMENT_TYPES.items()}
+
+
+def packed(values: Array) -> Array:
+    """Return elements of four bits as bytes: two to a byte, the first in the low half."""
+    flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8) & 15
+    nibbles = np.append(flat, np.zeros(flat.size % 2, np.uint8))
+    return np.asarray(nibbles[::2] | nibbles[1::2] << 4)
+
+
+def unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
+    """Return ``count`` elements of four bits that :func:`packed` has packed."""
+    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
+    if dtype.name == "int4":  # ml_dtypes does not define the other half of its byte
+        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
+    return nibbles.view(dtype)
+
 
 _BROADCAST = {"auto_broadcast": "numpy"}
 _REQUIRED = object()

@@ -33,7 +33,14 @@ from halfulp.models.graph import (
     is_countable,
     type_name,
 )
-from halfulp.models.openvino.operators import OPERATORS, PRECISIONS, element_type, infer, read_attributes
+from halfulp.models.openvino.operators import (
+    OPERATORS,
+    PRECISIONS,
+    element_type,
+    infer,
+    read_attributes,
+    unpacked,
+)
 from halfulp.specs.tensor import Shape, TensorType, format_shape
 from halfulp.types import TYPES
 
@@ -326,7 +333,7 @@ class _Reader:
             expected = f"opset1 to opset{NEWEST_OPSET}"
             raise HalfulpError(f"the operator set {layer.version!r} does not exist", expected=expected)
         kind = "PReLU" if layer.type == "Prelu" else layer.type
-        ours = numbered and kind in OPERATORS
+        known = numbered and kind in OPERATORS
         sources = [self._sources[layer.id, port.id] for port in layer.inputs]
         inputs = tuple(self._names[source] for source in sources)
         node = Node(
@@ -334,11 +341,11 @@ class _Reader:
             standard="openvino",
             domain="" if numbered else layer.version or "unknown",
             type=kind,
-            version="1" if ours else opset if numbered else "0",
+            version="1" if known else opset if numbered else "0",
             opset=int(opset) if numbered else 0,
             inputs=inputs,
             outputs=tuple(self._names[layer.id, port.id] for port in layer.outputs),
-            attributes=read_attributes(kind, layer.data) if ours else dict(layer.data),
+            attributes=read_attributes(kind, layer.data) if known else dict(layer.data),
             source=layer,
         )
         for port, source in zip(layer.inputs, sources, strict=True):
@@ -346,7 +353,7 @@ class _Reader:
             self._compare(f"its input port {port.id}", port, value.type, value.shape)
         result = None
         operands = [self._known[name] for name in inputs]
-        if ours and all(operand.type is not None for operand in operands):
+        if known and all(operand.type is not None for operand in operands):
             types = [TensorType(str(operand.type), operand.shape) for operand in operands]
             result = infer(node, types, [self._constants.get(name) for name in inputs])
         for index in range(len(layer.outputs)):
@@ -425,16 +432,13 @@ def _ports(layer: Element, side: str) -> Iterator[Port]:
             raise HalfulpError(f"it has two {side} ports {number}")
         seen.add(number)
         spelled = element.get("precision", "")
-        dims = tuple(_port_dim((dim.text or "").strip()) for dim in element.iterfind("dim"))
+        texts = ((dim.text or "").strip() for dim in element.iterfind("dim"))
+        dims = tuple(None if text == "-1" else _natural(text, "a dim of a port") for text in texts)
         if len(dims) > MOST_DIMS:
             raise HalfulpError("a port has too many dims", expected=f"at most {MOST_DIMS}", got=len(dims))
         # A port without dims belongs to a scalar or to a tensor of unknown rank.
         names = split_names(element.get("names", ""))
         yield Port(number, PRECISIONS.get(spelled.upper()), dims or None, names)
-
-
-def _port_dim(text: str) -> int | None:
-    return None if text == "-1" else _natural(text, "a dim of a port")
 
 
 def _number(element: Element, name: str) -> int:
@@ -529,11 +533,8 @@ class Weights:
         bits = 8 if kind == "bool" else TYPES[kind].bits
         needed = -(-math.prod(static) * bits // 8)
         if needed != size or not is_countable(static):
-            raise HalfulpError(
-                f"its shape contradicts its size: {describe(kind, static)}",
-                expected=f"{needed} bytes",
-                got=f"{size} bytes",
-            )
+            message = f"its shape contradicts its size: {describe(kind, static)}"
+            raise HalfulpError(message, expected=f"{needed} bytes", got=f"{size} bytes")
         return self._array(kind, static, offset, size)
 
     def _array(self, kind: str, shape: tuple[int, ...], offset: int, size: int) -> Array:
@@ -543,11 +544,8 @@ class Weights:
         else:
             memory = self._memory
             if offset + size > memory.size:
-                raise HalfulpError(
-                    "it reaches past the end of the weights",
-                    expected=f"{offset + size} bytes",
-                    got=f"{memory.size} bytes",
-                )
+                expected, got = f"{offset + size} bytes", f"{memory.size} bytes"
+                raise HalfulpError("it reaches past the end of the weights", expected=expected, got=got)
             raw = memory[offset : offset + size]
             if kind == "bool" or TYPES[kind].bits == 4:
                 array = self._unpack(raw, dtype, math.prod(shape), offset).reshape(shape)
@@ -564,7 +562,7 @@ class Weights:
             self._taken += count
             if self._taken > 8 * self._memory.size:
                 raise HalfulpError("the constants overlap, and unpack to more bytes than the weights have")
-            self._unpacked[key] = raw != 0 if dtype.name == "bool" else _unpacked(raw, count, dtype)
+            self._unpacked[key] = raw != 0 if dtype.name == "bool" else unpacked(raw, count, dtype)
         return self._unpacked[key]
 
     @cached_property
@@ -577,11 +575,3 @@ class Weights:
         with opened(self._source) as stream:
             size = os.fstat(stream.fileno()).st_size
             return np.asarray(np.memmap(stream, np.uint8, "r")) if size else np.empty(0, np.uint8)
-
-
-def _unpacked(raw: Array, count: int, dtype: np.dtype[Any]) -> Array:
-    """Return elements that are stored two to a byte, the first in the low half."""
-    nibbles = np.stack([raw & 15, raw >> 4], axis=1).reshape(-1)[:count]
-    if dtype.name == "int4":  # ml_dtypes does not define the other half of its byte
-        return ((nibbles ^ 8).astype(np.int8) - np.int8(8)).astype(dtype)
-    return nibbles.view(dtype)

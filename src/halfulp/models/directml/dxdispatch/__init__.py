@@ -270,11 +270,8 @@ class _Reader:
     ) -> None:
         if set(bindings) != wanted:
             names = [name for name in tensors(desc) if name in wanted]
-            raise HalfulpError(
-                f"wrong bindings for {where}",
-                expected=", ".join(names) or "none",
-                got=", ".join(printable(name) for name in bindings) or "none",
-            )
+            expected, got = (", ".join(map(printable, given)) or "none" for given in (names, bindings))
+            raise HalfulpError(f"wrong bindings for {where}", expected=expected, got=got)
         for name, binding in bindings.items():
             resource = self._resources[binding.name]
             check_binding(name, tensors(desc)[name], binding.offset_in(resource), resource.size)

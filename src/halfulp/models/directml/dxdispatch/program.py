@@ -132,7 +132,7 @@ Initial = Values | Constant | Sequence | FromFile | Mixed
 
 
 def array_of(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array:
-    """Return JSON values as an array: numbers that fit the type, and words for what is not finite."""
+    """Return JSON values as an array: numbers that fit the type, or words for numbers that are not finite."""
     if dtype.kind == "f":
         exact = np.array([number(value, "a value") for value in values], np.float64)
         with np.errstate(all="ignore"):
@@ -143,9 +143,7 @@ def array_of(values: tuple[Any, ...] | list[Any], dtype: np.dtype[Any]) -> Array
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise HalfulpError(
-                "a value is none of the type's integers", expected=dtype.name, got=shown(value)
-            )
+            raise HalfulpError("a value is not an integer of the type", expected=dtype.name, got=shown(value))
     return np.array(values, dtype)
 
 
