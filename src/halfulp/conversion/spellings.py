@@ -348,6 +348,7 @@ class _Part:
             array = edit.value_info.array(name)
             if array is not None and array.size == 1 and abs(frexp(array.item())[0]) == 0.5:
                 scale *= array.item()
+                self.nodes += filter(None, [_maker(name, edit, "Neg")])
             else:
                 rest.append(name)
         kind = edit.value_info.value(self.x).type
@@ -358,6 +359,7 @@ class _Part:
             return rest[0]
         if held is None:
             return edit.add("Neg", rest, edit.value_info.value(rest[0])) if scale == -1 else None
+        self.nodes += filter(None, [_maker(rest[0], edit, "Neg") if rest else None])
         with np.errstate(all="ignore"):
             made = (held * held.dtype.type(scale)).astype(held.dtype)
             is_exact = bool((made / held.dtype.type(scale) == held).all())
@@ -392,7 +394,7 @@ def _part(name: str, edit: Editor) -> _Part | None:
         absolute = _maker(node.input[1], edit, "Abs")
         if absolute is None or absolute.input[0] != x:
             return None
-        differs = "; a product near the limits of the type was rounded twice, or infinite"
+        differs = "; X = inf gave NaN, and a product near the limits of the type was rounded twice"
         return _Part(x, True, 2, "(X - |X|) / 2", [absolute, node], differs=differs)
     negated = _maker(x, edit, "Neg")
     if negated is not None:

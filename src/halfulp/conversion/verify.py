@@ -414,7 +414,7 @@ class Nodes:
             return schema is not None and (schema.has_function or schema.has_context_dependent_function)
         old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        return old_node.input == new_node.input and not any(unlike)
+        return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
 
 
 def _constants(subject: Subject) -> dict[str, Any]:
