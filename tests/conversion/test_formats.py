@@ -174,11 +174,11 @@ def test_every_pair_of_types_to_openvino(x: str, tmp_path: Path) -> None:
         model = single("Pow", 15, {"x": (x, [40]), "y": (y, [40])}, (x, [40]))
         conversion, _ = converted(model, "openvino", tmp_path, exact=False)
         told = sorted(change.differs for change in conversion.changes if change.differs)
-        if not told:
+        if not [differs for differs in told if "computes" not in differs]:
             exact.append(y)
             continue
         there = [change.differs for change in hu.convert(model, target="openvino").changes]
-        assert told == sorted(differs for differs in there if differs and "computes" not in differs)
+        assert told == sorted(filter(None, there))
     integers = {
         "float16": ["int8", "uint8"],
         "float32": ["float16", "bfloat16", "int8", "int16", "uint8", "uint16"],
@@ -235,7 +235,7 @@ def test_zero_to_a_negative_power_in_a_wider_type(tmp_path: Path) -> None:
 def test_an_integer_prelu_becomes_its_body_in_openvino(kind: str, opset: int, tmp_path: Path) -> None:
     model = single("PRelu", opset, {"x": (kind, [2, 3, 4]), "s": (kind, [3, 1])}, (kind, [2, 3, 4]))
     there, _ = converted(model, "openvino", tmp_path)
-    assert "becomes its function body: PReLU takes no" in str(there.changes[-1])
+    assert any("becomes its function body: PReLU takes no" in str(change) for change in there.changes)
 
 
 @pytest.mark.parametrize(

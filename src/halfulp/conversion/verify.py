@@ -410,8 +410,8 @@ class Nodes:
             return False
         old_node, new_node = self._old[name], self._new[name]
         if old_node.op_type != new_node.op_type:
-            schema = schema_in_force("", node.type, self._opset)
-            return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+            schema: Any = schema_in_force("", node.type, self._opset)
+            return bool(schema and (schema.has_function or schema.has_context_dependent_function))
         old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
         return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
