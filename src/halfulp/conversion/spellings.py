@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.operands import is_one, legacy_form, products
+from halfulp.conversion.editor import Change, Editor, NoExactForm, is_one, legacy_form, products
 from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
@@ -191,9 +190,7 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
     """
     x, slope = node.input
-    value = edit.value_info.value(x)
-    if value.type is None:
-        raise NoExactForm("the type of X is not known")
+    value, kind = edit.value_info.value(x), edit.type_of(x)
     reason = why and f": {why}"
     if edit.opset < _OLDEST_WHERE:
         kept, differs = edit.value_info.array(slope), _SUMS
@@ -211,8 +208,8 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         product = edit.add("Mul", [below, slope], value, **attributes)
         edit.add("Add", [edit.add("Relu", [x], value), product], output=node.output[0], like=node)
         return True
-    edit.note(f"becomes its function body{reason}", None if "int" in value.type else _SIGN_OF_NAN)
-    zero = edit.constant(np.zeros((), dtype_named(value.type)), "zero")
+    edit.note(f"becomes its function body{reason}", None if "int" in kind else _SIGN_OF_NAN)
+    zero = edit.constant(np.zeros((), dtype_named(kind)), "zero")
     less = edit.add("Less", [x, zero], Value("", "bool", value.shape))
     product = edit.add("Mul", [slope, x], value)
     edit.add("Where", [less, product, x], output=node.output[0], like=node)

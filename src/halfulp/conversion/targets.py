@@ -16,8 +16,17 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.operands import SIGNIFICANT, exactly_as, holds, is_float, is_one
+from halfulp.conversion.editor import (
+    SIGNIFICANT,
+    Change,
+    Editor,
+    NoExactForm,
+    exactly_as,
+    holds,
+    is_float,
+    is_one,
+    remade,
+)
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.spellings import expand_pow, expand_prelu
 from halfulp.conversion.walk import Walk, check_node
@@ -238,7 +247,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
             raise NoExactForm(f"{why}, and its exponent is no constant that products or roots stand for")
         edit.note("stays as it is", why)
         return edit.keep(node)
-    x, y = (_type(name, edit) for name in node.input)
+    x, y = (edit.type_of(name) for name in node.input)
     base, between = x, None
     if x not in target.bases or (
         target.widens_base and widens_base(x, y, edit.value_info.array(node.input[1]))
@@ -246,8 +255,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
     wanted = exponents if exponents else (base,)
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = remade(node)
     if y not in wanted:
         new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
     if base != x:
@@ -355,11 +363,9 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if "PRelu" in target.spelled:
         expand_prelu(node, edit, target.spelled["PRelu"])
         return None
-    kind = _type(node.input[0], edit)
+    kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
-    new = NodeProto()
-    new.CopyFrom(node)
-    new.input[1] = slope
+    new = remade(node, [node.input[0], slope])
     taken = next(types for opset, types in reversed(list(target.prelu.items())) if opset <= edit.opset)
     if kind in taken:
         unlike = target.unlike.get(kind)
@@ -392,11 +398,9 @@ def _cost(kind: str, wide: str) -> str:
 def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     """Add a PRelu of a scalar as one of a vector of one element: a slope of rank 1 does not fit a scalar."""
     edit.note("X and the slope, scalars, get rank 1, and Y loses it")
-    vector, value = NodeProto(), edit.value_info.value(node.input[0])
-    vector.CopyFrom(node)
-    vector.input[:] = [edit.unsqueeze(name, [0]) for name in node.input]
+    vector = remade(node, [edit.unsqueeze(name, [0]) for name in node.input])
     vector.output[0] = edit.new_name("vector")
-    edit.value_info.types[vector.output[0]] = Value(vector.output[0], value.type, (1,))
+    edit.value_info.types[vector.output[0]] = edit.value_info.value(vector.input[0])
     _prelu(vector, edit, target)
     edit.squeeze(vector.output[0], [0], output=node.output[0])
 
@@ -423,10 +427,3 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         " one of rank 1 would be taken for one per channel"
     )
     return name
-
-
-def _type(name: str, edit: Editor) -> str:
-    kind = edit.value_info.value(name).type
-    if kind is None:
-        raise NoExactForm(f"the type of its input {name!r} is not known")
-    return kind

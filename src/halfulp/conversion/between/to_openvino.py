@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import Change, NoExactForm
-from halfulp.conversion.operands import exactly_as, holds, is_one
+from halfulp.conversion.editor import Change, NoExactForm, exactly_as, holds, is_one
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Model, Node, Value
