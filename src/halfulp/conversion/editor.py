@@ -328,7 +328,7 @@ def to_legacy(node: NodeProto, edit: Editor) -> None:
         edit.note("broadcasts by " + " ".join(f"{name}={value}" for name, value in attributes.items()))
 
 
-def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, int]]:
+def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
     """Return two operands that opset 6 broadcasts to what NumPy's rules make of these, and how.
 
     Raises:

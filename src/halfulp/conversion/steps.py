@@ -446,7 +446,7 @@ def _slice_10_9(node: NodeProto, edit: Editor) -> None:
     axes = _constant(node, 3, edit, np.arange(starts.size))
     if (_constant(node, 4, edit, np.ones(1, np.int64)) != 1).any():
         raise NoExactForm("Slice has no steps before opset 10")
-    lists = {
+    lists: dict[str, Any] = {
         name: [int(v) for v in array] for name, array in (("starts", starts), ("ends", ends), ("axes", axes))
     }
     _same(remade(node, node.input[:1], **lists), edit)
