@@ -148,3 +148,14 @@ def test_one_nan_is_as_good_as_another() -> None:
     assert difference(a.view(np.float32), b.view(np.float32)) is None
     assert difference(np.float32([np.nan]), np.float32([1])) is not None
     assert difference(np.float32([0.0]), np.float32([-0.0])) is not None
+
+
+def test_a_power_or_prelu_is_never_the_runtimes_own() -> None:
+    """ONNX Runtime takes LeakyRelu's alpha in float32, and the PRelu's slope is rounded to float16."""
+    pytest.importorskip("onnxruntime")
+    body = "g (float16[N] x) => (float16[N] y) { y = LeakyRelu <alpha = 0.3> (x) }"
+    source = parser.parse_model(f'<ir_version: 8, opset_import: ["": 16]> {body}')
+    found = hu.convert(source, prelu="fold", verify=True)
+    assert "alpha is rounded to float16" in str(found.changes[0])
+    assert found.verification is not None
+    assert not found.verification.same

@@ -192,6 +192,10 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
     x, slope = node.input
     value, kind = edit.value_info.value(x), edit.type_of(x)
     reason = why and f": {why}"
+    if kind.startswith("uint"):
+        edit.note(f"{kind} is never below 0: X as it is")
+        edit.add("Identity", [x], output=node.output[0], like=node)
+        return True
     if edit.opset < _OLDEST_WHERE:
         kept, differs = edit.value_info.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():

@@ -372,11 +372,7 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
         if unlike is not None:
             edit.note("stays as it is" if slope == node.input[1] else "its type stays as it is", unlike)
         return edit.keep(new)
-    if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
-        edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
-        return None
-    if kind.startswith("int") or (kind == target.wide == "float64" and "float64" not in taken):
+    if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
         expand_prelu(new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"

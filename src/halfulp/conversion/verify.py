@@ -20,7 +20,7 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.walk import default_opset
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
@@ -406,9 +406,13 @@ class Nodes:
 
         Never of a Pow or PRelu.
         """
-        if node.function is not None or any(map(is_ours, all_nodes([node]))):
-            return False
         old_node, new_node = self._old[name], self._new[name]
+        if (
+            node.function is not None
+            or any(map(is_ours, all_nodes([node])))
+            or new_node.op_type in SUPPORTED_OPS
+        ):
+            return False
         if old_node.op_type != new_node.op_type:
             schema: Any = schema_in_force("", node.type, self._opset)
             return bool(schema and (schema.has_function or schema.has_context_dependent_function))
