@@ -56,16 +56,6 @@ _REWORDED = {
 _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
 
 
-def step(node: NodeProto, opset: int, edit: Editor) -> None:
-    """Add what a node becomes in ``edit.opset``, which is one above or below its own.
-
-    Raises:
-        NoExactForm: the onnx package has no way, or a type that the node works on does not exist there.
-    """
-    if not stays(node, opset, edit):
-        through_onnx(node, opset, edit)
-
-
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
     """Add a node as it is if its operator's document says the same in ``edit.opset``; tell whether it does.
 

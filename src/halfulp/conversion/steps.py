@@ -157,14 +157,21 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
         middle = edit.add("PRelu", [row, flat], edit.value_info.value(row), like=node)
         edit.squeeze(middle, [0], output=node.output[0])
         return None
-    order = list(range(len(x.shape)))
-    order[1], order[varied[0]] = order[varied[0]], order[1]
-    turned = Value("", x.type, tuple(x.shape[axis] for axis in order))
     edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
-    middle = edit.add("Transpose", [node.input[0]], turned, perm=order)
-    middle = edit.add("PRelu", [middle, flat], turned, like=node)
-    edit.add("Transpose", [middle], output=node.output[0], perm=order)
-    return None
+    return _exchanged(_with_second(node, flat), 1, varied[0], edit)
+
+
+def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
+    """Add a node with a Transpose before it and one behind it, which exchange two dims of X."""
+    x = edit.value_info.value(node.input[0])
+    order = list(range(len(x.shape or ())))
+    order[a], order[b] = order[b], order[a]
+    turned = Value("", x.type, tuple((x.shape or ())[axis] for axis in order))
+    node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
+    output, node.output[0] = node.output[0], edit.new_name("turned")
+    edit.value_info.types[node.output[0]] = turned
+    edit.keep(node)
+    edit.add("Transpose", [node.output[0]], output=output, perm=order)
 
 
 def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
@@ -482,7 +489,9 @@ def _reduce(node: NodeProto, edit: Editor) -> None:
     """Without noop_with_empty_axes, where that is 0 or there are axes."""
     if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
         raise NoExactForm(f"its noop_with_empty_axes came with opset {edit.opset + 1}, and it has no axes")
-    fallback.step(remade(node, None, {"noop_with_empty_axes"}), edit.opset + 1, edit)
+    new = remade(node, None, {"noop_with_empty_axes"})
+    if not fallback.stays(new, edit.opset + 1, edit):
+        fallback.through_onnx(new, edit.opset + 1, edit)
 
 
 def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
@@ -495,20 +504,11 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
     rank = len(x.shape or ())
     if axis == -1 or axis % rank == rank - 1:
         return _same(remade(node, node.input[:1], axis=axis), edit)
-    order = list(range(rank))
-    order[axis % rank], order[-1] = order[-1], order[axis % rank]
-    turned = Value("", x.type, tuple((x.shape or ())[place] for place in order))
     edit.note(
         f"X's dims {axis % rank} and {rank - 1} are exchanged around it, for it goes along the last one"
     )
     fallback.check_types(node, edit)
-    middle = remade(node, node.input[:1], axis=-1)
-    middle.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
-    middle.output[0] = edit.new_name("turned")
-    edit.value_info.types[middle.output[0]] = turned
-    edit.keep(middle)
-    edit.add("Transpose", [middle.output[0]], output=node.output[0], perm=order)
-    return None
+    return _exchanged(remade(node, node.input[:1], axis=-1), axis % rank, rank - 1, edit)
 
 
 def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
