@@ -370,6 +370,14 @@ OLDER = {
         "y = GroupNormalization <num_groups = 2> (x, w, w)",
         None,
     ),
+    "MeanVarianceNormalization": (
+        9,
+        8,
+        "float[2, 3, 4, 4] x",
+        "y = MeanVarianceNormalization (x)",  # with axes by default
+        None,
+    ),
+    "Range": (11, 9, "float[5] x", "r = Range (from, to, by)  f = Cast <to = 1> (r)  y = Mul (x, f)", None),
     "HardSwish": (14, 11, "float[N, 4] x", "y = HardSwish (x)", ["HardSigmoid", "Mul"]),
     "Mish": (22, 9, "float[N, 4] x", "y = Mish (x)", ["Softplus", "Tanh", "Mul"]),
     "RMSNormalization": (23, 18, "float[N, 4] x, float[4] w", "y = RMSNormalization (x, w)", None),
@@ -383,6 +391,7 @@ def test_older_versions_and_function_bodies(what: str) -> None:
     opset, to, inputs, body, kinds = OLDER[what]
     constants = (
         "float half = {0.5}, float[3] c = {1, 2, 3}, float[4] scales = {1, 1, 2, 3}, bool[4] which = {1, 0, 1, 1},"
+        " int64 from = {0}, int64 to = {5}, int64 by = {1},"
         " int64[4] sizes = {1, 2, 6, 3}, int64[1] k = {2}, int64[1] b = {1}, int64[1] z = {0}, int64[1] m = {-1}"
     )
     source = model(opset, f"g ({inputs}) => (float y) <{constants}> {{ {body} }}".replace("'", '"'))

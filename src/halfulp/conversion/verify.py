@@ -27,23 +27,11 @@ from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4
+# fmt: off
 _SPECIAL_FLOATS = (
-    np.nan,
-    np.inf,
-    -np.inf,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    2.0,
-    -2.0,
-    0.5,
-    -0.5,
-    3.0,
-    1e-45,
-    -1e-310,
-    6e-8,
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
 )
+# fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 
 
