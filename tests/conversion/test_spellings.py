@@ -280,6 +280,12 @@ def test_a_target_without_an_operator_gets_its_spelling(target: str, kinds: list
     assert words in str(found.changes[-1])
 
 
+def test_integers_become_products_where_the_target_multiplies_them() -> None:
+    (change,) = hu.convert(power(3, "int32"), target="tensorrt").changes
+    assert str(change) == "#0 (Pow): x^3 becomes products: tensorrt takes no int32 here"
+    assert "2^24" in str(hu.convert(power(17, "int32"), target="tensorrt").changes[-1].differs)
+
+
 def test_a_power_that_has_no_other_spelling() -> None:
     source = power(2.5)
     with pytest.raises(hu.UnsupportedError, match="basic has no Pow, and its exponent is no constant that"):

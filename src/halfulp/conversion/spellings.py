@@ -32,6 +32,7 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 _OLDEST_WHERE = 9
 _SIGN_OF_NAN = "a product that is a NaN may have another sign bit"
 _SUMS = "a zero may have another sign"
+_DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
@@ -367,14 +368,14 @@ class _Part:
         return edit.constant(made, "slope") if is_exact else None
 
 
-def _part(name: str, edit: Editor) -> _Part | None:
-    """Return a value as a multiple of what X has above or below 0, None if it is none."""
-    node = _maker(name, edit, "Relu", "Max", "Min", "Clip", "Sub", "Neg", "Mul")
-    if node is None:
+def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
+    """Return a value as a multiple of what X has above or below 0, None if it is no such multiple."""
+    node = _maker(name, edit, "Relu", "Max", "Min", "Sub", "Neg", "Mul")
+    if node is None or depth > _DEEPEST:
         return None
     if node.op_type in ("Neg", "Mul"):
         for inner, factors in [(node.input[0], node.input[1:]), (node.input[-1], node.input[:-1])]:
-            part = _part(inner, edit)
+            part = _part(inner, edit, depth + 1)
             if part is not None:
                 part.scale *= -1 if node.op_type == "Neg" else 1
                 part.factors += factors

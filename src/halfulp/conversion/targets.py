@@ -57,6 +57,7 @@ class Target:
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
         widens_base: whether a base is cast for an exponent of a floating type that is wider.
         spelled: the operators that are written with others where there is a way, and why.
+        multiplies: the types of integers that its Mul takes and its Pow does not.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Target:
     pads_slope: bool = False
     widens_base: bool = False
     spelled: Mapping[str, str] = field(default_factory=dict)
+    multiplies: tuple[str, ...] = ()
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
@@ -160,6 +162,7 @@ def known_targets() -> Mapping[str, Target]:
             bases=("float16", "float32", "bfloat16"),
             exponents=(),
             prelu={9: ("float16", "float32", "bfloat16")},
+            multiplies=("int32", "int64"),
         ),
         Target(
             "iree",
@@ -248,6 +251,8 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         edit.note("stays as it is", why)
         return edit.keep(node)
     x, y = (edit.type_of(name) for name in node.input)
+    if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
+        return None
     base, between = x, None
     if x not in target.bases or (
         target.widens_base and widens_base(x, y, edit.value_info.array(node.input[1]))
