@@ -34,7 +34,6 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
-from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
@@ -163,7 +162,7 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
         x, y = node.input
         found.append(
             _Node(
-                label(node, len(edit.nodes), ""),
+                edit.label,
                 node.op_type,
                 (x, y),
                 node.output[0],
@@ -250,6 +249,8 @@ def _difference(node: _Node, output: Any) -> str:
 
 
 def _other_operand(source: Any, name: str, value: Value, constant: Array | None) -> str:
+    from halfulp.integrations.openvino.operators import array_of  # it imports OpenVINO
+
     kind = _type_name(source.get_element_type())
     if value.type is not None and kind != value.type:
         return f"its operand {name!r} is {kind}, not {value.type}"
@@ -257,12 +258,8 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
     if constant is not None:
         if producer.get_type_name() != "Constant":
             return f"its operand {name!r} is no constant any more"
-        held = _plugin().array_of(producer)
-        if (
-            held.dtype != constant.dtype
-            or held.shape != constant.shape
-            or held.tobytes() != constant.tobytes()
-        ):
+        held = array_of(producer)
+        if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
             return f"its constant {name!r} is another"
         return ""
     names = source.get_names()
@@ -287,15 +284,10 @@ def _other_slope(found: Any, node: _Node) -> str:
     return ""
 
 
-def _plugin() -> Any:
-    """Return what knows OpenVINO's types; it imports OpenVINO."""
-    from halfulp.integrations.openvino import operators
-
-    return operators
-
-
 def _type_name(kind: Any) -> str:
-    row = _plugin().ROWS.get(kind.get_type_name())
+    from halfulp.integrations.openvino.operators import ROWS  # it imports OpenVINO
+
+    row = ROWS.get(kind.get_type_name())
     return row.name if row is not None else str(kind.get_type_name())
 
 
