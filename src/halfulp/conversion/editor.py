@@ -199,7 +199,7 @@ class Editor:
         """Return the type of a value; raises NoExactForm where it is not known."""
         kind = self.value_info.value(name).type
         if kind is None:
-            raise NoExactForm(f"the type of {name!r} is not known")
+            raise NoExactForm(f"the type of its input {name!r} is not known")
         return kind
 
     # --- plumbing, in the form that the opset has --------------------------------------------------
