@@ -62,7 +62,7 @@ def test_for_a_target_and_with_bodies() -> None:
     onnx.save(parsed(OLD), "old.onnx")
     assert "opset 6 becomes 9" in invoked("old.onnx", "new.onnx", "--target", "tensorrt")
     assert "becomes its function body" in invoked("new.onnx", "wide.onnx", "--prelu", "expand")
-    assert "and become PRelu" in invoked("wide.onnx", "again.onnx", "--prelu", "fold")
+    assert "PRelu's function body, becomes PRelu" in invoked("wide.onnx", "again.onnx", "--prelu", "fold")
 
 
 def test_a_difference_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,13 +281,146 @@ def test_forms_that_the_onnx_packages_evaluator_does_not_compute() -> None:
         ),
         (16, 15, "y = RoiAlign (x, r, i)", "RoiAlign has output_half_pixel as its only mode"),
         (20, 19, "y = GridSample (v, g)", "GridSample takes inputs of rank 4 only"),
-        (13, 12, "u = Reshape (x, i)  y = Softmax <axis = 1> (u)", "goes along all dims from its axis on"),
+        (13, 12, "u = Reshape (x, i)  y = Hardmax <axis = 1> (u)", "goes along all dims from its axis on"),
+        (
+            13,
+            10,
+            'y = Resize <mode = "cubic"> (x, , s)',
+            "no coordinate_transformation_mode half_pixel, only asym",
+        ),
+        (11, 10, "y, z = TopK <largest = 0> (x, k)", "before opset 11 TopK takes the largest only"),
+        (12, 11, "y = Dropout (x, , t)", "a model says from outside whether Dropout trains"),
+        (
+            14,
+            13,
+            "y = Reshape <allowzero = 1> (x, zero)",
+            "allowzero came with opset 14, and its shape holds a 0",
+        ),
     ],
 )
 def test_values_that_older_versions_do_not_have(opset: int, to: int, body: str, words: str) -> None:
     inputs = f"{CONV}, float[1, 4] r, int64[K] i, float[1, 1, 2, 2, 2] v, float[1, 2, 2, 2, 3] g"
+    constants = "bool t = {1}, int64[1] k = {2}, int64[2] zero = {0, 4}"
     with pytest.raises(UnsupportedError, match=words):
-        hu.convert(model(opset, f"g ({inputs}) => (float y) {{ {body} }}"), opset=to)
+        hu.convert(model(opset, f"g ({inputs}) => (float y) <{constants}> {{ {body} }}"), opset=to)
+
+
+OLDER = {
+    "Gemm": (13, 9, "float[N, 4] x, float[4, 3] w", "y = Gemm <alpha = 0.5, beta = 2.0> (x, w)", ["Gemm"]),
+    "Gemm with C": (13, 9, "float[N, 4] x, float[4, 3] w", "y = Gemm (x, w, c)", ["Gemm"]),
+    "Dropout": (13, 9, "float[N, 4] x", "y = Dropout <seed = 3> (x, half)", ["Dropout"]),
+    "DepthToSpace": (
+        13,
+        9,
+        "float[N, 8, 2, 3] x",
+        'y = DepthToSpace <blocksize = 2, mode = "CRD"> (x)',
+        ["Gather", "DepthToSpace"],
+    ),
+    "Resize by scales": (
+        13,
+        9,
+        "float[N, 2, 3, 3] x",
+        "y = Resize <coordinate_transformation_mode = 'asymmetric', nearest_mode = 'floor'> (x, , scales)",
+        ["Upsample"],
+    ),
+    "Resize by sizes": (
+        13,
+        10,
+        "float[1, 2, 3, 3] x",
+        "y = Resize <coordinate_transformation_mode = 'asymmetric', mode = 'linear'> (x, , , sizes)",
+        ["Resize"],
+    ),
+    "TopK": (13, 9, "float[N, 4] x", "y, i = TopK <axis = -1, sorted = 1> (x, k)", ["TopK"]),
+    "Compress": (11, 9, "float[N, 4] x", "y = Compress <axis = -1> (x, which)", ["Compress"]),
+    "Slice back": (13, 9, "float[N, 4] x", "r = Slice (sizes, k, z, z, m)  y = Tile (x, r)", ["Tile"]),
+    "Slice by a shape": (
+        13,
+        9,
+        "float[N, 4] x",
+        "s = Shape (x)  d = Gather (s, b)  h = Div (d, k)  y = Slice (x, z, h, b)",
+        ["Shape", "Gather", "Div", "Slice"],
+    ),
+    "allowzero": (
+        14,
+        9,
+        "float[N, 6] x",
+        "s = Shape (x)  n = Slice (s, z, b)  t = Concat <axis = 0> (n, k, m)  y = Reshape <allowzero = 1> (x, t)",
+        ["Shape", "Slice", "Concat", "Reshape"],
+    ),
+    "CastLike": (
+        15,
+        13,
+        "float[N, 4] x, float16[1] w",
+        "h = CastLike (x, w)  y = CastLike (h, x)",
+        ["Cast", "Cast"],
+    ),
+    "Gelu": (20, 13, "float[N, 4] x", "y = Gelu (x)", None),
+    "Gelu by tanh": (20, 11, "float[N, 4] x", "y = Gelu <approximate = 'tanh'> (x)", None),
+    "LayerNormalization": (
+        17,
+        9,
+        "float[N, 5, 4] x, float[4] w",
+        "y = LayerNormalization <epsilon = 0.001> (x, w)",
+        None,
+    ),
+    "GroupNormalization": (
+        21,
+        13,
+        "float[N, 4, 3] x, float[4] w",
+        "y = GroupNormalization <num_groups = 2> (x, w, w)",
+        None,
+    ),
+    "MeanVarianceNormalization": (
+        9,
+        8,
+        "float[2, 3, 4, 4] x",
+        "y = MeanVarianceNormalization (x)",  # with axes by default
+        None,
+    ),
+    "Range": (11, 9, "float[5] x", "r = Range (from, to, by)  f = Cast <to = 1> (r)  y = Mul (x, f)", None),
+    "HardSwish": (14, 11, "float[N, 4] x", "y = HardSwish (x)", ["HardSigmoid", "Mul"]),
+    "Mish": (22, 9, "float[N, 4] x", "y = Mish (x)", ["Softplus", "Tanh", "Mul"]),
+    "RMSNormalization": (23, 18, "float[N, 4] x, float[4] w", "y = RMSNormalization (x, w)", None),
+    "Swish": (24, 13, "float[N, 4] x", "y = Swish <alpha = 1.5> (x)", None),
+}
+
+
+@pytest.mark.parametrize("what", OLDER)
+def test_older_versions_and_function_bodies(what: str) -> None:
+    """All bits, or where runtimes have a kernel for what became a function body, all but roundings."""
+    opset, to, inputs, body, kinds = OLDER[what]
+    constants = (
+        "float half = {0.5}, float[3] c = {1, 2, 3}, float[4] scales = {1, 1, 2, 3}, bool[4] which = {1, 0, 1, 1},"
+        " int64 from = {0}, int64 to = {5}, int64 by = {1},"
+        " int64[4] sizes = {1, 2, 6, 3}, int64[1] k = {2}, int64[1] b = {1}, int64[1] z = {0}, int64[1] m = {-1}"
+    )
+    source = model(opset, f"g ({inputs}) => (float y) <{constants}> {{ {body} }}".replace("'", '"'))
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    inferred = onnx.shape_inference.infer_shapes(source, data_prop=True).graph
+    has_shape = inferred.output[0].type.tensor_type.HasField("shape")
+    source.graph.output[0].type.CopyFrom((inferred.output if has_shape else inferred.input)[0].type)
+    onnx.checker.check_model(source, full_check=True)
+    after = downgraded(source, to)
+    found = [kind for kind in operators(after) if kind != "Constant"]
+    assert found == kinds or (kinds is None and what.split()[0] not in found)
+
+
+def test_the_way_out_is_named() -> None:
+    source = model(
+        14, "g (float[N, 4] x, int64[1] b) => (float y) { h = HardSwish (x)  y = Slice (h, b, b) }"
+    )
+    with pytest.raises(UnsupportedError, match=r"and it is no constant; every node reaches --opset 10$"):
+        hu.convert(source, opset=9)
+    after = hu.convert(source, opset=10)
+    assert "becomes the function body of HardSwish, which came with opset 14" in str(after.changes[0])
+
+
+def test_a_shape_that_may_hold_a_0_loses_allowzero() -> None:
+    source = model(
+        14, "g (float[N, M] x, int64[2] s) => (float[A, B] y) { y = Reshape <allowzero = 1> (x, s) }"
+    )
+    (change, _) = hu.convert(source, opset=13).changes
+    assert change.differs == "an X without elements may get other dims"
 
 
 def test_an_output_that_is_declared_as_a_scalar_and_is_none() -> None:

@@ -173,11 +173,11 @@ def test_every_pair_of_types_to_openvino(x: str, tmp_path: Path) -> None:
         model = single("Pow", 15, {"x": (x, [40]), "y": (y, [40])}, (x, [40]))
         conversion, _ = converted(model, "openvino", tmp_path, exact=False)
         told = sorted(change.differs for change in conversion.changes if change.differs)
-        if not told:
+        if not [differs for differs in told if "computes" not in differs]:
             exact.append(y)
             continue
         there = [change.differs for change in hu.convert(model, target="openvino").changes]
-        assert told == sorted(differs for differs in there if differs and "computes" not in differs)
+        assert told == sorted(filter(None, there))
     integers = {
         "float16": ["int8", "uint8"],
         "float32": ["float16", "bfloat16", "int8", "int16", "uint8", "uint16"],
@@ -234,7 +234,7 @@ def test_zero_to_a_negative_power_in_a_wider_type(tmp_path: Path) -> None:
 def test_an_integer_prelu_becomes_its_body_in_openvino(kind: str, opset: int, tmp_path: Path) -> None:
     model = single("PRelu", opset, {"x": (kind, [2, 3, 4]), "s": (kind, [3, 1])}, (kind, [2, 3, 4]))
     there, _ = converted(model, "openvino", tmp_path)
-    assert "becomes its function body: PReLU takes no" in str(there.changes[-1])
+    assert any("becomes its function body: PReLU takes no" in str(change) for change in there.changes)
 
 
 @pytest.mark.parametrize(
@@ -401,59 +401,6 @@ def test_in_place_means_another_name(tmp_path: Path) -> None:
 def test_integral_exponents() -> None:
     assert integral(np.array([1, 2], np.int8)).all()
     assert integral(np.array([2.0, 0.5, np.inf, np.nan])).tolist() == [True, False, False, False]
-
-
-# --- PRelu and its body ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("opset", [9, 15, 16, 21])
-@pytest.mark.parametrize("kind", ["float32", "int32"])
-def test_expanded_and_folded_back(kind: str, opset: int) -> None:
-    model = single("PRelu", opset, {"x": (kind, ["N", 3, 4]), "s": (kind, [3, 1])}, (kind, ["N", 3, 4]))
-    wide = hu.convert(model, prelu="expand").model
-    assert isinstance(wide, onnx.ModelProto)
-    assert [node.op_type for node in wide.graph.node] == ["Less", "Mul", "Where"]
-    back = hu.convert(wide, prelu="fold").model
-    assert isinstance(back, onnx.ModelProto)
-    assert [node.op_type for node in back.graph.node] == ["PRelu"]
-    assert back.graph.node[0].name == "node"
-    assert not back.graph.initializer
-
-
-def test_the_documents_own_body_is_folded() -> None:
-    body = hu.op("onnx.PRelu-16").function_body()
-    x = helper.make_tensor_value_info("X", 1, [2, 3])
-    slope = helper.make_tensor_value_info("slope", 1, [3])
-    graph = helper.make_graph(
-        list(body.node), "g", [x, slope], [helper.make_tensor_value_info("Y", 1, [2, 3])]
-    )
-    after = hu.convert(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)]), prelu="fold"
-    ).model
-    assert isinstance(after, onnx.ModelProto)
-    assert [node.op_type for node in after.graph.node] == ["PRelu"]
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "b = Less (x, one) p = Mul (s, x) z = Where (b, p, x)",
-        "b = Less (zero, x) p = Mul (s, x) z = Where (b, p, x)",
-        "b = Less (x, zero) p = Mul (s, s) z = Where (b, p, x)",
-        "b = Less (x, zero) p = Mul (s, x) z = Where (b, x, p)",
-        "b = Less (x, zero) p = Add (s, x) z = Where (b, p, x)",
-        "b = Less (x, zero) p = Mul (s, x) y = Where (b, p, x) z = Add (y, p)",
-        "b = Less (x, zero) p = Mul (l, x) z = Where (b, p, x)",
-    ],
-)
-def test_what_only_looks_like_the_body(nodes: str) -> None:
-    text = f"""<ir_version: 8, opset_import: ["": 16]>
-        g (float[N, 3] x, float[3] s, float[M, 3] l) => (float[A, 3] z)
-        <float zero = {{0}}, float one = {{1}}> {{ {nodes} }}"""
-    model = parsed(text)
-    after = hu.convert(model, prelu="fold").model
-    assert isinstance(after, onnx.ModelProto)
-    assert [node.op_type for node in after.graph.node] == [node.op_type for node in model.graph.node]
 
 
 # --- made up --------------------------------------------------------------------------------------

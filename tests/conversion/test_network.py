@@ -230,3 +230,49 @@ def test_sizes_whose_outputs_are_empty_in_openvino_only_are_not_chosen(
     found = compare_network(Subject(load(net()), net()), conversion.model)
     assert found.same, found
     assert "H=48, W=48" in found.dims
+
+
+@pytest.mark.parametrize("body", ["y = PRelu (x, s)", "h = Tanh (x)  y = PRelu (h, s)"])
+def test_a_prelu_of_a_scalar(body: str, tmp_path: Path) -> None:
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 16]> g (float x, float s) => (float y) {{ {body} }}'
+    )
+    found = hu.convert(source, tmp_path / "net.xml", verify=True)
+    assert any("scalars, get rank 1, and Y loses it" in str(change) for change in found.changes)
+    assert found.verification is not None
+    assert found.verification.same, found.verification
+    assert "output 'y' in openvino" in str(found.verification)
+
+
+LOOP = """<ir_version: 8, opset_import: ["" : 16]> g (float[2] x, int64 n) => (float[2] y) <bool c = {1}> {
+    y = Loop (n, c, x) <body = b (int64 i, bool ci, float[2] a) => (bool co, float[2] z) {
+        co = Identity (ci)  e = Constant <value = float {1.5}> ()  t = Tanh (a)  z = Pow (t, e) }> }"""
+
+
+def test_a_power_in_the_body_of_a_loop(tmp_path: Path) -> None:
+    """OpenVINO takes a negative number of turns as endless: it is not tried with one."""
+    source = parser.parse_model(LOOP)
+    found = hu.convert(source, tmp_path / "net.xml", verify=True)
+    assert found.verification is not None
+    assert found.verification.same, found.verification
+    body = source.graph.node[0].attribute[0].g
+    for info in (*body.input, *body.output):
+        info.ClearField("type")
+    hu.convert(source, tmp_path / "undeclared.xml")
+
+
+def test_an_ir_of_our_operators_is_compared_in_openvino_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "g (int64[N] x, int64[N] e) => (int64[N] y) { y = Pow (x, e) }"
+    source = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 16]> {text}')
+    found = hu.convert(source, tmp_path / "net.xml", verify=True)
+    line = "#0 (Pow): keeps its types (OpenVINO computes int64 in 32 bits, and saturates)"
+    assert line in [str(change) for change in found.changes]
+    first, second, *_ = str(found.verification).splitlines()
+    assert first.startswith("the same bits: 12 elements of outputs")
+    assert second.startswith("output 'y' in openvino ")
+    assert "equal with halfulp's operators" in second
+    monkeypatch.setattr(network, "find_spec", lambda name: None)
+    found = hu.convert(source, tmp_path / "net.xml", verify=True)
+    assert "OpenVINO is not installed: halfulp alone was compared" in str(found.verification)

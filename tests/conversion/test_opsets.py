@@ -450,10 +450,10 @@ def test_a_backslash_in_the_place_of_external_data(file: str, tmp_path: Path) ->
 
 
 def test_an_operator_that_the_onnx_package_does_not_convert() -> None:
-    model = parsed("""<ir_version: 8, opset_import: ["": 15]>
-        g (float[N] x) => (float[N] z) { k = Constant<value = float {1.0}>() y = CastLike (x, k) z = Pow (y, y) }""")
+    model = parsed("""<ir_version: 8, opset_import: ["": 11]>
+        g (int64[N] x, int64 d, float[2] v) => (float[N, D] z) { y = OneHot (x, d, v) z = Pow (y, y) }""")
     refused(
-        model, 14, "node #1 (CastLike): no exact form in opset 14: the onnx package does not convert CastLike"
+        model, 10, "node #0 (OneHot): no exact form in opset 10: the onnx package does not convert OneHot"
     )
 
 

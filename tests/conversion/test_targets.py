@@ -43,7 +43,7 @@ def types_of(conversion: Conversion, operator: str) -> list[tuple[str, ...]]:
     return [tuple(names[numbers[name]] for name in node.input) for node in nodes]
 
 
-@pytest.mark.parametrize("target", known_targets())
+@pytest.mark.parametrize("target", [name for name, row in known_targets().items() if row.bases])
 @pytest.mark.parametrize("x", BASES)
 def test_every_pow(x: str, target: str) -> None:
     for y in EXPONENTS:
@@ -64,12 +64,6 @@ def test_every_prelu(kind: str, opset: int, target: str) -> None:
     if f"tensor({TYPES[kind].onnx})" not in schema.type_constraints[0].allowed_type_strs:
         pytest.skip("not a type of this version")
     model = single("PRelu", opset, {"x": (kind, [2, 3, 3]), "s": (kind, [3])}, (kind, [2, 3, 3]))
-    if (opset, target, kind) == (7, "onnxruntime", "float64"):
-        with pytest.raises(
-            hu.UnsupportedError, match=r"'node' .PRelu.: no exact form in onnxruntime: .* opset 9"
-        ):
-            hu.convert(model, target=target)
-        return
     after = converted(model, target)
     (version,) = [entry.version for entry in after.model.opset_import]
     taken = next(

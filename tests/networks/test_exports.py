@@ -71,7 +71,23 @@ def _super_resolution() -> Any:
     )
 
 
+def _activations() -> Any:
+    """Operators that older opsets lack, or have in another form."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Hardswish(), nn.Mish(), nn.GroupNorm(2, 8)),
+        *(
+            nn.GELU(),
+            nn.PReLU(8),
+            nn.Upsample(scale_factor=2),
+            nn.Flatten(),
+            nn.Dropout(),
+            nn.Linear(1152, 4),
+        ),
+    )
+
+
 MODELS = {
+    "activations": (_activations, (2, 3, 8, 8)),
     "vision transformer": (Block, (1, 3, 32, 32)),
     "LSTM": (Recurrent, (1, 12, 16)),
     "attention": (Attention, (2, 5, 32)),
@@ -111,6 +127,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         ["audit", "{}"],
         ["convert", "{}", "new.onnx", "--opset", "21", "--verify"],
         ["convert", "{}", "old.onnx", "--opset", "17", "--verify"],
+        ["convert", "{}", "oldest.onnx", "--opset", "11", "--verify"],
         ["convert", "{}", "target.onnx", "--target", "tensorrt", "--verify"],
         ["convert", "{}", "net.xml", "--verify"],
         ["bench", "{}", "--seconds", "0"],

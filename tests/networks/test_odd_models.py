@@ -138,7 +138,6 @@ REFUSED = {
     },
     **{("an opset to come", verb): "unknown opset of 'ai.onnx'" for verb in VERBS},
     ("bfloat16 throughout", "older"): "Pow has no bfloat16 before opset 13",
-    ("four bits", "older"): "Cast takes no tensor(int4) in opset 20",
 }
 """What can't be done, and words that say why."""
 

@@ -232,7 +232,8 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
             reasons = (f"its documents list opsets {listed}, and this node is of opset {use.asked}",)
             return Statement(target.name, "refused", reasons=reasons, conversion=changed, groups=("opset",))
         if changed.needed:
-            reasons = ("its documents do not list this node's types",)
+            why = known_targets()[target.name].spelled.get(use.row.name)
+            reasons = (why or "its documents do not list this node's types",)
             return Statement(target.name, "refused", reasons=reasons, conversion=changed)
         return Statement(target.name, "unknown", reasons=("not measured",), conversion=changed)
     what = f"{use.operator} of {', '.join(use.types or ())} was not measured"

@@ -29,13 +29,14 @@ def convert(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Rewrite the model so that onnxruntime, openvino, directml or tensorrt accepts each node.",
+            help="Rewrite the model so that onnxruntime, openvino, directml, tensorrt or iree accepts each node, or"
+            " basic: for a runtime with neither Pow nor PRelu.",
         ),
     ] = None,
     prelu: Annotated[
         str | None,
         typer.Option(
-            metavar="HOW", help="expand each PRelu into its function body, or fold each such body back."
+            metavar="HOW", help="expand each PRelu into operators that every runtime has, or fold such back."
         ),
     ] = None,
     pow: Annotated[

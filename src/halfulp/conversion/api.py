@@ -117,9 +117,9 @@ def convert(
             that finds.
         to: the format; that of ``output`` by its suffix, or the model's own, where not given.
         opset: for ONNX: the version of its own operators to convert to, older or newer.
-        target: ``onnxruntime``, ``openvino``, ``directml`` or ``tensorrt``: rewrite an ONNX model so that
-            it accepts each Pow and PRelu.
-        prelu: for ONNX: ``expand`` each PRelu into its function body, or ``fold`` each such body back.
+        target: ``onnxruntime``, ``openvino``, ``directml``, ``tensorrt`` or ``iree``: rewrite an ONNX model so that
+            it accepts each Pow and PRelu; ``basic``: so that it has neither.
+        prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays.
         float32: for an ONNX network of float16 or bfloat16: what computes in float32, with casts around it: ``norms``
@@ -130,7 +130,7 @@ def convert(
             model is the one that the result is verified with.
         verify: whether to run both models on seeded inputs, special values included, and to compare
             every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
-            has others.
+            has others. An IR also runs in OpenVINO, where that is installed.
         seed: for those inputs.
         dims: sizes of their symbolic dims; sizes that run are found for the others.
         inputs: arrays by name, to verify with instead of inputs that are made up.

@@ -22,11 +22,11 @@ from halfulp.conversion.editor import Editor, NoExactForm, inherit
 from halfulp.errors import printable
 from halfulp.models.graph import Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.inline import inlined
+from halfulp.models.onnx.inline import inlined, rename
 from halfulp.models.onnx.tensors import declaration, declared, enum_of
-from halfulp.models.onnx.walk import plain_domain
+from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 
-_MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "Range", "SequenceMap")
+_MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
 """Operators with function bodies that round nothing, or as their kernels do."""
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
@@ -36,34 +36,23 @@ _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 # Where a later document only adds types, or attributes that mean the older one by default, and words the same
 # more fully: what becomes of bounds that cross, say, or of an empty set.
 _REWORDED = {
-    *((name, 11) for name in ("Loop", "LpPool", "MaxUnpool")),
-    *(("BatchNormalization", 15), ("LpPool", 18), ("GatherND", 12), ("ArgMax", 12), ("ArgMin", 12)),
-    *((name, 13) for name in ("ArgMax", "ArgMin", "GatherElements", "GatherND", "LRN", "Mod")),
-    *((name, 13) for name in ("MeanVarianceNormalization", "NegativeLogLikelihoodLoss")),
-    *((name, 13) for name in ("SoftmaxCrossEntropyLoss", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp")),
-    *((name, 13) for name in ("ReduceProd", "ReduceSumSquare")),
-    *(("Abs", 13), ("Ceil", 13), ("Floor", 13), ("Cast", 13), ("Clip", 13), ("Gather", 13), ("Gemm", 13)),
-    *(
-        ("DepthToSpace", 13),
-        ("ReduceMean", 13),
-        ("ReduceMax", 13),
-        ("ReduceMin", 13),
-        ("ReduceL2", 13),
-        ("Slice", 13),
-    ),
+    (name, since)
+    for since, names in {
+        11: "Loop LpPool MaxUnpool",
+        12: "ArgMax ArgMin GatherND",
+        13: (
+            "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm "
+            "LRN MeanVarianceNormalization Mod NegativeLogLikelihoodLoss ReduceL1 ReduceL2 "
+            "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare "
+            "Slice SoftmaxCrossEntropyLoss"
+        ),
+        15: "BatchNormalization",
+        18: "LpPool",
+    }.items()
+    for name in names.split()
 }
 
 _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.")
-
-
-def step(node: NodeProto, opset: int, edit: Editor) -> None:
-    """Add what a node becomes in ``edit.opset``, which is one above or below its own.
-
-    Raises:
-        NoExactForm: the onnx package has no way, or a type that the node works on does not exist there.
-    """
-    if not stays(node, opset, edit):
-        through_onnx(node, opset, edit)
 
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
@@ -285,15 +274,25 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
         return False
     alone = _model_of(node, opset, edit)
     (call,) = alone.graph.node
-    if version in by_types:
-        kinds = [_type_proto(name, edit).SerializeToString() for name in node.input]
-        data = schema.get_context_dependent_function_with_opset_version(
-            version, call.SerializeToString(), kinds
+    given = _names(call)
+    defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
+    call.attribute.extend(default for default in defaults if default.name)
+    kinds = [_type_proto(name, edit).SerializeToString() for name in node.input]
+    try:
+        data = (
+            schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), kinds)
+            if version in by_types
+            else schema.get_function_with_opset_version(version)
         )
-    else:
-        data = schema.get_function_with_opset_version(version)
+    except ValueError:  # of types that it does not look at
+        return False
     function = FunctionProto.FromString(data)
-    if not data or any(changes(n.op_type, v, v + 1) for n in function.node for v in range(version, opset)):
+    inner = [each for outer in function.node for _, graph in subgraphs(outer) for each in every_node(graph)]
+    if (
+        not data
+        or any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
+        or any(changes(each.op_type, opset, edit.opset) for each in inner)  # which nobody moves
+    ):
         return False
     call.domain = function.domain = "halfulp.body"
     function.opset_import[0].version = opset
@@ -335,6 +334,8 @@ def _splice(
         for attribute in new.attribute:
             if attribute.name in bodies:
                 attribute.g.CopyFrom(bodies[attribute.name])
+            elif attribute.type == AttributeProto.GRAPH:
+                rename(attribute.g, {**original, "": ""}, edit.new_name("body") + "/")
         add(edit, new)
 
 

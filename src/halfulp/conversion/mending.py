@@ -16,8 +16,15 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
-from halfulp.conversion.editor import Editor, NoExactForm
-from halfulp.conversion.operands import exactly_as, holds, is_float, legacy_form, legacy_operand
+from halfulp.conversion.editor import (
+    Editor,
+    NoExactForm,
+    exactly_as,
+    holds,
+    is_float,
+    legacy_form,
+    legacy_operand,
+)
 from halfulp.conversion.opset import NEWEST
 from halfulp.conversion.targets import lost
 from halfulp.conversion.walk import check_node

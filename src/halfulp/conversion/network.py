@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
@@ -34,8 +34,9 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError
 from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Array, Model, Value, listed
-from halfulp.models.onnx.checks import label
-from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.infer import infer_types
+from halfulp.models.onnx.tensors import declaration
+from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
 from halfulp.models.openvino.writer import write
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
@@ -110,6 +111,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
     openvino()
     changes = inline(proto, file, folder)
     changes += for_target(proto, "openvino", file, folder)
+    _declare(proto, file)
     nodes = _ours(proto, file, folder)
     network = _read(proto, file, folder)
     by_name = {name: output for output in _outputs(network.model) for name in output.get_names()}
@@ -120,6 +122,22 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
                 f"{file}, node {node.label}: OpenVINO's reader does not keep what it means: {why}"
             )
     return network, changes
+
+
+def _declare(proto: ModelProto, file: str) -> None:
+    """Declare the inputs of bodies, as far as they are known: a Pow of unknown types becomes another operator."""
+    for node in every_node(proto.graph):
+        for _, body in subgraphs(node) if node.op_type == "Loop" else ():
+            for info, kind in zip(body.input, ("int64", "bool"), strict=False):
+                if not info.type.WhichOneof("value"):
+                    info.CopyFrom(declaration(info.name, kind, ()))
+    types = infer_types(proto, file)
+    for path, graph in graphs(proto.graph):
+        assert isinstance(graph, GraphProto)
+        for info in graph.input:
+            value = types[path].get(info.name)
+            if value is not None and value.kind == "tensor" and not info.type.WhichOneof("value"):
+                info.CopyFrom(declaration(info.name, value.type, value.shape))
 
 
 def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
@@ -144,7 +162,7 @@ def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
         x, y = node.input
         found.append(
             _Node(
-                label(node, len(edit.nodes), ""),
+                edit.label,
                 node.op_type,
                 (x, y),
                 node.output[0],
@@ -231,6 +249,8 @@ def _difference(node: _Node, output: Any) -> str:
 
 
 def _other_operand(source: Any, name: str, value: Value, constant: Array | None) -> str:
+    from halfulp.integrations.openvino.operators import array_of  # it imports OpenVINO
+
     kind = _type_name(source.get_element_type())
     if value.type is not None and kind != value.type:
         return f"its operand {name!r} is {kind}, not {value.type}"
@@ -238,12 +258,8 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
     if constant is not None:
         if producer.get_type_name() != "Constant":
             return f"its operand {name!r} is no constant any more"
-        held = _plugin().array_of(producer)
-        if (
-            held.dtype != constant.dtype
-            or held.shape != constant.shape
-            or held.tobytes() != constant.tobytes()
-        ):
+        held = array_of(producer)
+        if (held.dtype, held.shape, held.tobytes()) != (constant.dtype, constant.shape, constant.tobytes()):
             return f"its constant {name!r} is another"
         return ""
     names = source.get_names()
@@ -268,15 +284,10 @@ def _other_slope(found: Any, node: _Node) -> str:
     return ""
 
 
-def _plugin() -> Any:
-    """Return what knows OpenVINO's types; it imports OpenVINO."""
-    from halfulp.integrations.openvino import operators
-
-    return operators
-
-
 def _type_name(kind: Any) -> str:
-    row = _plugin().ROWS.get(kind.get_type_name())
+    from halfulp.integrations.openvino.operators import ROWS  # it imports OpenVINO
+
+    row = ROWS.get(kind.get_type_name())
     return row.name if row is not None else str(kind.get_type_name())
 
 
@@ -309,6 +320,7 @@ def compare_network(
     """
     model = before.model
     assert isinstance(model, Model)
+    turns = {node.inputs[0] for node in model.graph.nodes if node.type == "Loop"}
     _, (run,) = runs(before)
     told, notes = "", list[str]()
     try:
@@ -317,6 +329,9 @@ def compare_network(
             trial = _runner(network, exact=False)
 
             def in_both(tried: Mapping[str, Array]) -> dict[str, Any]:
+                for name in turns & tried.keys():
+                    if (tried[name] < 0).any():
+                        raise ModelError("OpenVINO takes a negative number of turns as endless", got=name)
                 found = trial(tried)
                 return {**run(tried), **{f"{name} in openvino": array for name, array in found.items()}}
 

@@ -60,25 +60,28 @@ def to_opset(
         for source, target in _steps(owner, here, opset):
             _step(walk, owner, source, target, unchecked)
         _set_opset(model if isinstance(owner, GraphProto) else owner, opset)
-    _refuse(walk, opset)
+    _refuse(walk, opset, before)
     changes = finish(walk)
     return changes + lower(model, opset, file) if opset < before else changes
 
 
-def _refuse(walk: Walk, opset: int) -> None:
+def _refuse(walk: Walk, opset: int, before: int) -> None:
     """Raise UnsupportedError where nodes have no exact form: one as it is, several by the reasons."""
     refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
+    if not refused:
+        return
+    reached = max(int(where.removeprefix("opset ")) for _, where, _ in refused) + 1
+    way = f"; every node reaches --opset {reached}" if opset < reached < before else ""
     if len(refused) == 1:
         ((name, where, reason),) = refused
-        raise UnsupportedError(f"{walk.file}, node {name}: no exact form in {where}: {reason}")
+        raise UnsupportedError(f"{walk.file}, node {name}: no exact form in {where}: {reason}{way}")
     by_reason: dict[str, list[str]] = {}
     for name, _, reason in refused:
         by_reason.setdefault(reason, []).append(name)
-    if by_reason:
-        told = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
-        raise UnsupportedError(
-            f"{walk.file}: {len(refused)} nodes have no exact form in opset {opset}: {told}"
-        )
+    told = "; ".join(f"{listed(names, most=4)}: {reason}" for reason, names in by_reason.items())
+    raise UnsupportedError(
+        f"{walk.file}: {len(refused)} nodes have no exact form in opset {opset}: {told}{way}"
+    )
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:

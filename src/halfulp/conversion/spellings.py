@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.operands import is_one, legacy_form, products
+from halfulp.conversion.editor import Change, Editor, NoExactForm, is_one, legacy_form, products
 from halfulp.conversion.opset import finish, opset_of
 from halfulp.conversion.walk import Walk, check_node
 from halfulp.errors import HalfulpError
@@ -33,6 +32,7 @@ _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softpl
 _OLDEST_WHERE = 9
 _SIGN_OF_NAN = "a product that is a NaN may have another sign bit"
 _SUMS = "a zero may have another sign"
+_DEEPEST = 6  # products and negations in a form of PRelu
 _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 
 
@@ -191,10 +191,12 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
     """
     x, slope = node.input
-    value = edit.value_info.value(x)
-    if value.type is None:
-        raise NoExactForm("the type of X is not known")
+    value, kind = edit.value_info.value(x), edit.type_of(x)
     reason = why and f": {why}"
+    if kind.startswith("uint"):
+        edit.note(f"{kind} is never below 0: X as it is")
+        edit.add("Identity", [x], output=node.output[0], like=node)
+        return True
     if edit.opset < _OLDEST_WHERE:
         kept, differs = edit.value_info.array(slope), _SUMS
         if kept is None or not np.isfinite(kept).all():
@@ -211,8 +213,8 @@ def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
         product = edit.add("Mul", [below, slope], value, **attributes)
         edit.add("Add", [edit.add("Relu", [x], value), product], output=node.output[0], like=node)
         return True
-    edit.note(f"becomes its function body{reason}", None if "int" in value.type else _SIGN_OF_NAN)
-    zero = edit.constant(np.zeros((), dtype_named(value.type)), "zero")
+    edit.note(f"becomes its function body{reason}", None if "int" in kind else _SIGN_OF_NAN)
+    zero = edit.constant(np.zeros((), dtype_named(kind)), "zero")
     less = edit.add("Less", [x, zero], Value("", "bool", value.shape))
     product = edit.add("Mul", [slope, x], value)
     edit.add("Where", [less, product, x], output=node.output[0], like=node)
@@ -348,6 +350,7 @@ class _Part:
             array = edit.value_info.array(name)
             if array is not None and array.size == 1 and abs(frexp(array.item())[0]) == 0.5:
                 scale *= array.item()
+                self.nodes += filter(None, [_maker(name, edit, "Neg")])
             else:
                 rest.append(name)
         kind = edit.value_info.value(self.x).type
@@ -358,20 +361,21 @@ class _Part:
             return rest[0]
         if held is None:
             return edit.add("Neg", rest, edit.value_info.value(rest[0])) if scale == -1 else None
+        self.nodes += filter(None, [_maker(rest[0], edit, "Neg") if rest else None])
         with np.errstate(all="ignore"):
             made = (held * held.dtype.type(scale)).astype(held.dtype)
             is_exact = bool((made / held.dtype.type(scale) == held).all())
         return edit.constant(made, "slope") if is_exact else None
 
 
-def _part(name: str, edit: Editor) -> _Part | None:
-    """Return a value as a multiple of what X has above or below 0, None if it is none."""
-    node = _maker(name, edit, "Relu", "Max", "Min", "Clip", "Sub", "Neg", "Mul")
-    if node is None:
+def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
+    """Return a value as a multiple of what X has above or below 0, None if it is no such multiple."""
+    node = _maker(name, edit, "Relu", "Max", "Min", "Sub", "Neg", "Mul")
+    if node is None or depth > _DEEPEST:
         return None
     if node.op_type in ("Neg", "Mul"):
         for inner, factors in [(node.input[0], node.input[1:]), (node.input[-1], node.input[:-1])]:
-            part = _part(inner, edit)
+            part = _part(inner, edit, depth + 1)
             if part is not None:
                 part.scale *= -1 if node.op_type == "Neg" else 1
                 part.factors += factors
@@ -392,7 +396,7 @@ def _part(name: str, edit: Editor) -> _Part | None:
         absolute = _maker(node.input[1], edit, "Abs")
         if absolute is None or absolute.input[0] != x:
             return None
-        differs = "; a product near the limits of the type was rounded twice, or infinite"
+        differs = "; X = inf gave NaN, and a product near the limits of the type was rounded twice"
         return _Part(x, True, 2, "(X - |X|) / 2", [absolute, node], differs=differs)
     negated = _maker(x, edit, "Neg")
     if negated is not None:

@@ -16,8 +16,19 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from halfulp.conversion import fallback
-from halfulp.conversion.editor import Editor, NoExactForm, inherit
-from halfulp.conversion.operands import BROADCASTING, exactly_as, holds, is_one, products, to_legacy, to_numpy
+from halfulp.conversion.editor import (
+    BROADCASTING,
+    Editor,
+    NoExactForm,
+    exactly_as,
+    holds,
+    inherit,
+    is_one,
+    products,
+    remade,
+    to_legacy,
+    to_numpy,
+)
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.infer import held_tensor
 
@@ -36,14 +47,14 @@ def _as_it_is(node: NodeProto, edit: Editor) -> None:
 
 def _pow_15_14(node: NodeProto, edit: Editor) -> None:
     """An exponent in bfloat16 becomes one in float32, which holds its every value."""
-    if _type(node, 1, edit) != "bfloat16":
+    if edit.type_of(node.input[1]) != "bfloat16":
         return edit.keep(node)
     edit.note("the exponent is cast from bfloat16 to float32, exactly: Pow takes no bfloat16 before opset 15")
-    return edit.keep(_with_input(node, 1, edit.cast(node.input[1], "float32")))
+    return edit.keep(_with_second(node, edit.cast(node.input[1], "float32")))
 
 
 def _pow_13_12(node: NodeProto, edit: Editor) -> None:
-    if _type(node, 0, edit) == "bfloat16":
+    if edit.type_of(node.input[0]) == "bfloat16":
         raise NoExactForm(
             "Pow has no bfloat16 before opset 13, and a power in a wider type would be rounded twice"
         )
@@ -52,7 +63,7 @@ def _pow_13_12(node: NodeProto, edit: Editor) -> None:
 
 def _pow_12_11(node: NodeProto, edit: Editor) -> None:
     """Base and exponent get one type."""
-    x, y = _type(node, 0, edit), _type(node, 1, edit)
+    x, y = edit.type_of(node.input[0]), edit.type_of(node.input[1])
     if x not in _FLOATS:
         return _integer_pow(node, edit)
     if x == y:
@@ -65,19 +76,19 @@ def _pow_12_11(node: NodeProto, edit: Editor) -> None:
                 f"before opset 12 the exponent has the base's type, and {x} does not hold the constant's value"
             )
         edit.note(f"the exponent, a constant in {y}, is stored in {x}, exactly")
-        return edit.keep(_with_input(node, 1, edit.constant(held, "exponent")))
+        return edit.keep(_with_second(node, edit.constant(held, "exponent")))
     if not holds(x, y):
         raise NoExactForm(
             f"before opset 12 the exponent has the base's type, and {x} does not hold every {y};"
             " a power in a wider type would be rounded twice"
         )
     edit.note(f"the exponent is cast from {y} to {x}, exactly")
-    return edit.keep(_with_input(node, 1, edit.cast(node.input[1], x)))
+    return edit.keep(_with_second(node, edit.cast(node.input[1], x)))
 
 
 def _integer_pow(node: NodeProto, edit: Editor) -> None:
     """An integer base: a product wraps around as the power does."""
-    kind, rank = _type(node, 0, edit), len(edit.value_info.value(node.input[0]).shape or ())
+    kind, rank = edit.type_of(node.input[0]), len(edit.value_info.value(node.input[0]).shape or ())
     exponent = edit.value_info.array(node.input[1])
     power = 0
     if exponent is not None and exponent.size == 1 and exponent.ndim <= rank and exponent.dtype.kind in "iu":
@@ -95,12 +106,7 @@ def _integer_pow(node: NodeProto, edit: Editor) -> None:
 
 
 def _drop_consumed(node: NodeProto, edit: Editor) -> None:
-    new = NodeProto()
-    new.CopyFrom(node)
-    kept = [attribute for attribute in node.attribute if attribute.name != "consumed_inputs"]
-    del new.attribute[:]
-    new.attribute.extend(kept)
-    edit.keep(new)
+    edit.keep(remade(node, None, {"consumed_inputs"}))
 
 
 def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
@@ -120,7 +126,7 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
         edit.note(
             f"the slope, of shape {_shape(slope)}, gets the shape {_shape(edit.value_info.value(name))}"
         )
-    edit.keep(_with_input(node, 1, name))
+    edit.keep(_with_second(node, name))
 
 
 def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
@@ -144,26 +150,33 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
     if varied == [1]:
         if flat != node.input[1]:
             edit.note(f"the slope, of shape {_shape(slope)}, becomes one of rank 1: per channel")
-        return edit.keep(_with_input(node, 1, flat))
+        return edit.keep(_with_second(node, flat))
     if len(x.shape) == 1:
         edit.note("X gets a dim of 1, so that its own dim is the channels'")
         row = edit.unsqueeze(node.input[0], [0])
         middle = edit.add("PRelu", [row, flat], edit.value_info.value(row), like=node)
         edit.squeeze(middle, [0], output=node.output[0])
         return None
-    order = list(range(len(x.shape)))
-    order[1], order[varied[0]] = order[varied[0]], order[1]
-    turned = Value("", x.type, tuple(x.shape[axis] for axis in order))
     edit.note(f"X's dims 1 and {varied[0]} are exchanged around it, for the slope is per channel in opset 6")
-    middle = edit.add("Transpose", [node.input[0]], turned, perm=order)
-    middle = edit.add("PRelu", [middle, flat], turned, like=node)
-    edit.add("Transpose", [middle], output=node.output[0], perm=order)
-    return None
+    return _exchanged(_with_second(node, flat), 1, varied[0], edit)
+
+
+def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
+    """Add a node with a Transpose before it and one behind it, which exchange two dims of X."""
+    x = edit.value_info.value(node.input[0])
+    order = list(range(len(x.shape or ())))
+    order[a], order[b] = order[b], order[a]
+    turned = Value("", x.type, tuple((x.shape or ())[axis] for axis in order))
+    node.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
+    output, node.output[0] = node.output[0], edit.new_name("turned")
+    edit.value_info.types[node.output[0]] = turned
+    edit.keep(node)
+    edit.add("Transpose", [node.output[0]], output=output, perm=order)
 
 
 def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
     """An integer PRelu: x + (x < 0) * (slope * x - x), which wraps around to the same."""
-    kind = _type(node, 0, edit)
+    kind = edit.type_of(node.input[0])
     if kind in _FLOATS:
         return edit.keep(node)
     x = edit.value_info.value(node.input[0])
@@ -184,7 +197,7 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
 
 def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
     """In bfloat16: through float64, which holds every product of two bfloat16 exactly."""
-    if _type(node, 0, edit) != "bfloat16":
+    if edit.type_of(node.input[0]) != "bfloat16":
         return edit.keep(node)
     edit.note(
         "PRelu takes no bfloat16 before opset 16: cast to float64 and back, rounded once",
@@ -199,23 +212,11 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
 # --- the others -----------------------------------------------------------------------------------
 
 
-def _cast_5_6(node: NodeProto, edit: Editor) -> None:
-    new = NodeProto()
-    new.CopyFrom(node)
-    for attribute in new.attribute:
-        if attribute.name == "to":
-            number = TensorProto.DataType.Value(attribute.s.decode())
-            attribute.CopyFrom(onnx.helper.make_attribute("to", number))
-    edit.keep(new)
-
-
-def _cast_6_5(node: NodeProto, edit: Editor) -> None:
-    new = NodeProto()
-    new.CopyFrom(node)
-    for attribute in new.attribute:
-        if attribute.name == "to":
-            attribute.CopyFrom(onnx.helper.make_attribute("to", TensorProto.DataType.Name(attribute.i)))
-    edit.keep(new)
+def _cast(node: NodeProto, edit: Editor) -> None:
+    """The type that it makes is a name until opset 5, and a number from opset 6 on."""
+    (to,) = (attribute for attribute in node.attribute if attribute.name == "to")
+    kinds = TensorProto.DataType
+    edit.keep(remade(node, to=kinds.Name(to.i) if edit.opset < 6 else kinds.Value(to.s.decode())))
 
 
 def _constant_12_11(node: NodeProto, edit: Editor) -> None:
@@ -260,18 +261,8 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
 # --- what they share ------------------------------------------------------------------------------
 
 
-def _type(node: NodeProto, index: int, edit: Editor) -> str:
-    kind = edit.value_info.value(node.input[index]).type
-    if kind is None:
-        raise NoExactForm(f"the type of its input {node.input[index]!r} is not known")
-    return kind
-
-
-def _with_input(node: NodeProto, index: int, name: str) -> NodeProto:
-    new = NodeProto()
-    new.CopyFrom(node)
-    new.input[index] = name
-    return new
+def _with_second(node: NodeProto, name: str) -> NodeProto:
+    return remade(node, [node.input[0], name])
 
 
 def _shape(value: Value) -> str:
@@ -283,17 +274,6 @@ def _shape(value: Value) -> str:
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 _SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
-
-
-def _remade(node: NodeProto, inputs: int, drop: set[str], **attributes: object) -> NodeProto:
-    """Return a node with the first inputs only, without some attributes and with others."""
-    new = NodeProto()
-    new.CopyFrom(node)
-    del new.input[inputs:]
-    del new.attribute[:]
-    new.attribute.extend(a for a in node.attribute if a.name not in drop | attributes.keys())
-    new.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
-    return new
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
@@ -333,14 +313,14 @@ def _axes(axes: Array, name: str, edit: Editor) -> list[int]:
 
 
 def _same(node: NodeProto, edit: Editor) -> None:
-    """Only types were added: they are checked."""
+    """Add a node as it is, if the older opset takes its types."""
     fallback.check_types(node, edit)
     edit.keep(node)
 
 
 def _shape_15_14(node: NodeProto, edit: Editor) -> None:
     start, end = _attribute(node, "start", 0), _attribute(node, "end", None)
-    whole = _remade(node, 1, {"start", "end"})
+    whole = remade(node, node.input[:1], {"start", "end"})
     if start == 0 and end is None:
         return edit.keep(whole)
     edit.note("start and end become a Slice behind it")
@@ -362,7 +342,7 @@ def _pad_19_18(node: NodeProto, edit: Editor) -> None:
 def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     """Its axes become pads of 0 along the others."""
     if len(node.input) < 4 or not node.input[3]:
-        return edit.keep(_remade(node, 3, set()))
+        return edit.keep(remade(node, node.input[:3]))
     axes = _axes(_constant(node, 3, edit), node.input[0], edit)
     shape = edit.value_info.value(node.input[0]).shape
     if shape is None:
@@ -371,7 +351,7 @@ def _pad_18_17(node: NodeProto, edit: Editor) -> None:
     pads = np.zeros((2, len(shape)), np.int64)
     pads[:, axes] = given.reshape(2, -1)
     edit.note("pads along some axes become pads along all")
-    new = _remade(node, 3, set())
+    new = remade(node, node.input[:3])
     new.input[1] = edit.constant(pads.reshape(-1), "pads")
     return edit.keep(new)
 
@@ -381,19 +361,14 @@ def _pad_11_10(node: NodeProto, edit: Editor) -> None:
     value = float(_constant(node, 2, edit, np.zeros((), np.float32)).reshape(-1)[0])
     if value != np.float32(value):
         raise NoExactForm("before opset 11 Pad has its value as a float32, which does not hold it")
-    edit.keep(_typed(_remade(node, 1, set(), pads=pads, value=value), edit))
-
-
-def _typed(node: NodeProto, edit: Editor) -> NodeProto:
-    fallback.check_types(node, edit)
-    return node
+    _same(remade(node, node.input[:1], pads=pads, value=value), edit)
 
 
 def _split_18_17(node: NodeProto, edit: Editor) -> None:
     """Equal parts, the last one shorter, get their sizes."""
     if len(node.input) > 1 and node.input[1]:
         return edit.keep(node)
-    new = _remade(node, 1, {"num_outputs"})
+    new = remade(node, node.input[:1], {"num_outputs"})
     (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
     shape = edit.value_info.value(node.input[0]).shape
     size = None if shape is None else shape[axis]
@@ -412,16 +387,16 @@ def _squeeze_11_10(node: NodeProto, edit: Editor) -> None:
     if axes is None:
         return edit.keep(node)
     counted = node.output[0] if node.op_type == "Unsqueeze" else node.input[0]
-    new = _remade(node, 1, set(), axes=_axes(np.array(axes), counted, edit))
-    return edit.keep(_typed(new, edit))
+    new = remade(node, node.input[:1], axes=_axes(np.array(axes), counted, edit))
+    return _same(new, edit)
 
 
 def _axis_11_10(node: NodeProto, edit: Editor) -> None:
     new, axis = node, _attribute(node, "axis", None)
     if axis is not None:
         (axis,) = _axes(np.array([axis]), node.input[0], edit)
-        new = _remade(node, len(node.input), set(), axis=axis)
-    edit.keep(_typed(new, edit))
+        new = remade(node, axis=axis)
+    _same(new, edit)
 
 
 def _gather_11_10(node: NodeProto, edit: Editor) -> None:
@@ -429,8 +404,7 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
     indices = edit.value_info.array(node.input[1])
     if indices is None:
         raise NoExactForm("before opset 11 Gather takes no negative index, and these are no constant")
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = remade(node)
     if (indices < 0).any():
         (axis,) = _axes(np.array([_attribute(node, "axis", 0)]), node.input[0], edit)
         shape = edit.value_info.value(node.input[0]).shape
@@ -460,18 +434,18 @@ def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
             and not (x and all(isinstance(dim, int) and dim for dim in x))
         ):
             edit.note("loses allowzero, which came with opset 14", "an X without elements may get other dims")
-    edit.keep(_remade(node, 2, {"allowzero"}))
+    edit.keep(remade(node, node.input[:2], {"allowzero"}))
 
 
 def _slice_11_10(node: NodeProto, edit: Editor) -> None:
     """Axes count from the first dim, steps go forward."""
     if (_constant(node, 4, edit, np.ones(1, np.int64)) < 1).any():
         raise NoExactForm("before opset 11 Slice goes forward only")
-    new = _remade(node, len(node.input), set())
+    new = remade(node)
     if len(node.input) > 3 and node.input[3]:
         given = _constant(node, 3, edit)
         new.input[3] = edit.constant(np.array(_axes(given, node.input[0], edit), given.dtype), "axes")
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _slice_10_9(node: NodeProto, edit: Editor) -> None:
@@ -479,10 +453,10 @@ def _slice_10_9(node: NodeProto, edit: Editor) -> None:
     axes = _constant(node, 3, edit, np.arange(starts.size))
     if (_constant(node, 4, edit, np.ones(1, np.int64)) != 1).any():
         raise NoExactForm("Slice has no steps before opset 10")
-    lists = {
+    lists: dict[str, Any] = {
         name: [int(v) for v in array] for name, array in (("starts", starts), ("ends", ends), ("axes", axes))
     }
-    edit.keep(_typed(_remade(node, 1, set(), **lists), edit))
+    _same(remade(node, node.input[:1], **lists), edit)
 
 
 def _clip_11_10(node: NodeProto, edit: Editor) -> None:
@@ -499,7 +473,7 @@ def _clip_11_10(node: NodeProto, edit: Editor) -> None:
         abs(bound) > np.finfo(np.float32).max or bound != np.float32(bound) for bound in (least, greatest)
     ):
         raise NoExactForm("before opset 11 Clip has its bounds as float32, which does not hold them")
-    edit.keep(_typed(_remade(node, 1, set(), min=least, max=greatest), edit))
+    _same(remade(node, node.input[:1], min=least, max=greatest), edit)
 
 
 def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
@@ -508,14 +482,16 @@ def _quantize_13_12(node: NodeProto, edit: Editor) -> None:
         raise NoExactForm(
             f"before opset 13 {node.op_type} has one scale for all, and its own may be along an axis"
         )
-    edit.keep(_typed(_remade(node, len(node.input), {"axis"}), edit))
+    _same(remade(node, None, {"axis"}), edit)
 
 
 def _reduce(node: NodeProto, edit: Editor) -> None:
     """Without noop_with_empty_axes, where that is 0 or there are axes."""
     if _attribute(node, "noop_with_empty_axes", 0) and not _constant(node, 1, edit, np.zeros(0)).size:
         raise NoExactForm(f"its noop_with_empty_axes came with opset {edit.opset + 1}, and it has no axes")
-    fallback.step(_remade(node, len(node.input), {"noop_with_empty_axes"}), edit.opset + 1, edit)
+    new = remade(node, None, {"noop_with_empty_axes"})
+    if not fallback.stays(new, edit.opset + 1, edit):
+        fallback.through_onnx(new, edit.opset + 1, edit)
 
 
 def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
@@ -527,29 +503,21 @@ def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
         )
     rank = len(x.shape or ())
     if axis == -1 or axis % rank == rank - 1:
-        return edit.keep(_typed(_remade(node, 1, set(), axis=axis), edit))
-    order = list(range(rank))
-    order[axis % rank], order[-1] = order[-1], order[axis % rank]
-    turned = Value("", x.type, tuple((x.shape or ())[place] for place in order))
+        return _same(remade(node, node.input[:1], axis=axis), edit)
     edit.note(
         f"X's dims {axis % rank} and {rank - 1} are exchanged around it, for it goes along the last one"
     )
-    middle = _typed(_remade(node, 1, set(), axis=-1), edit)
-    middle.input[0] = edit.add("Transpose", [node.input[0]], turned, perm=order)
-    middle.output[0] = edit.new_name("turned")
-    edit.value_info.types[middle.output[0]] = turned
-    edit.keep(middle)
-    edit.add("Transpose", [middle.output[0]], output=node.output[0], perm=order)
-    return None
+    fallback.check_types(node, edit)
+    return _exchanged(remade(node, node.input[:1], axis=-1), axis % rank, rank - 1, edit)
 
 
 def _batch_normalization_14_13(node: NodeProto, edit: Editor) -> None:
     """Outside of training it has one output, and its meaning is the same."""
     if _attribute(node, "training_mode", 0) or any(node.output[1:]):
         raise NoExactForm("before opset 14 BatchNormalization has no training_mode")
-    new = _remade(node, len(node.input), {"training_mode"})
+    new = remade(node, None, {"training_mode"})
     del new.output[1:]
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
@@ -559,35 +527,35 @@ def _grid_sample_20_19(node: NodeProto, edit: Editor) -> None:
         raise NoExactForm("before opset 20 GridSample takes inputs of rank 4 only")
     mode = _attribute(node, "mode", b"linear")
     renamed = {b"linear": b"bilinear", b"cubic": b"bicubic"}.get(mode, mode)
-    edit.keep(_typed(_remade(node, len(node.input), set(), mode=renamed), edit))
+    _same(remade(node, mode=renamed), edit)
 
 
 def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
     if _attribute(node, "coordinate_transformation_mode", b"half_pixel") != b"output_half_pixel":
         raise NoExactForm("before opset 16 RoiAlign has output_half_pixel as its only mode")
-    edit.keep(_typed(_remade(node, len(node.input), {"coordinate_transformation_mode"}), edit))
+    _same(remade(node, None, {"coordinate_transformation_mode"}), edit)
 
 
 def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
     """It has a C; -0 added to a number is that number."""
     new = node
     if len(node.input) < 3 or not node.input[2]:
-        kind = _type(node, 0, edit)
-        new = _remade(node, 2, set(), beta=1.0)
+        kind = edit.type_of(node.input[0])
+        new = remade(node, node.input[:2], beta=1.0)
         new.input.append(edit.constant(np.full(1, -0.0, kind), "zero"))
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _dropout_12_11(node: NodeProto, edit: Editor) -> None:
     if _constant(node, 2, edit, np.zeros(1)).any():
         raise NoExactForm("before opset 12 a model says from outside whether Dropout trains")
     ratio = float(_constant(node, 1, edit, np.array(0.5)).reshape(-1)[0])
-    edit.keep(_typed(_remade(node, 1, {"seed"}, ratio=ratio), edit))
+    _same(remade(node, node.input[:1], {"seed"}, ratio=ratio), edit)
 
 
 def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
     """It has the mode DCR only: for CRD the channels are put into that order before it."""
-    new = _remade(node, 1, {"mode"})
+    new = remade(node, node.input[:1], {"mode"})
     if _attribute(node, "mode", b"DCR") == b"CRD":
         x = edit.value_info.value(node.input[0])
         channels, block = (x.shape or (None, None))[1], _attribute(node, "blocksize", 1)
@@ -598,16 +566,16 @@ def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
         order = np.arange(channels).reshape(-1, block * block).T.reshape(-1)
         edit.note("its mode CRD becomes another order of X's channels")
         new.input[0] = edit.add("Gather", [node.input[0], edit.constant(order, "order")], x, axis=1)
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _resize_13_12(node: NodeProto, edit: Editor) -> None:
     """An input that is absent is an empty one."""
-    new = _remade(node, len(node.input), set())
+    new = remade(node)
     new.input.extend([""] * (3 - len(node.input)))
     for index in (1, 2):
         new.input[index] = new.input[index] or edit.constant(np.zeros(0, np.float32), "none")
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _resize_11_10(node: NodeProto, edit: Editor) -> None:
@@ -632,29 +600,29 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
                 "before opset 11 Resize goes by scales, and its sizes are no multiples of X's dims"
             )
         scales = edit.constant((sizes // dims).astype(np.float32), "scales")
-    new = _remade(node, 1, {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
+    new = remade(node, node.input[:1], {*said, "cubic_coeff_a", "exclude_outside", "extrapolation_value"})
     new.input.append(scales)
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _resize_10_9(node: NodeProto, edit: Editor) -> None:
     """Upsample says the same of scales that are not below 1."""
     if (_constant(node, 1, edit) < 1).any():
         raise NoExactForm("before opset 10 there is no Resize, and Upsample makes nothing smaller")
-    new = _remade(node, 2, set())
+    new = remade(node, node.input[:2])
     new.op_type = "Upsample"
     edit.note("becomes Upsample")
-    edit.keep(_typed(new, edit))
+    _same(new, edit)
 
 
 def _topk_11_10(node: NodeProto, edit: Editor) -> None:
     if not _attribute(node, "largest", 1):
         raise NoExactForm("before opset 11 TopK takes the largest only")
-    _axis_11_10(_remade(node, 2, {"largest", "sorted"}), edit)
+    _axis_11_10(remade(node, node.input[:2], {"largest", "sorted"}), edit)
 
 
 def _topk_10_9(node: NodeProto, edit: Editor) -> None:
-    edit.keep(_typed(_remade(node, 1, set(), k=int(_constant(node, 1, edit).reshape(-1)[0])), edit))
+    _same(remade(node, node.input[:1], k=int(_constant(node, 1, edit).reshape(-1)[0])), edit)
 
 
 def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
@@ -706,22 +674,18 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
 STEPS: Mapping[tuple[str, int, int], Step] = {
     **{(name, 6, 7): to_numpy for name in BROADCASTING},
     **{(name, 7, 6): to_legacy for name in BROADCASTING},
-    ("Pow", 11, 12): _as_it_is,
-    ("Pow", 12, 13): _as_it_is,
-    ("Pow", 14, 15): _as_it_is,
+    **{("Pow", before, after): _as_it_is for before, after in ((11, 12), (12, 13), (14, 15))},
     ("Pow", 15, 14): _pow_15_14,
     ("Pow", 13, 12): _pow_13_12,
     ("Pow", 12, 11): _pow_12_11,
+    **{("PRelu", before, after): _as_it_is for before, after in ((6, 5), (8, 9), (15, 16))},
     ("PRelu", 5, 6): _drop_consumed,
-    ("PRelu", 6, 5): _as_it_is,
     ("PRelu", 6, 7): _prelu_6_7,
     ("PRelu", 7, 6): _prelu_7_6,
-    ("PRelu", 8, 9): _as_it_is,
     ("PRelu", 9, 8): _prelu_9_8,
-    ("PRelu", 15, 16): _as_it_is,
     ("PRelu", 16, 15): _prelu_16_15,
-    ("Cast", 5, 6): _cast_5_6,
-    ("Cast", 6, 5): _cast_6_5,
+    ("Cast", 5, 6): _cast,
+    ("Cast", 6, 5): _cast,
     ("Hardmax", 12, 13): _hardmax_12_13,
     ("Constant", 12, 11): _constant_12_11,
     ("Constant", 9, 8): _constant_9_8,

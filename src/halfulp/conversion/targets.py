@@ -16,8 +16,17 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, Editor, NoExactForm
-from halfulp.conversion.operands import SIGNIFICANT, exactly_as, holds, is_float, is_one
+from halfulp.conversion.editor import (
+    SIGNIFICANT,
+    Change,
+    Editor,
+    NoExactForm,
+    exactly_as,
+    holds,
+    is_float,
+    is_one,
+    remade,
+)
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.spellings import expand_pow, expand_prelu
 from halfulp.conversion.walk import Walk, check_node
@@ -48,6 +57,7 @@ class Target:
         pads_slope: whether it wants a slope of X's rank, because it takes one of rank 1 for another.
         widens_base: whether a base is cast for an exponent of a floating type that is wider.
         spelled: the operators that are written with others where there is a way, and why.
+        multiplies: the types of integers that its Mul takes and its Pow does not.
     """
 
     name: str
@@ -62,6 +72,7 @@ class Target:
     pads_slope: bool = False
     widens_base: bool = False
     spelled: Mapping[str, str] = field(default_factory=dict)
+    multiplies: tuple[str, ...] = ()
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
         """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
@@ -151,6 +162,7 @@ def known_targets() -> Mapping[str, Target]:
             bases=("float16", "float32", "bfloat16"),
             exponents=(),
             prelu={9: ("float16", "float32", "bfloat16")},
+            multiplies=("int32", "int64"),
         ),
         Target(
             "iree",
@@ -238,7 +250,9 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
             raise NoExactForm(f"{why}, and its exponent is no constant that products or roots stand for")
         edit.note("stays as it is", why)
         return edit.keep(node)
-    x, y = (_type(name, edit) for name in node.input)
+    x, y = (edit.type_of(name) for name in node.input)
+    if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
+        return None
     base, between = x, None
     # An integer to the power of a float saturates, and to that of an integer wraps around.
     is_mixed = is_float(y) and not is_float(x)
@@ -248,8 +262,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
         base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
     wanted = exponents if exponents else (base,)
-    new = NodeProto()
-    new.CopyFrom(node)
+    new = remade(node)
     if y not in wanted:
         new.input[1] = _exponent(node.input[1], y, base, wanted, edit, target)
     if base != x:
@@ -357,22 +370,16 @@ def _prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     if "PRelu" in target.spelled:
         expand_prelu(node, edit, target.spelled["PRelu"])
         return None
-    kind = _type(node.input[0], edit)
+    kind = edit.type_of(node.input[0])
     slope = _padded(node, edit) if target.pads_slope else node.input[1]
-    new = NodeProto()
-    new.CopyFrom(node)
-    new.input[1] = slope
+    new = remade(node, [node.input[0], slope])
     taken = next(types for opset, types in reversed(list(target.prelu.items())) if opset <= edit.opset)
     if kind in taken:
         unlike = target.unlike.get(kind)
         if unlike is not None:
             edit.note("stays as it is" if slope == node.input[1] else "its type stays as it is", unlike)
         return edit.keep(new)
-    if kind.startswith("uint"):
-        edit.note(f"{kind} is never below 0: X as it is")
-        edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
-        return None
-    if kind.startswith("int") or (kind == target.wide == "float64" and "float64" not in taken):
+    if "int" in kind or (kind == target.wide == "float64" and "float64" not in taken):
         expand_prelu(new, edit, f"{target.name} takes no {kind} here")
         return None
     wide = target.wide if target.wide in taken else "float32"
@@ -394,11 +401,9 @@ def _cost(kind: str, wide: str) -> str:
 def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
     """Add a PRelu of a scalar as one of a vector of one element: a slope of rank 1 does not fit a scalar."""
     edit.note("X and the slope, scalars, get rank 1, and Y loses it")
-    vector, value = NodeProto(), edit.value_info.value(node.input[0])
-    vector.CopyFrom(node)
-    vector.input[:] = [edit.unsqueeze(name, [0]) for name in node.input]
+    vector = remade(node, [edit.unsqueeze(name, [0]) for name in node.input])
     vector.output[0] = edit.new_name("vector")
-    edit.value_info.types[vector.output[0]] = Value(vector.output[0], value.type, (1,))
+    edit.value_info.types[vector.output[0]] = edit.value_info.value(vector.input[0])
     _prelu(vector, edit, target)
     edit.squeeze(vector.output[0], [0], output=node.output[0])
 
@@ -425,10 +430,3 @@ def _padded(node: NodeProto, edit: Editor) -> str:
         " one of rank 1 would be taken for one per channel"
     )
     return name
-
-
-def _type(name: str, edit: Editor) -> str:
-    kind = edit.value_info.value(name).type
-    if kind is None:
-        raise NoExactForm(f"the type of its input {name!r} is not known")
-    return kind

@@ -20,30 +20,18 @@ from halfulp.errors import HalfulpError, ModelError, UnsupportedError, printable
 from halfulp.models.directml.dxdispatch import Dispatch, Program
 from halfulp.models.graph import Array, Graph, Model, Node, Value
 from halfulp.models.onnx.checks import schema_in_force
-from halfulp.models.onnx.walk import default_opset
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import is_integral
 from halfulp.models.run.report import is_usable, sentence, show, vacuous
 from halfulp.types import TYPES
 
 _ROUNDS = 4
+# fmt: off
 _SPECIAL_FLOATS = (
-    np.nan,
-    np.inf,
-    -np.inf,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    2.0,
-    -2.0,
-    0.5,
-    -0.5,
-    3.0,
-    1e-45,
-    -1e-310,
-    6e-8,
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-45, -1e-310, 6e-8,
 )
+# fmt: on
 _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 
 
@@ -413,15 +401,19 @@ class Nodes:
 
         Never of a Pow or PRelu.
         """
-        if node.function is not None or any(map(is_ours, all_nodes([node]))):
-            return False
         old_node, new_node = self._old[name], self._new[name]
+        if (
+            node.function is not None
+            or any(map(is_ours, all_nodes([node])))
+            or new_node.op_type in SUPPORTED_OPS
+        ):
+            return False
         if old_node.op_type != new_node.op_type:
-            schema = schema_in_force("", node.type, self._opset)
-            return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+            schema: Any = schema_in_force("", node.type, self._opset)
+            return bool(schema and (schema.has_function or schema.has_context_dependent_function))
         old, new = ([known.get(read) for read in sorted(node.reads)] for known in self._constants)
         unlike = [difference(a, b) for a, b in zip(old, new, strict=True)]
-        return old_node.input == new_node.input and not any(unlike)
+        return old_node.input[:] == new_node.input[: len(old_node.input)] and not any(unlike)
 
 
 def _constants(subject: Subject) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conversion.between import OPENVINO, Draft
-from halfulp.conversion.editor import Change, NoExactForm
-from halfulp.conversion.operands import exactly_as, holds, is_one
+from halfulp.conversion.editor import Change, NoExactForm, exactly_as, holds, is_one
 from halfulp.conversion.targets import departs, known_targets, lost, widens_base, wider
 from halfulp.errors import UnsupportedError, printable, within
 from halfulp.models.graph import Array, Model, Node, Value
@@ -94,9 +93,6 @@ class _Writer:
         match kind:
             case "Pow":
                 self._pow(node)
-                types = [self._draft.types[name] for name in inputs]
-                told = departs(self._target, types[0], types[1].type, self._draft.constants.get(inputs[1]))
-                self._warn(node, told)
                 return
             case "PRelu":
                 self._prelu(node)
@@ -122,10 +118,11 @@ class _Writer:
         draft, label, (output,) = self._draft, node.label, node.outputs
         base, exponent = node.inputs
         x, y = draft.types[base].type, draft.types[exponent].type
+        array = draft.constants.get(exponent)
         if x == y:
+            self._warn(node, departs(self._target, draft.types[base], y, array))
             self._add("Pow", (base, exponent), node, output)
             return
-        array = draft.constants.get(exponent)
         same_kind = TYPES[x].kind == "float" or TYPES[y].kind != "float"
         held = exactly_as(array, x) if array is not None and same_kind else None
         if held is not None:
@@ -136,7 +133,8 @@ class _Writer:
             exponent = self._add("Cast", (exponent,), node, to=x)
         elif TYPES[x].kind != "float" and _is_never_negative(y, array):
             wide = "uint64" if y == "uint64" else "int64"
-            draft.note(label, f"goes through {wide}, whose low bits are the same: Power has one type")
+            told = f"goes through {wide}, whose low bits are the same: Power has one type"
+            draft.note(label, told, self._target.unlike[wide])
             self._through(node, wide, x)
             return
         elif widens_base(x, y, array):
@@ -150,6 +148,7 @@ class _Writer:
         else:
             draft.note(label, f"the exponent is cast from {y} to {x}: Power has one type", lost(x))
             exponent = self._add("Cast", (exponent,), node, to=x)
+        self._warn(node, self._target.unlike.get(x))
         self._add("Pow", (base, exponent), node, output)
 
     def _through(self, node: Node, wide: str, kind: str) -> None:

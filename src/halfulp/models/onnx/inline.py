@@ -147,19 +147,20 @@ class _Inliner:
 
 def _rename(nodes: Sequence[NodeProto], names: dict[str, str], prefix: str) -> None:
     """Rename the values of nodes and their subgraphs; values that a function's body defines get the prefix."""
-
-    def new(name: str) -> str:
-        return names.setdefault(name, prefix + name)
-
     for node in nodes:
         for field in (node.input, node.output):
-            field[:] = [new(name) for name in field]
+            field[:] = [names.setdefault(name, prefix + name) for name in field]
         for _, graph in subgraphs(node):
-            for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-                info.name = new(info.name)
-            for sparse in graph.sparse_initializer:
-                sparse.values.name = new(sparse.values.name)
-            _rename(graph.node, names, prefix)
+            rename(graph, names, prefix)
+
+
+def rename(graph: GraphProto, names: dict[str, str], prefix: str) -> None:
+    """Rename all values of a graph and its subgraphs: as ``names`` says, which grows, or by a prefix."""
+    for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        info.name = names.setdefault(info.name, prefix + info.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names.setdefault(sparse.values.name, prefix + sparse.values.name)
+    _rename(graph.node, names, prefix)
 
 
 def _names(model: ModelProto) -> Iterator[str]:

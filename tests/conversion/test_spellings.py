@@ -1,0 +1,327 @@
+"""``convert --pow`` and ``--prelu``: in other operators, and back; the bits that stay, stay; the others are said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, parser
+from onnx.reference import ReferenceEvaluator
+from tests.models.onnx_models import single
+
+import halfulp as hu
+from halfulp.errors import HalfulpError
+
+SPECIAL = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30, 3e20, 0.3])
+
+
+def power(exponent: float, kind: str = "float", opset: int = 13) -> onnx.ModelProto:
+    text = f'<ir_version: 8, opset_import: ["" : {opset}]> g ({kind}[10] x) => ({kind}[10] y)'
+    return parser.parse_model(f"{text} <{kind} e = {{{exponent}}}> {{ y = Pow(x, e) }}")
+
+
+def operators(model: object) -> list[str]:
+    assert isinstance(model, onnx.ModelProto)
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("exponent", "nodes", "said"),
+    [
+        (2, ["Mul"], "x^2 becomes products"),
+        (3, ["Mul", "Mul"], "x^3 becomes products (each of its 2 products is rounded)"),
+        (16, ["Mul"] * 4, "x^16 becomes products (each of its 4 products is rounded)"),
+        (15, ["Mul"] * 6, "x^15 becomes products (each of its 6 products is rounded)"),
+        (
+            0.5,
+            ["Sqrt"],
+            "x^0.5 becomes Sqrt (Sqrt(-0) is -0, the power is 0; Sqrt(-inf) is NaN, the power is inf)",
+        ),
+        (-1, ["Reciprocal"], "x^-1 becomes Reciprocal"),
+        (
+            -0.5,
+            ["Sqrt", "Reciprocal"],
+            (
+                "x^-0.5 becomes the Reciprocal of Sqrt (both are rounded; at -0 it gives -inf, the power inf;"
+                " at -inf NaN, the power 0)"
+            ),
+        ),
+        (1, ["Identity"], "x^1 becomes Identity"),
+        (0, ["Shape", "ConstantOfShape"], "x^0 becomes ones"),
+    ],
+)
+def test_expand(exponent: float, nodes: list[str], said: str) -> None:
+    source = power(exponent)
+    found = hu.convert(source, pow="expand")
+    assert [str(change) for change in found.changes] == [f"#0 (Pow): {said}"]
+    assert operators(found.model) == nodes
+    expected, got = (hu.run(model, {"x": SPECIAL})["y"] for model in (source, found.model))  # type: ignore[arg-type]
+    if "(" not in said:
+        assert expected.tobytes() == got.tobytes()
+    else:
+        near = np.isclose(got, expected, rtol=1e-6, atol=0) & (np.signbit(got) == np.signbit(expected))
+        unlike = ~near & ~(np.isnan(got) & np.isnan(expected))
+        assert {*SPECIAL[unlike].tolist()} == ({-np.inf, -0.0} if "Sqrt" in said else set())
+
+
+def test_an_exponent_that_is_none_of_these_stays() -> None:
+    for model in (power(2.5), power(17), power(-2), power(-1, "int64")):
+        assert hu.convert(model, pow="expand").changes == ()
+
+
+def test_integers_wrap_around_as_their_powers_do() -> None:
+    source = power(7, "int64")
+    x = np.arange(10) * 12345 - 50000
+    expanded = hu.convert(source, pow="expand").model
+    assert isinstance(expanded, onnx.ModelProto)
+    np.testing.assert_array_equal(hu.run(expanded, {"x": x})["y"], hu.run(source, {"x": x})["y"])
+
+
+def test_fold_is_the_way_back() -> None:
+    for exponent in (2, -1):
+        source = power(exponent)
+        folded = hu.convert(hu.convert(source, pow="expand").model, pow="fold").model  # type: ignore[arg-type]
+        assert operators(folded) == ["Pow"]
+        assert isinstance(folded, onnx.ModelProto)
+        assert hu.run(folded, {"x": SPECIAL})["y"].tobytes() == hu.run(source, {"x": SPECIAL})["y"].tobytes()
+
+
+def test_sqrt_becomes_a_power_only_of_what_is_never_negative() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 13]> g (float[10] x) => (float[10] y, float[10] z) <float e = {0.01}>'
+    model = parser.parse_model(
+        f"{text} {{ s = Mul(x, x)  m = ReduceMean<axes = [0]>(s)  a = Add(m, e)  r = Sqrt(a)  y = Mul(x, r)"
+        "  z = Sqrt(x) }"
+    )
+    folded = hu.convert(model, pow="fold").model
+    assert operators(folded) == ["Pow", "ReduceMean", "Add", "Pow", "Mul", "Sqrt"]
+
+
+def test_bad_values_are_refused() -> None:
+    with pytest.raises(HalfulpError, match="pow can be expanded or folded"):
+        hu.convert(power(2), pow="unroll")  # type: ignore[arg-type]
+
+
+# --- PRelu ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opset", [9, 15, 16, 21])
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+def test_expanded_and_folded_back(kind: str, opset: int) -> None:
+    model = single("PRelu", opset, {"x": (kind, ["N", 3, 4]), "s": (kind, [3, 1])}, (kind, ["N", 3, 4]))
+    wide = hu.convert(model, prelu="expand").model
+    assert isinstance(wide, onnx.ModelProto)
+    assert [node.op_type for node in wide.graph.node] == ["Less", "Mul", "Where"]
+    back = hu.convert(wide, prelu="fold").model
+    assert isinstance(back, onnx.ModelProto)
+    assert [node.op_type for node in back.graph.node] == ["PRelu"]
+    assert back.graph.node[0].name == "node"
+    assert not back.graph.initializer
+
+
+def test_the_documents_own_body_is_folded() -> None:
+    body = hu.op("onnx.PRelu-16").function_body()
+    x = helper.make_tensor_value_info("X", 1, [2, 3])
+    slope = helper.make_tensor_value_info("slope", 1, [3])
+    graph = helper.make_graph(
+        list(body.node), "g", [x, slope], [helper.make_tensor_value_info("Y", 1, [2, 3])]
+    )
+    after = hu.convert(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)]), prelu="fold"
+    ).model
+    assert isinstance(after, onnx.ModelProto)
+    assert [node.op_type for node in after.graph.node] == ["PRelu"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "b = Less (x, one) p = Mul (s, x) z = Where (b, p, x)",
+        "b = Less (zero, x) p = Mul (s, x) z = Where (b, p, x)",
+        "b = Less (x, zero) p = Mul (s, s) z = Where (b, p, x)",
+        "b = Less (x, zero) p = Mul (s, x) z = Where (b, x, p)",
+        "b = Less (x, zero) p = Add (s, x) z = Where (b, p, x)",
+        "b = Less (x, zero) p = Mul (s, x) y = Where (b, p, x) z = Add (y, p)",
+        "b = Less (x, zero) p = Mul (l, x) z = Where (b, p, x)",
+    ],
+)
+def test_what_only_looks_like_the_body(nodes: str) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 16]>
+        g (float[N, 3] x, float[3] s, float[M, 3] l) => (float[A, 3] z)
+        <float zero = {{0}}, float one = {{1}}> {{ {nodes} }}"""
+    model = parser.parse_model(text)
+    after = hu.convert(model, prelu="fold").model
+    assert isinstance(after, onnx.ModelProto)
+    assert [node.op_type for node in after.graph.node] == [node.op_type for node in model.graph.node]
+
+
+SLOPED = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30, -3e20, -0.3])
+
+
+def activation(body: str, slope: str = "0.25", opset: int = 13) -> onnx.ModelProto:
+    """A model of X, whose slope is a constant, or an input if none is given."""
+    constants = "float zero = {0}, float half = {0.5}" + (f", float s = {{{slope}}}" if slope else "")
+    text = f'<ir_version: 8, opset_import: ["" : {opset}]> g (float[10] x{"" if slope else ", float[1] s"})'
+    return parser.parse_model(f"{text} => (float[10] y) <{constants}> {{ {body} }}")
+
+
+def results(model: object, **inputs: Any) -> Any:
+    """Return what the onnx package's evaluator computes: ONNX Runtime's Where loses the sign of zeros."""
+    with np.errstate(all="ignore"):
+        return ReferenceEvaluator(model).run(None, inputs)[0]  # type: ignore[arg-type]
+
+
+NAN = "a product that is a NaN may have another sign bit"
+ZERO = "a zero may have another sign"
+FORMS = {
+    "c = Less (x, zero)  p = Mul (s, x)  y = Where (c, p, x)": NAN,
+    "c = GreaterOrEqual (x, zero)  p = Mul (s, x)  y = Where (c, x, p)": NAN,
+    "c = Greater (zero, x)  p = Mul (x, s)  y = Where (c, p, x)": NAN,
+    "d = Less (x, zero)  c = Not (d)  p = Mul (x, s)  y = Where (c, x, p)": NAN,
+    "c = Greater (x, zero)  p = Mul (x, s)  y = Where (c, x, p)": NAN,
+    "c = Less (zero, x)  p = Mul (x, s)  y = Where (c, x, p)": NAN,
+    "r = Relu (x)  n = Neg (x)  q = Relu (n)  p = Mul (s, q)  y = Sub (r, p)": ZERO,
+    "r = Relu (x)  n = Neg (x)  q = Relu (n)  w = Neg (q)  p = Mul (w, s)  y = Add (p, r)": ZERO,
+    "r = Relu (x)  n = Neg (x)  q = Max (n, zero)  t = Neg (s)  p = Mul (t, q)  y = Add (r, p)": ZERO,
+    "r = Max (x, zero)  n = Min (zero, x)  p = Mul (s, n)  y = Add (r, p)": ZERO,
+    "r = Relu (x)  a = Abs (x)  d = Sub (x, a)  e = Mul (s, d)  p = Mul (e, half)  y = Add (r, p)": ZERO,
+    "p = Mul (s, x)  y = Max (x, p)": NAN,
+    "y = LeakyRelu <alpha = 0.25> (x)": NAN,
+}
+
+
+@pytest.mark.parametrize("body", FORMS)
+def test_the_forms_that_converters_write_become_prelu(body: str) -> None:
+    source = activation(body)
+    found = hu.convert(source, prelu="fold")
+    assert operators(found.model) == ["PRelu"]
+    (change,) = found.changes
+    assert (change.differs or "").startswith(FORMS[body])
+    x = SLOPED if "Abs" not in body else np.where(np.isposinf(SLOPED), np.float32(4), SLOPED)
+    expected, got = results(source, x=x), results(found.model, x=x)
+    np.testing.assert_array_equal(expected, got)
+    if FORMS[body] != ZERO:
+        np.testing.assert_array_equal(np.signbit(expected[:9]), np.signbit(got[:9]))
+
+
+@pytest.mark.parametrize(
+    ("body", "slope", "kinds"),
+    [
+        ("p = Mul (s, x)  y = Max (x, p)", "1.5", ["Mul", "Max"]),
+        ("p = Mul (s, x)  y = Max (x, p)", "", ["Mul", "Max"]),
+        (
+            "r = Relu (x)  n = Min (x, zero)  p = Mul (s, n)  y = Add (r, p)",
+            "inf",
+            ["Relu", "Min", "Mul", "Add"],
+        ),
+        ("c = Greater (x, zero)  p = Mul (x, s)  y = Where (c, x, p)", "inf", ["Greater", "Mul", "Where"]),
+        (
+            "r = Relu (x)  n = Min (x, half)  p = Mul (s, n)  y = Add (r, p)",
+            "2",
+            ["Relu", "Min", "Mul", "Add"],
+        ),
+        (
+            "r = Relu (x)  n = Min (s, zero)  p = Mul (s, n)  y = Add (r, p)",
+            "",
+            ["Relu", "Min", "Mul", "Add"],
+        ),
+        ("r = Relu (x)  p = Mul (s, r)  y = Add (r, p)", "2", ["Relu", "Mul", "Add"]),
+    ],
+)
+def test_what_is_no_prelu_or_another_function_for_some_slope_stays(
+    body: str, slope: str, kinds: list[str]
+) -> None:
+    assert operators(hu.convert(activation(body, slope or ""), prelu="fold").model) == kinds
+
+
+def test_infinite_slopes_are_named_where_the_slope_is_not_known() -> None:
+    for body in ("c = Greater (x, zero)  p = Mul (x, s)  y = Where (c, x, p)", [*FORMS][6]):
+        (change,) = hu.convert(activation(body, ""), prelu="fold").changes
+        assert change.differs is not None
+        assert change.differs.endswith("a slope that is infinite or NaN gave NaN where X is not negative")
+
+
+@pytest.mark.parametrize(
+    ("opset", "slope"),
+    [(1, [3]), (5, [1]), (6, [1]), (6, [3]), (7, [3, 1]), (8, [2, 3, 4]), (8, [])],
+)
+def test_before_where_a_prelu_becomes_a_sum(opset: int, slope: list[int]) -> None:
+    source = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]> g (float[2, 3, 4] x, float{slope or ""} s)'
+        " => (float[2, 3, 4] y) { y = PRelu (x, s) }"
+    )
+    found = hu.convert(source, prelu="expand")
+    assert operators(found.model) == ["Neg", "Relu", "Neg", "Mul", "Relu", "Add"]
+    assert isinstance(found.model, onnx.ModelProto)
+    onnx.checker.check_model(found.model, full_check=True)
+    rng = np.random.default_rng(1)
+    inputs = {"x": rng.standard_normal((2, 3, 4), "f"), "s": rng.standard_normal(slope).astype("f")}
+    for key in inputs:
+        inputs[key] = np.asarray(inputs[key], np.float32)
+    np.testing.assert_array_equal(*(hu.run(model, inputs)["y"] for model in (source, found.model)))
+    assert found.changes[0].what == "becomes Relu(X) + slope * -Relu(-X)"
+    assert ZERO in str(found.changes[0].differs)
+
+
+@pytest.mark.parametrize(
+    ("target", "kinds", "words"),
+    [
+        ("basic", ["Less", "Mul", "Where", "Mul", "Mul"], "x^3 becomes products: basic has no Pow"),
+        ("iree", ["PRelu", "Mul", "Mul"], "IREE computes powers by logarithms"),
+    ],
+)
+def test_a_target_without_an_operator_gets_its_spelling(target: str, kinds: list[str], words: str) -> None:
+    model = activation("a = PRelu (x, s)  y = Pow (a, three)").graph
+    model.initializer.append(onnx.numpy_helper.from_array(np.float32(3), "three"))
+    source = onnx.helper.make_model(model, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    found = hu.convert(source, target=target)
+    assert operators(found.model) == kinds
+    assert words in str(found.changes[-1])
+
+
+def test_integers_become_products_where_the_target_multiplies_them() -> None:
+    (change,) = hu.convert(power(3, "int32"), target="tensorrt").changes
+    assert str(change) == "#0 (Pow): x^3 becomes products: tensorrt takes no int32 here"
+    assert "2^24" in str(hu.convert(power(17, "int32"), target="tensorrt").changes[-1].differs)
+
+
+def test_a_power_that_has_no_other_spelling() -> None:
+    source = power(2.5)
+    with pytest.raises(hu.UnsupportedError, match="basic has no Pow, and its exponent is no constant that"):
+        hu.convert(source, target="basic")
+    (change,) = hu.convert(source, target="iree").changes
+    assert str(change.differs).startswith("IREE computes powers by logarithms")
+
+
+# --- IR versions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("opset", "function", "said"),
+    [
+        (13, "", "IR version 10 becomes 7, that of opset 13's tools"),
+        (15, "", "IR version 10 becomes 8, that of opset 15's tools"),
+        (13, "f", "IR version 10 becomes 8, with which its functions came"),
+        (21, "", None),
+    ],
+)
+def test_the_ir_version_goes_down_with_the_opset(opset: int, function: str, said: str | None) -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21, "f" : 1]> g (float[3] x) => (float[3] y)'
+    body = '{ y = f.act(x) } <domain: "f", opset_import: ["" : 21]> act (a) => (b) { b = Pow(a, a) }'
+    model = parser.parse_model(f"{text} {body if function else '{ y = Pow(x, x) }'}")
+    found = hu.convert(model, opset=opset)
+    assert [change.what for change in found.changes] == ([] if said is None else [said])
+    onnx.checker.check_model(found.model, full_check=True)
+
+
+def test_what_an_older_ir_version_lacks_is_named() -> None:
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[3] x) => (float[3] y) { y = Exp(x) }'
+    )
+    model.graph.node[0].metadata_props.add(key="a", value="b")
+    (change,) = hu.convert(model, opset=17).changes
+    assert change.what.endswith("that of opset 17's tools; tools of that version skip the metadata of nodes")
+    model.graph.quantization_annotation.add(tensor_name="x")
+    (change,) = hu.convert(model, opset=8).changes
+    assert change.what.startswith("IR version 10 becomes 5, with which quantization annotations came")
