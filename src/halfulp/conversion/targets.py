@@ -208,8 +208,10 @@ def _into_range(
 def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     x, y = (_type(name, edit) for name in node.input)
     base, between = x, None
+    # An integer to the power of a float saturates, and to that of an integer wraps around.
+    is_mixed = is_float(y) and not is_float(x)
     if x not in target.bases or (
-        target.widens_base and widens_base(x, y, edit.value_info.array(node.input[1]))
+        target.widens_base and (is_mixed or widens_base(x, y, edit.value_info.array(node.input[1])))
     ):
         base, between = wider(x, target)
     exponents = target.exponents if edit.opset >= 12 else ()
