@@ -72,6 +72,7 @@ def test_nodes_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hu.audit(chain(300, "float32", distinct=True), TARGETS)
     assert asked["conversion"] <= 4
     assert asked["breaches"] <= 2
+    assert asked["statement"] == 2 * asked["touched"] <= 80  # for 300 exponents: by kinds, and those measured
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16"])
@@ -90,3 +91,31 @@ def test_equal_values_in_other_places_are_the_same_constant() -> None:
     (report,) = hu.audit(model, "onnxruntime==1.31.1").models
     assert [node.inputs[1].text for node in report.nodes] == [*["1"] * 5, "3"]
     assert [node.targets[0].verdict for node in report.nodes] == [*["exact"] * 5, "within"]
+
+
+EXPONENTS = (
+    *(-9, -8, -7.5, -2, -1, -0.5, 0, 0.1, 1 / 3, 0.5, 0.75, 1, 1.5, 2, 2.2, 2.5, 3, 4, 7, 7.9, 8, 9.5),
+    1e4,
+)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("base", ["float16", "float32", "int32"])
+def test_a_node_among_others_of_its_kind_is_judged_as_it_is_alone(base: str, kind: str) -> None:
+    numbers = [helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in (base, kind)]
+    odd = () if "int" in kind else (np.inf, -np.inf, np.nan)
+    arrays = [np.array(number).astype(kind) for number in (*EXPONENTS, *odd)]
+
+    def judged(*values: np.ndarray[Any, Any]) -> list[Any]:
+        tensors = [numpy_helper.from_array(array, f"e{i}") for i, array in enumerate(values)]
+        nodes = [helper.make_node("Pow", ["x", tensor.name], [f"v_{tensor.name}"]) for tensor in tensors]
+        x, *ends = (
+            helper.make_tensor_value_info(name, numbers[0], ["N", 4])
+            for name in ("x", *(node.output[0] for node in nodes))
+        )
+        graph = helper.make_graph(nodes, "g", [x], ends, tensors)
+        model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 15)])
+        (report,) = hu.audit(model, ("onnxruntime", "openvino", "tensorrt")).models
+        return [(node.open, node.targets, node.breaks) for node in report.nodes]
+
+    assert judged(*arrays) == [found for array in arrays for found in judged(array)]

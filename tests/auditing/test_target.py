@@ -14,7 +14,7 @@ import halfulp as hu
 from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.node import Breach, Operand, Use
-from halfulp.auditing.target import Asked, asked, holds, statement
+from halfulp.auditing.target import Asked, asked, statement
 from halfulp.measured import available, nearest
 from halfulp.types import TYPES
 
@@ -389,7 +389,7 @@ def test_causes_and_examples_are_of_the_nodes_own_constants_and_shapes(target: t
                 found = EXAMPLE.search(reason)
                 for operand, number in zip(use.inputs, found.group("x", "y") if found else (), strict=False):
                     if operand.constant is not None:
-                        assert holds(operand.constant, number.strip("()")), where
+                        assert operand.holds(number.strip("()")), where
             assert "scalar exponent" not in said.depends, where
             if use.second.constant is not None and use.second.constant.size == 1:
                 assert not any(reason.startswith("broadcasting: up to") for reason in said.reasons), where

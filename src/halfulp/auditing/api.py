@@ -16,9 +16,19 @@ from halfulp.auditing import openvino as audit_openvino
 from halfulp.auditing.convert import Conversion, conversion, heeds_constants
 from halfulp.auditing.findings import ModelReport, NodeReport
 from halfulp.auditing.halves import HALVES
-from halfulp.auditing.node import Breach, Open, Operand, Use, breaches, touched
+from halfulp.auditing.node import Breach, Open, Use, breaches, touched
 from halfulp.auditing.report import AuditReport
-from halfulp.auditing.target import LOADERS, Asked, Statement, asked, default, neighbours, statement
+from halfulp.auditing.target import (
+    LOADERS,
+    Asked,
+    Statement,
+    asked,
+    default,
+    kind_of_exponent,
+    neighbours,
+    numbers_that_count,
+    statement,
+)
 from halfulp.auditing.ways import ways
 from halfulp.errors import HalfulpError, printable
 from halfulp.models import onnx
@@ -123,38 +133,62 @@ def _audited(source: Source, file: str, targets: _Targets) -> ModelReport:
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 
+_CONSTANT = "\0"  # stands for the values of the constant in texts that nodes of one kind share
+
+Judged: TypeAlias = tuple[tuple[Breach, ...], tuple[Open, ...], tuple[Statement, ...]]
+
+
 class _Judge:
-    """Judges the nodes of one model: those alike once."""
+    """Judges the nodes of one model: each kind of node once, whatever the values of its constants are."""
 
     def __init__(self, targets: tuple[Asked, ...]) -> None:
         self.targets = targets
-        self._operands: dict[Operand, Operand] = {}
         self._broken: dict[Hashable, tuple[Breach, ...]] = {}
         self._conversions: dict[Hashable, Conversion | None] = {}
-        self._judged: dict[Hashable, tuple[tuple[Open, ...], tuple[Statement, ...]]] = {}
+        self._numbers: dict[Hashable, frozenset[float]] = {}
+        self._kinds: dict[Hashable, Judged] = {}
+        self._judged: dict[Hashable, Judged] = {}
 
     def node(self, use: Use) -> NodeReport:
-        if use.kind not in self._broken:
-            self._broken[use.kind] = breaches(use)
-        broken = self._broken[use.kind]
-        halves = not set(HALVES).isdisjoint(use.types or ())
-        around = tuple(
-            group.example for target in self.targets if halves for group in neighbours(use, target)
-        )
+        around: tuple[str | None, ...] = ()
+        if any(operand.type in HALVES for operand in use.inputs):
+            around = tuple(group.example for target in self.targets for group in neighbours(use, target))
         key = use.kind, use.constants, around
-        if key not in self._judged:
-            self._judged[key] = (
-                touched(use) if use.refused is None else (),
-                tuple(statement(use, target, broken, self._convert) for target in self.targets),
-            )
-        left_open, said = self._judged[key]
-        inputs = tuple(map(self._operand, use.inputs))
-        output = self._operand(use.output)
-        fields = use.label, use.operator, use.asked, inputs, output, use.attributes
+        found = self._judged.get(key)
+        if found is None:
+            found = self._judged[key] = self._judge(use, around)
+        broken, left_open, said = found
+        inputs = tuple([operand.reported() for operand in use.inputs])
+        fields = use.label, use.operator, use.asked, inputs, use.output.reported(), use.attributes
         return NodeReport(*fields, breaks=broken, open=left_open, targets=said)
 
-    def _operand(self, operand: Operand) -> Operand:
-        return self._operands.setdefault(operand, operand.reported())
+    def _judge(self, use: Use, around: Hashable) -> Judged:
+        key = use.kind, self._of_constants(use), around
+        if key not in self._kinds:
+            if use.kind not in self._broken:
+                self._broken[use.kind] = breaches(use)
+            broken = self._broken[use.kind]
+            alike = use.with_text(_CONSTANT)
+            left_open = touched(alike) if use.refused is None else ()
+            said = tuple(statement(alike, target, broken, self._convert) for target in self.targets)
+            self._kinds[key] = broken, left_open, said
+        broken, left_open, said = self._kinds[key]
+        text = use.second.text or ""
+        return (
+            broken,
+            tuple(entry._replace(where=entry.where.replace(_CONSTANT, text)) for entry in left_open),
+            tuple(each.with_constant(_CONSTANT, text) for each in said),
+        )
+
+    def _of_constants(self, use: Use) -> Hashable:
+        """Return all that judging takes from a node's constants: the kind of an exponent, or else their values."""
+        if use.refused is not None:
+            return use.constants
+        if use.kind not in self._numbers:
+            self._numbers[use.kind] = numbers_that_count(use, self.targets)
+        kind = kind_of_exponent(use, self._numbers[use.kind])
+        heeded = kind is None or any(heeds_constants(use, target.name) for target in self.targets)
+        return use.constants if heeded else kind
 
     def _convert(self, use: Use, target: str) -> Conversion | None:
         key = use.kind, target, use.constants if heeds_constants(use, target) else None

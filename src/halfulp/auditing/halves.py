@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-HALVES = ("float16", "bfloat16")
+HALVES = frozenset({"float16", "bfloat16"})
 
 _CASTS = {"Cast", "CastLike", "Convert", "ConvertLike"}
 _CONSTANTS = {"Constant", "Const"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +47,19 @@ class Operand:
 
     def reported(self) -> Operand:
         """Return it as a report has it: without the array, and shown with its values."""
-        return self if self.constant is None else replace(self, constant=None)
+        return self if self.constant is None else self._without_array
+
+    @cached_property
+    def _without_array(self) -> Operand:
+        return replace(self, constant=None)
+
+    @cached_property
+    def by_value(self) -> Hashable:
+        """A key that constants of equal types, shapes and values share; a large one shares it with itself alone."""
+        array = self.constant
+        if array is None:
+            return None
+        return array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array)
 
     @cached_property
     def values(self) -> Array | None:
@@ -55,13 +67,21 @@ class Operand:
 
         None for texts and complex numbers, which no operand of a valid node has.
         """
-        constant = self.constant
-        if constant is None or constant.dtype.kind in "OUSTc":
+        wide = None if self.constant is None else _wide(self.constant.dtype)
+        if self.constant is None or wide is None:
             return None
-        if constant.dtype.kind not in "iu":
-            with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
-                constant = constant.astype(np.int64 if "int" in constant.dtype.name else np.float64)
-        return constant.reshape(1) if constant.size == 1 else np.asarray(np.unique(constant))
+        with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
+            found = self.constant.astype(wide, copy=False)
+        return found.reshape(1) if found.size == 1 else np.asarray(np.unique(found))
+
+    def holds(self, text: str) -> bool:
+        """Tell whether a number, as an example spells it, is among the values of the constant."""
+        number = None if self.constant is None else number_in(self.constant.dtype, text)
+        if self.values is None or number is None:
+            return False
+        return bool(
+            (self.values == number).any() or (number != number and (self.values != self.values).any())
+        )
 
     def _describe(self, constant: Array) -> str:
         found = self.values
@@ -71,6 +91,25 @@ class Operand:
         if found.size > 4:
             return f"{found.size} values from {texts[0]} to {texts[-1]}"
         return ", ".join(texts[:-1]) or "no values"
+
+
+@lru_cache
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the type in which values of a type are compared; None for texts and complex numbers."""
+    if dtype.kind in "OUSTc":
+        return None
+    return dtype if dtype.kind in "iu" else np.dtype(np.int64 if "int" in dtype.name else np.float64)
+
+
+@lru_cache(maxsize=4096)
+def number_in(dtype: np.dtype[Any], text: str) -> Any:
+    """Return a number as a type holds it, in the type in which values are compared; None where it is no such number."""
+    wide = _wide(dtype)
+    is_float = wide is not None and wide.kind == "f"
+    if wide is None or not (is_float or text.lstrip("-").isdigit()):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(float(text) if is_float else int(text)).astype(dtype).astype(wide)[()]
 
 
 class Breach(NamedTuple):
@@ -124,10 +163,17 @@ class Use:
             return Operand("Exponent", exponent.dtype.name, exponent.shape, exponent)
         return self.inputs[1] if len(self.inputs) > 1 else Operand("")
 
+    def with_text(self, text: str) -> Use:
+        """Return the node with a text for the values of its constant exponent or slope."""
+        if self.second.constant is None or len(self.inputs) < 2:
+            return self
+        second = replace(self.inputs[1], text=text)
+        return replace(self, inputs=(self.inputs[0], second, *self.inputs[2:]))
+
     @cached_property
     def kind(self) -> Hashable:
         """Whatever two nodes have to have in common, besides their constants' values, to be judged alike."""
-        operands = tuple((each.type, each.shape, each.constant is None) for each in self.inputs)
+        operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         attributes = repr(sorted(self.attributes.items()))
         return (
             self.operator,
@@ -139,15 +185,10 @@ class Use:
             self.refused,
         )
 
-    @cached_property
+    @property
     def constants(self) -> Hashable:
         """The values of the constants; of large ones the array that they are."""
-        return tuple(
-            None
-            if array is None
-            else (array.dtype, array.shape, array.tobytes() if array.nbytes <= _SMALL else id(array))
-            for array in (operand.constant for operand in self.inputs)
-        )
+        return tuple([None if each.constant is None else each.by_value for each in self.inputs])
 
     @cached_property
     def types(self) -> tuple[str, ...] | None:

@@ -65,7 +65,6 @@ class _Reader:
         self._file = file
         self._types = infer_types(proto, file)
         self._functions = {identity(function) for function in proto.functions}
-        self._operands: dict[ValueInfo, dict[str, Operand]] = {}
 
     def all(self) -> Iterator[Use]:
         proto = self._proto
@@ -91,28 +90,24 @@ class _Reader:
     ) -> Iterator[Use]:
         value_info.add_constants(owner)
         net = _net(owner, value_info, where)
+        known: dict[str, Operand] = {}
         for index, node in enumerate(owner.node):
             name = label(node, index, where)
             for attribute, graph in subgraphs(node):
                 inner = inner_path(path, node, attribute)
                 inside = value_info.inside(self._types.setdefault(inner, {}))
                 yield from self._walk(graph, inside, inner, f"{name}.{attribute}", opset)
-            if is_ours(node) and opset is not None and identity(node) not in self._functions:
-                yield self._use(node, name, value_info, opset, net)
-
-    def _use(self, node: NodeProto, name: str, value_info: ValueInfo, opset: int, net: Net) -> Use:
-        inputs = [self._operand(given, value_info) for given in node.input]
-        output = self._operand(node.output[0] if node.output else "", value_info)
-        operator = in_force("onnx", node.op_type, opset).id
-        return Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
+            own = self._functions and identity(node) in self._functions
+            if is_ours(node) and opset is not None and not own:
+                names = (*node.input, node.output[0] if node.output else "")
+                for given in names:
+                    if given not in known:
+                        known[given] = self._operand(given, value_info)
+                *inputs, output = [known[given] for given in names]
+                operator = in_force("onnx", node.op_type, opset).id
+                yield Use(name, operator, str(opset), tuple(inputs), output, _attributes(node), net=net)
 
     def _operand(self, name: str, value_info: ValueInfo) -> Operand:
-        known = self._operands.setdefault(value_info, {})
-        if name not in known:
-            known[name] = self._read(name, value_info)
-        return known[name]
-
-    def _read(self, name: str, value_info: ValueInfo) -> Operand:
         value = value_info.value(name)
         array = None
         tensor = value_info.tensor(name)

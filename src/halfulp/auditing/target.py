@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions
 from itertools import chain
 
-import numpy as np
-
 from halfulp.auditing.convert import Conversion, conversion
-from halfulp.auditing.node import Breach, Use
+from halfulp.auditing.node import Breach, Use, number_in
 from halfulp.conversion.targets import known_targets
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
-from halfulp.models.graph import Array
 from halfulp.specs import ids
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
@@ -30,6 +28,7 @@ PyTorch and JAX load none of these files. The onnx package and its evaluator are
 """
 
 _BAD = ("wrong", "refused", "crashed", "hung")
+_LARGE = 8  # exponents beyond it have nothing in common
 _ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
 
 
@@ -149,6 +148,12 @@ class Statement:
     def is_finding(self) -> bool:
         """Whether the target does not give the node's exact result, or one near it that is always the same."""
         return self.verdict in _BAD or bool(self.depends)
+
+    def with_constant(self, stands_for: str, text: str) -> Statement:
+        """Return the statement about a node with other constants: their text is put into the reasons."""
+        if not any(stands_for in reason for reason in self.reasons):
+            return self
+        return replace(self, reasons=tuple(reason.replace(stands_for, text) for reason in self.reasons))
 
 
 def statement(
@@ -272,9 +277,42 @@ def _one_exponent(use: Use) -> float | None:
     return float(found[0])
 
 
+def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
+    """Return the exponents that no other exponent is judged like, for nodes of a kind.
+
+    They are those that were measured, those of examples, and those with which a power is a copy or a constant.
+    """
+    found: set[float] = {-1, 0, 1}
+    for row in (_row(use, target) for target in targets):
+        if row is not None and use.second.constant is not None:
+            found |= {*row.constants, *row.columns}
+            groups = (*row.groups, *row.constants.values(), *row.columns.values())
+            texts = (group.operands[1] for group in groups if group.operands is not None)
+            found |= {number_in(use.second.constant.dtype, text) for text in texts}
+    return frozenset(found)
+
+
+def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
+    """Return all that judging takes from the one exponent that a power always has.
+
+    Args:
+        use: the node.
+        numbers: those of :func:`numbers_that_count`.
+
+    Returns:
+        None where the value counts, or where it is not the node's only constant.
+    """
+    if _one_exponent(use) is None or use.inputs[0].constant is not None or use.second.values is None:
+        return None
+    exponent = use.second.values[0].item()
+    if exponent in numbers or not math.isfinite(exponent):
+        return None
+    return exponent < 0, float(exponent).is_integer(), abs(exponent) > _LARGE
+
+
 def _kind_of_exponent(exponent: float) -> tuple[bool, bool] | None:
     """Return what exponents have in common that a runtime treats alike; None where they have nothing."""
-    if exponent in (0, 1) or not abs(exponent) <= 8:
+    if exponent in (0, 1) or not abs(exponent) <= _LARGE:
         return None
     return exponent < 0, exponent.is_integer()
 
@@ -394,18 +432,8 @@ def _reason(use: Use, group: Group) -> str:
 
 def _not_its_own(use: Use, group: Group) -> str | None:
     """Return which operand of a group's example is not a node's, where the node has a constant; None where none is."""
-    constants = (use.inputs[0].constant, use.second.constant)
-    for name, constant, number in zip(_names(use), constants, group.operands or (), strict=False):
-        if constant is not None and not holds(constant, number):
+    operands = (use.inputs[0], use.second)
+    for name, operand, number in zip(_names(use), operands, group.operands or (), strict=False):
+        if operand.constant is not None and not operand.holds(number):
             return name
     return None
-
-
-def holds(constant: Array, text: str) -> bool:
-    """Tell whether a number, as an example spells it, is among the values of a constant."""
-    integers = "int" in constant.dtype.name
-    if constant.dtype.kind in "OUSTc" or (integers and not text.lstrip("-").isdigit()):
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        number = np.array(int(text) if integers else float(text)).astype(constant.dtype)
-        return bool(((constant == number) | ((constant != constant) & (number != number))).any())

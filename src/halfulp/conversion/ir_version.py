@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
-from onnx import AttributeProto, ModelProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from halfulp.conversion.editor import Change
-from halfulp.models.onnx.walk import every_node, graphs
+from halfulp.models.onnx.walk import Owner, graphs
 
 _TYPES_SINCE = {
     9: ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"),
@@ -43,8 +43,11 @@ def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
 
 def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     """Give the IR versions that a model's content needs, each with that content."""
-    for _, graph in graphs(model.graph):
-        if {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}:
+    owners = [owner for each in (model.graph, *model.functions) for _, owner in graphs(each)]
+    for graph in owners:
+        if isinstance(graph, GraphProto) and (
+            {tensor.name for tensor in graph.initializer} - {info.name for info in graph.input}
+        ):
             yield 4, "initializers that are no inputs"
     if model.functions:
         yield 8, "its functions"
@@ -53,20 +56,21 @@ def _needed(model: ModelProto) -> Iterator[tuple[int, str]]:
     since = {
         TensorProto.DataType.Value(name): (ir, name) for ir, names in _TYPES_SINCE.items() for name in names
     }
-    for kind in set(_types(model)) & since.keys():
+    for kind in set(_types(owners)) & since.keys():
         ir, name = since[kind]
         yield ir, f"the type {name.lower()}"
 
 
-def _types(model: ModelProto) -> Iterator[int]:
-    for _, graph in graphs(model.graph):
-        yield from (tensor.data_type for tensor in graph.initializer)
-        yield from (
-            info.type.tensor_type.elem_type for info in (*graph.input, *graph.output, *graph.value_info)
-        )
-    for node in every_node(model.graph, *model.functions):
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t.data_type
-            elif node.op_type == "Cast" and attribute.name == "to":
-                yield attribute.i
+def _types(owners: Sequence[Owner]) -> Iterator[int]:
+    for owner in owners:
+        if isinstance(owner, GraphProto):
+            yield from (tensor.data_type for tensor in owner.initializer)
+            yield from (
+                info.type.tensor_type.elem_type for info in (*owner.input, *owner.output, *owner.value_info)
+            )
+        for node in owner.node:
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.TENSOR:
+                    yield attribute.t.data_type
+                elif node.op_type == "Cast" and attribute.name == "to":
+                    yield attribute.i

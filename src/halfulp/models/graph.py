@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -215,7 +216,7 @@ class Node:
         return names
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Graph:
     """Nodes in the order of their evaluation, with what they read and declare.
 
@@ -224,8 +225,6 @@ class Graph:
         constants: arrays by name; an input of the same name has this default.
         nodes: in topological order.
         declared: what the file says about any value's type and shape, by name.
-        captures: names that the graph reads from the graphs around it.
-        dead_after: for each node, the names that nothing reads after it.
         source: what the format says beyond this, for writing the graph in that format again.
     """
 
@@ -235,11 +234,20 @@ class Graph:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     declared: Mapping[str, Value]
-    captures: frozenset[str] = frozenset()
-    dead_after: tuple[tuple[str, ...], ...] = ()
     source: Any = None
 
-    def __post_init__(self) -> None:
+    @property
+    def captures(self) -> frozenset[str]:
+        """The names that the graph reads from the graphs around it."""
+        return self._lifetimes[0]
+
+    @property
+    def dead_after(self) -> tuple[tuple[str, ...], ...]:
+        """For each node, the names that nothing reads after it."""
+        return self._lifetimes[1]
+
+    @cached_property  # a graph that is not run needs neither
+    def _lifetimes(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
         own = {value.name for value in self.inputs} | set(self.constants)
         for node in self.nodes:
             own.update(node.outputs)
@@ -249,12 +257,12 @@ class Graph:
             for name in (*node.reads, *node.outputs):
                 last_reader[name] = index
         results = {value.name for value in self.outputs}
-        self.captures = frozenset((set(last_reader) | results) - own - {""})
+        captures = frozenset((set(last_reader) | results) - own - {""})
         dead: list[list[str]] = [[] for _ in self.nodes]
         for name, index in last_reader.items():
             if name and name in own and name not in results:
                 dead[index].append(name)
-        self.dead_after = tuple(tuple(names) for names in dead)
+        return captures, tuple(map(tuple, dead))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -154,7 +154,7 @@ class _Builder:
     ) -> Node:
         domain = plain_domain(proto.domain)
         bound = self._bound(proto, binding, node)
-        function = self._functions.get(identity(proto))
+        function = self._functions.get(identity(proto)) if self._functions else None
         kept = function is None and self._keep_unknown and not is_known(domain)
         # ONNX Runtime takes nodes of its own domains without an import.
         opset = opsets.get(domain, 1 if function is not None or kept else None)
@@ -182,7 +182,7 @@ class _Builder:
             schema = schema_in_force(domain, proto.op_type, opset)
             if schema is None:
                 self._check.unknown(domain, proto.op_type, opset, node)
-            self._nodes.check(proto, domain, bound, attributes, opsets, node)
+            self._nodes.check(proto, domain, (inputs, outputs), bound, attributes, opsets, node)
             version = str(schema.since_version)
         source = None
         if (domain, proto.op_type) != ("", "Constant"):  # whose tensor need not be kept twice

@@ -260,6 +260,7 @@ class NodeChecks:
         self,
         proto: NodeProto,
         domain: str,
+        operands: Sequence[Sequence[str]],
         attributes: Sequence[AttributeProto],
         values: Mapping[str, Any],
         opsets: Mapping[str, int],
@@ -270,6 +271,7 @@ class NodeChecks:
         Args:
             proto: the node.
             domain: its operator's domain, in its plain form.
+            operands: its inputs, and its outputs.
             attributes: its attributes, with references to those of a function replaced.
             values: the same as Python values.
             opsets: the version of each domain that is imported around it.
@@ -281,8 +283,7 @@ class NodeChecks:
         """
         seen = (
             (domain, proto.op_type, opsets.get(domain)),
-            tuple(map(bool, proto.input)),
-            tuple(map(bool, proto.output)),
+            tuple([tuple(map(bool, names)) for names in operands]),
             tuple([_without_data(attribute).SerializeToString() for attribute in attributes]),
         )
         if seen in self._passed:

@@ -97,9 +97,10 @@ class ValueInfo:
 
     def value(self, name: str) -> Value:
         """Return what is known of a value: a type or shape of None where nothing is."""
-        if name in self.types:
-            return self.types[name]
-        return self._outer.value(name) if self._outer is not None else Value(name)
+        known = self.types.get(name)
+        if known is None:
+            return self._outer.value(name) if self._outer is not None else Value(name)
+        return known
 
     def tensor(self, name: str, *, or_default: bool = False) -> TensorProto | None:
         """Return the tensor that a value always is (``or_default``: or is unless a caller says otherwise)."""
@@ -220,8 +221,10 @@ def _inferred(model: ModelProto) -> ModelProto:
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type; tell whether it infers any."""
     graph = model.graph
-    known = {info.name for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
+    if not asked:
+        return False
+    known = {info.name for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     if all(name in known for node in asked for name in node.output):
         return False
     probe = ModelProto()

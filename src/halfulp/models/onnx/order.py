@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from onnx import GraphProto, ModelProto
@@ -49,15 +50,16 @@ class _Pass:
             self._list(owner.node, 0)
         return self
 
-    def _list(self, nodes: Any, depth: int) -> set[str]:
-        """Return the names that nodes, a field of a message, read and do not make."""
+    def _list(self, nodes: Any, depth: int) -> Sequence[Sequence[str]]:
+        """Return the names that each of the nodes, a field of a message, reads."""
         if depth > DEEPEST:  # the front end refuses it
-            return set()
+            return ()
         makers: dict[str, int] = {}
-        reads: list[Sequence[str]] = []
+        reads: list[list[str]] = []
         for index, node in enumerate(nodes):
-            captured = [name for _, graph in subgraphs(node) for name in self._captures(graph, depth + 1)]
-            reads.append([*node.input, *captured])
+            reads.append(list(node.input))
+            for _, graph in subgraphs(node):
+                reads[-1] += self._captures(graph, depth + 1)
             for name in node.output:
                 makers.setdefault(name, index)
         makers.pop("", None)
@@ -66,11 +68,11 @@ class _Pass:
             ranks = self._ranks(reads, makers)
             if self._apply:
                 nodes.sort(key=lambda _: next(ranks))
-        return {name for names in reads for name in names} - makers.keys()
+        return reads
 
     def _captures(self, graph: GraphProto, depth: int) -> set[str]:
         """Return the names that a subgraph reads from the graphs around it."""
-        names = self._list(graph.node, depth)
+        names = set(chain.from_iterable(self._list(graph.node, depth)))
         names.update(value.name for value in graph.output)
         names.difference_update(name for node in graph.node for name in node.output)
         names.difference_update(value.name for value in (*graph.input, *graph.initializer))

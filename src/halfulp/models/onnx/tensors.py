@@ -7,7 +7,7 @@ model can't ask for more memory than it brings. External data must lie under the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.models.files import inside, read_whole
@@ -86,34 +86,41 @@ def declared(info: onnx.ValueInfoProto, file: str) -> Value:
     Raises:
         ModelError: for an unknown element type, or a dim whose name can't be printed.
     """
-    kind = info.type.WhichOneof("value")
+    try:
+        return Value(info.name, *_declared(info.type.SerializeToString(deterministic=True)))
+    except HalfulpError as error:
+        shown: Mapping[str, Any] = error.shown
+        raise ModelError(f"{info.name!r} has {error.message}", file=file, **shown) from None
+
+
+@lru_cache(maxsize=4096)  # the values of a large model are of few types
+def _declared(serialized: bytes) -> tuple[str | None, Shape, str]:
+    """Return the element type, the shape and the kind of value that a serialized TypeProto stands for."""
+    type = TypeProto.FromString(serialized)
+    kind = type.WhichOneof("value")
     if kind is None:
-        return Value(info.name, kind="undeclared")
+        return None, None, "undeclared"
     if kind not in ("tensor_type", "sparse_tensor_type"):
-        return Value(info.name, kind=kind.removesuffix("_type"))
-    tensor = getattr(info.type, kind)
+        return None, None, kind.removesuffix("_type")
+    tensor = getattr(type, kind)
     element_type = None
     if tensor.elem_type != TensorProto.UNDEFINED:
         try:
             element_type = type_of(tensor.elem_type)
         except KeyError:
-            raise ModelError(
-                f"{info.name!r} has an unknown element type", file=file, got=tensor.elem_type
-            ) from None
-    shape = None
-    if tensor.HasField("shape"):
-        shape = tuple([_dim(dim, info.name, file) for dim in tensor.shape.dim])
-    return Value(info.name, element_type, shape, kind.removesuffix("_type"))
+            raise HalfulpError("an unknown element type", got=tensor.elem_type) from None
+    shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
+    return element_type, shape, kind.removesuffix("_type")
 
 
-def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, file: str) -> Dim:
+def _dim(dim: onnx.TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
         # Exporters write -1 where they know no dim, and runtimes take it so.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     symbol: object = dim.dim_param
     # protobuf makes bytes of a text that is not UTF-8
     if not (isinstance(symbol, str) and symbol.isprintable()):
-        raise ModelError(f"{name!r} has a dim whose name can't be printed", file=file)
+        raise HalfulpError("a dim whose name can't be printed")
     # "?" is what exporters write for any number of dims, which need not be the same.
     return None if symbol in ("", "?") else symbol
 
@@ -176,6 +183,8 @@ class TensorReader:
             if tensor.data_type == TensorProto.STRING:
                 self._fail(f"{what} stores strings as raw data")
             self._check_bytes(tensor.data_type, dtype, count, len(tensor.raw_data), what, shape)
+            if tensor.data_type not in _PACKED_BITS:
+                return np.frombuffer(tensor.raw_data, dtype.newbyteorder("<")).reshape(shape)
         else:
             self._check_field(tensor, filled, count, what, shape)
         try:

@@ -48,14 +48,15 @@ def is_ours(node: NodeProto) -> bool:
     return node.op_type in SUPPORTED_OPS and not plain_domain(node.domain)
 
 
-def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Yield the graphs among a node's attributes, with the attributes' names."""
+def subgraphs(node: NodeProto) -> list[tuple[str, GraphProto]]:
+    """Return the graphs among a node's attributes, with the attributes' names."""
+    found: list[tuple[str, GraphProto]] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            yield attribute.name, attribute.g
+            found.append((attribute.name, attribute.g))
         elif attribute.type == AttributeProto.GRAPHS:  # no operator of ONNX has one
-            for graph in attribute.graphs:
-                yield attribute.name, graph
+            found += [(attribute.name, graph) for graph in attribute.graphs]
+    return found
 
 
 def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
@@ -69,9 +70,8 @@ def graphs(owner: Owner, path: str = "") -> Iterator[tuple[str, Owner]]:
     while todo:
         path, owner = todo.pop()
         yield path, owner
-        todo += reversed(
-            [(inner_path(path, node, name), g) for node in owner.node for name, g in subgraphs(node)]
-        )
+        nodes = (node for node in owner.node if node.attribute)
+        todo += reversed([(inner_path(path, node, name), g) for node in nodes for name, g in subgraphs(node)])
 
 
 def inner_path(path: str, node: NodeProto, attribute: str) -> str:
@@ -93,7 +93,8 @@ def every_node(*owners: Owner) -> Iterator[NodeProto]:
             todo.pop()
         else:
             yield node
-            todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
+            if node.attribute:
+                todo += reversed([iter(graph.node) for _, graph in subgraphs(node)])
 
 
 def reached(model: ModelProto, *owners: Owner) -> list[FunctionProto]:
