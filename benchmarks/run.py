@@ -24,9 +24,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from halfulp.benchmark.comparison import table
 from halfulp.benchmark.peers import versions
-from halfulp.benchmark.show import table
-from side_by_side import bars, chart, page, tables
+from side_by_side import bars, chart, page
 from side_by_side.line import Line, read_csv, write_csv
 from side_by_side.measure import WorkerError, elapsed, imports, workers
 from side_by_side.rows import Row, rows
@@ -65,11 +65,11 @@ def usable(row: Row) -> Row:
 
 
 def show(lines: Sequence[Line], console: Console) -> None:
-    """Print the tables."""
-    for group, cells in tables.measurements(lines):
-        console.print(table(group, ("", *tables.COLUMNS), cells))
+    """Print the page."""
+    for group, cells in page.measurements(lines):
+        console.print(table(group, ("", *page.COLUMNS), cells))
     found = [outcome for outcome in bars.outcomes(lines) if outcome.ratio is not None]
-    console.print(table("bars", tables.BAR_COLUMNS, tables.bars(found)))
+    console.print(table("bars", page.BAR_COLUMNS, page.bars(found)))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from halfulp.benchmark.case import Array, Case
+from halfulp.benchmark.peers import Array, Case
 
 ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
 _SOURCE = Path(__file__).with_name("memory.cpp")

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from halfulp.benchmark.case import Case, bases, constant_power, exponents, power, prelu
-from halfulp.benchmark.peers import PEERS
+from halfulp.benchmark.peers import PEERS, Case, bases, constant_power, exponents, power, prelu
 from halfulp.types import element_type
 from side_by_side import worst
 from side_by_side.worst import FLOATS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from halfulp.benchmark.case import Array, Case, constant_power, power
+from halfulp.benchmark.peers import Array, Case, constant_power, power
 from halfulp.types import element_type
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")

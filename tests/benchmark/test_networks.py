@@ -16,8 +16,8 @@ import pytest
 from onnx import parser
 
 import halfulp as hu
-from halfulp.benchmark.networks.comparison import InRuntime, compare, document, runtimes_of, sentences
-from halfulp.benchmark.networks.network import Network, light, network_of, release, watched
+from halfulp.benchmark.in_runtimes import InRuntime, compare, document, runtimes_of, sentences
+from halfulp.benchmark.network import Network, light, network_of, release, watched
 from halfulp.models.load import load
 from halfulp.models.run.inputs import make_inputs
 
@@ -145,7 +145,7 @@ def test_each_runtime_has_the_network_twice_and_lets_go_of_it(
     """One session for each set of kernels, and never more than two at a time."""
     ort: Any = pytest.importorskip("onnxruntime")
     pytest.importorskip("openvino")
-    networks_in_openvino: Any = importlib.import_module("halfulp.benchmark.networks.openvino")
+    networks_in_openvino: Any = importlib.import_module("halfulp.benchmark.in_openvino")
     proto = parser.parse_model(text)
     proto.graph.output.append(onnx.helper.make_tensor_value_info("mark", 1, None))
     proto.graph.node.add(op_type="Exp", input=["x"], output=["mark"])
@@ -230,7 +230,7 @@ def test_the_weights_lie_beside_the_copy(tmp_path: Path) -> None:
 
 
 def test_which_runtimes_read_which_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("halfulp.benchmark.networks.comparison.has_module", lambda name: True)
+    monkeypatch.setattr("halfulp.benchmark.in_runtimes.has_module", lambda name: True)
     assert runtimes_of(Path("a.onnx")) == ("onnxruntime", "openvino")
     assert runtimes_of(Path("a.XML")) == ("openvino",)
     assert runtimes_of(Path("a.json")) == ()

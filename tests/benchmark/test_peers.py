@@ -8,10 +8,19 @@ import pytest
 
 import halfulp as hu
 from halfulp.benchmark import peers
-from halfulp.benchmark.case import Case, constant_power, power, prelu
 from halfulp.benchmark.comparison import Comparison, exactness
-from halfulp.benchmark.environment import environment
-from halfulp.benchmark.peers import LIBRARIES, PEERS, RefusalError, prepare, versions
+from halfulp.benchmark.peers import (
+    LIBRARIES,
+    PEERS,
+    Case,
+    RefusalError,
+    constant_power,
+    environment,
+    power,
+    prelu,
+    prepare,
+    versions,
+)
 
 # What a library makes of its own threads, allocators and signals is not our business here.
 pytestmark = pytest.mark.filterwarnings("ignore")

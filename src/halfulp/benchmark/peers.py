@@ -1,20 +1,102 @@
-"""The libraries side by side: a function each, which returns the library's way of computing a case.
+"""The libraries side by side: what they are asked for, in which environment, and how each computes it.
 
-A library is loaded by its function. ``PREPARE`` names all of them.
+A function each returns a library's way of computing a case, and loads the library. ``PREPARE`` names all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from halfulp.benchmark.case import Array, Case
+from halfulp import operators
 from halfulp.installed import version_of
-from halfulp.operators import pow, prelu
 from halfulp.types import element_type
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One computation; the result has x's type and the broadcast shape.
+
+    Attributes:
+        operator: which one.
+        x: the base, or PRelu's input.
+        y: the exponent, or the slope. A 0-d exponent is a constant, which a library may know beforehand.
+        returned: the result is a new array, as in `z = pow(x, y)`, from those libraries that else are given
+            one to put it in. Meant for small arrays, where the call is what takes the time.
+    """
+
+    operator: Literal["pow", "prelu"]
+    x: Array
+    y: Array
+    returned: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The result's shape."""
+        return np.broadcast_shapes(self.x.shape, self.y.shape)
+
+    @cached_property
+    def output(self) -> Array:
+        """Where a library that can be told puts the result: in x's order of memory, where the shapes agree.
+
+        One array for all, since of two that differ in nothing but their place one may take half as long again.
+        """
+        if self.x.shape == self.shape:
+            return np.empty_like(self.x)
+        return np.empty(self.shape, self.x.dtype)
+
+    @property
+    def constant(self) -> int | float | None:
+        """The constant exponent as a Python number, an int where it is integral; None where there is none."""
+        if self.operator != "pow" or self.y.ndim:
+            return None
+        value = float(self.y)
+        return int(value) if value.is_integer() else value
+
+
+def bases(type_name: str, size: int, seed: int = 7) -> Array:
+    """Return ordinary bases: 0.01 to 10 in a floating type, -9 to 9 (0 to 9 if unsigned) in an integer one."""
+    element, random = element_type(type_name), np.random.default_rng(seed)
+    if element.kind == "float":
+        return random.uniform(0.01, 10, size).astype(element.dtype)
+    return random.integers(-9 if element.kind == "int" else 0, 10, size).astype(element.dtype)
+
+
+def exponents(type_name: str, size: int, seed: int = 8) -> Array:
+    """Return ordinary exponents: -4 to 4 in a floating type, 0 to 10 in an integer one."""
+    element, random = element_type(type_name), np.random.default_rng(seed)
+    if element.kind == "float":
+        return random.uniform(-4, 4, size).astype(element.dtype)
+    return random.integers(0, 11, size).astype(element.dtype)
+
+
+def power(x_type: str, y_type: str, size: int) -> Case:
+    """Return a power of two ordinary arrays."""
+    return Case("pow", bases(x_type, size), exponents(y_type, size))
+
+
+def constant_power(type_name: str, exponent: float, size: int) -> Case:
+    """Return a power with a constant exponent of the base's type."""
+    return Case("pow", bases(type_name, size), np.array(exponent).astype(element_type(type_name).dtype))
+
+
+def prelu(type_name: str, shape: tuple[int, ...], slope_shape: tuple[int, ...]) -> Case:
+    """Return a PRelu of numbers of both signs; the slopes are eighths, or small integers in an integer type."""
+    element, random = element_type(type_name), np.random.default_rng(7)
+    x = random.integers(-100, 100, shape, np.int8).astype(element.dtype)
+    slopes = random.integers(-3, 4, slope_shape, np.int8)
+    return Case("prelu", x, (slopes if element.kind == "int" else slopes / 8).astype(element.dtype))
+
+
+# --- what each library does ----------------------------------------------------------------------
 
 _SPECIAL_TO_NUMPY = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
@@ -63,7 +145,7 @@ def prepare(name: str, case: Case, threads: int) -> Prepared:
 def _halfulp(case: Case, threads: int) -> Prepared:
     """Compute into an array; HALFULP_NUM_THREADS says on how many threads."""
     x, y, out = case.x, case.y, None if case.returned else case.output
-    function = pow if case.operator == "pow" else prelu
+    function = operators.pow if case.operator == "pow" else operators.prelu
     return Prepared(lambda: function(x, y, out=out), np.asarray)
 
 
@@ -277,3 +359,47 @@ PREPARE: dict[str, Callable[[Case, int], Prepared]] = {
 
 LIBRARIES = tuple(PREPARE)
 PEERS = LIBRARIES[1:]
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+_THREADS = (
+    "HALFULP_NUM_THREADS",
+    "OMP_NUM_THREADS",  # torch
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NPROC",  # JAX: the size of the thread pool of its CPU client
+)
+
+# ONNX Runtime, OpenVINO and numexpr call the C library's pow, which follows the processor alone.
+_ISA = {
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "NUMBA_CPU_NAME": "haswell"},
+    "scalar": {
+        "ATEN_CPU_CAPABILITY": "default",
+        "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2",
+        "NUMBA_CPU_NAME": "x86-64",
+    },
+}  # fmt: skip
+
+
+def environment(threads: int, isa: str = "") -> dict[str, str]:
+    """Return the variables for a process in which all libraries use as many threads, and the same
+    instruction set as far as they let themselves be told; they are read when a library is loaded.
+
+    Args:
+        threads: how many.
+        isa: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
+    """
+    variables = dict.fromkeys(_THREADS, str(threads))
+    variables["OMP_WAIT_POLICY"] = "passive"  # or threads that wait for work slow the next library
+    # A new result is not charged with the system's zeroing of its memory, as `out=` is not.
+    variables |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
+    if isa:
+        variables |= {"HALFULP_ISA": isa} | _ISA.get(isa, {})
+    if isa in _ISA:
+        wider = ("AVX512", "X86_V4") if isa == "avx2" else ("AVX", "X86_V3", "X86_V4", "FMA")
+        dispatched = np._core._multiarray_umath.__cpu_dispatch__  # type: ignore[attr-defined]
+        variables["NPY_DISABLE_CPU_FEATURES"] = " ".join(f for f in dispatched if f.startswith(wider))
+    return variables

@@ -18,9 +18,9 @@ from halfulp.installed import has_module
 from halfulp.operators import thread_count
 
 if TYPE_CHECKING:
-    from halfulp.benchmark.case import Case
     from halfulp.benchmark.cuda import Line
-    from halfulp.benchmark.networks.network import Network
+    from halfulp.benchmark.network import Network
+    from halfulp.benchmark.peers import Case
 
 _SIZE = 1 << 18  # the operands lie in a cache, and the threads are worth waking
 _SECONDS = 0.5  # a row of arrays
@@ -79,7 +79,7 @@ def bench(
             raise HalfulpError("networks are measured on the processor: --device is for arrays")
         _on_cuda(seconds)
         return
-    from halfulp.benchmark.environment import environment
+    from halfulp.benchmark.peers import environment
 
     if threads is None:
         threads = thread_count()
@@ -96,9 +96,8 @@ def _arrays(threads: int, seconds: float) -> None:
     from rich.console import Console
     from rich.progress import track
 
-    from halfulp.benchmark.comparison import Comparison
+    from halfulp.benchmark.comparison import Comparison, cell, table
     from halfulp.benchmark.peers import PEERS, versions
-    from halfulp.benchmark.show import cell, table
     from halfulp.benchmark.timing import summary
 
     installed = versions()
@@ -129,7 +128,7 @@ def _on_cuda(seconds: float | None) -> None:
             "--device cuda needs torch, whose memory and clock it uses: pip install 'halfulp[torch]'"
         )
     from halfulp.benchmark import cuda
-    from halfulp.benchmark.show import table
+    from halfulp.benchmark.comparison import table
 
     cuda.require_device()
     turns = max(3, round(20 * (_SECONDS if seconds is None else seconds)))
@@ -158,7 +157,7 @@ def _cells(line: Line, libraries: list[str]) -> list[str]:
 
 
 def _cases() -> dict[str, Case]:
-    from halfulp.benchmark.case import constant_power, power, prelu
+    from halfulp.benchmark.peers import constant_power, power, prelu
 
     arrays = {
         f"{t} ** {t}": power(t, t, _SIZE) for t in ("float64", "float32", "float16", "bfloat16", "int32")
@@ -185,8 +184,8 @@ def _network(
     Raises:
         HalfulpError: there is no such network, no runtime for it, or no inputs on which it runs.
     """
-    from halfulp.benchmark.networks.comparison import compare, document, report, runtimes_of, sentences
-    from halfulp.benchmark.networks.network import light, nodes_of
+    from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
+    from halfulp.benchmark.network import light, nodes_of, release
     from halfulp.models.graph import Model
     from halfulp.models.load import load
 
@@ -201,8 +200,9 @@ def _network(
     if not any(nodes_of(model.graph)):
         raise HalfulpError(f"{path}: has no Pow and no PRelu: there is nothing in it that halfulp would run")
     dim_sizes = sizes(dims, made_up=not inputs)
-    refuse_breaches(path, model)
     del model  # the weights of the copy are mapped
+    release()
+    refuse_breaches(path)
     with light(path) as copy, working() as shown:
         progress = shown or (lambda line: None)
         network, told = _runnable(copy, threads, inputs, dim_sizes, seed, progress)
@@ -235,7 +235,7 @@ def _runnable(
     progress: Callable[[str], None],
 ) -> tuple[Network, str]:
     """Return the network with inputs on which it runs, and a line on those that were made up."""
-    from halfulp.benchmark.networks.network import network_of, release, watched
+    from halfulp.benchmark.network import network_of, release, watched
     from halfulp.models.graph import Model
     from halfulp.models.load import load
     from halfulp.models.run.fitting import fit

@@ -74,6 +74,7 @@ def run(
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
     # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    from halfulp.conversion.subject import Subject, has_ours
     from halfulp.models.graph import Model
     from halfulp.models.load import load
     from halfulp.models.run.fitting import fit
@@ -84,8 +85,8 @@ def run(
     if output_folder is not None and isinstance(loaded, Model):
         raise HalfulpError("--output-folder is for the commands of a .json file", got=model)
     dim_sizes = sizes(dims, made_up=not inputs and isinstance(loaded, Model))
-    if isinstance(loaded, Model):
-        refuse_breaches(model, loaded)
+    if has_ours(Subject(loaded)):
+        refuse_breaches(model)
     made_up = ""
     if inputs:
         values = fed(loaded, inputs)

@@ -20,6 +20,6 @@ def _module(name: str) -> Any:
     return module
 
 
-bars, chart, line, measure, memory, page, rows, tables, worst = map(
-    _module, ("bars", "chart", "line", "measure", "memory", "page", "rows", "tables", "worst")
+bars, chart, line, measure, memory, page, rows, worst = map(
+    _module, ("bars", "chart", "line", "measure", "memory", "page", "rows", "worst")
 )

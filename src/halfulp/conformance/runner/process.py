@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import IO, Any
 
 from halfulp._interop import Array
-from halfulp.benchmark.environment import environment
+from halfulp.benchmark.peers import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.runner.targets import TargetSpec, death
 from halfulp.conformance.runner.wire import MALFORMED, Closed, Late, one_line, receive, send, unpacked

@@ -51,7 +51,9 @@ def light(path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="halfulp-") as made:
         folder = Path(made)
+        release()
         proto, _, _ = parse(path)
+        release()
         for location in set(external_data(proto)):
             link(inside(path.parent, location, "external data").resolve(), folder / location)
         inline(proto, str(path), path.parent)
@@ -92,16 +94,13 @@ def _is_mapped() -> bool:
 def _move_weights(graph: GraphProto, path: Path) -> None:
     with path.open("wb") as file:
         for tensor in graph.initializer:
-            if len(tensor.raw_data) < _LEAST:
+            data = tensor.raw_data  # a copy
+            if len(data) < _LEAST:
                 continue
             file.write(bytes(-file.tell() % _ALIGNED))
-            for key, value in (
-                ("location", path.name),
-                ("offset", file.tell()),
-                ("length", len(tensor.raw_data)),
-            ):
+            for key, value in (("location", path.name), ("offset", file.tell()), ("length", len(data))):
                 tensor.external_data.add(key=key, value=str(value))
-            file.write(tensor.raw_data)
+            file.write(data)
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
 

@@ -56,11 +56,11 @@ def test_csv_gives_back_the_lines(lines: list[Any], line: Any, tmp_path: Path) -
     assert line.read_csv(tmp_path / "new" / "lines.csv") == lines
 
 
-def test_table(lines: list[Any], tables: Any) -> None:
-    ((group, (row,)),) = tables.measurements(lines)
+def test_table(lines: list[Any], page: Any) -> None:
+    ((group, (row,)),) = page.measurements(lines)
     assert group == "arrays"
     assert row[0] == "float32 ** float32, in cache"
-    cells = dict(zip(tables.COLUMNS, row[1:], strict=True))
+    cells = dict(zip(page.COLUMNS, row[1:], strict=True))
     assert cells["halfulp"] == "2.00 ±25%"
     assert cells["numpy"] == "4.00 ±25%; 21 % off"
     assert cells["torch"] == "1.00 ±12%; 0.3 % off; by up to 70"
@@ -100,8 +100,8 @@ def test_two_threads_are_held_against_one(bars: Any, rows: Any, measure: Any) ->
     assert bars.outcomes(two, [bar])[0].ratio is None
 
 
-def test_bars_not_measured_say_so(bars: Any, tables: Any, lines: list[Any]) -> None:
-    cells = tables.bars(bars.outcomes(lines))
+def test_bars_not_measured_say_so(bars: Any, page: Any, lines: list[Any]) -> None:
+    cells = page.bars(bars.outcomes(lines))
     assert len(cells) == sum(len(bar.places) for bar in bars.BARS)
     assert cells[0] == ("float32 arrays, in cache", "numpy", "1.50", "1.00", "0.50", "yes", "")
     assert cells[2][:6] == ("float32 arrays, in cache", "torch", "0.50", "", "2.00", "no")

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from halfulp.benchmark.comparison import Exactness
-from halfulp.benchmark.networks import onnxruntime
-from halfulp.benchmark.networks.network import Contender, Network, Prepare, difference, release
-from halfulp.benchmark.show import error, table, time_of
+from halfulp.benchmark.comparison import Exactness, error, table, time_of
+from halfulp.benchmark.network import (
+    PROFILED_RUNS,
+    Contender,
+    Network,
+    NodeTimes,
+    Prepare,
+    difference,
+    nodes_of,
+    release,
+)
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
-from halfulp.models.run.report import sentence, vacuous
+from halfulp.integrations.onnxruntime import engine
+from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.run.report import NodeRun, RunReport, sentence, vacuous
 from halfulp.models.source import format_of
 
 Progress = Callable[[str], None]
@@ -114,6 +124,7 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
                 found[label], calls[label] = prepare(bool(ours))
             except HalfulpError as error:
                 found[label] = error.message
+            release()
         del prepare
     progress(f"{runtime}: measuring")
     times = InterleavedRuns(calls).take(seconds) if calls else {}
@@ -132,10 +143,52 @@ def runtimes_of(path: Path) -> tuple[str, ...]:
 
 def _preparer(runtime: str, network: Network) -> Prepare:
     if runtime == "openvino":
-        from halfulp.benchmark.networks import openvino  # it imports OpenVINO
+        from halfulp.benchmark import in_openvino  # it imports OpenVINO
 
-        return openvino.preparer(network)
-    return onnxruntime.preparer(network)
+        return in_openvino.preparer(network)
+    return lambda ours: _in_onnxruntime(network, ours=ours)
+
+
+# --- in ONNX Runtime ------------------------------------------------------------------------------
+
+
+def _in_onnxruntime(network: Network, *, ours: bool) -> tuple[Contender, Call]:
+    settings = engine.Settings(ours=ours, threads=network.threads)
+    session, outputs, reports = engine.open_profiled(
+        network.path, network.model, network.inputs, settings, runs=PROFILED_RUNS
+    )
+    results = _results(network, engine.Settings(ours=ours, optimized=False, threads=network.threads))
+    found = Contender.of(outputs, _times(reports, _labels(network), ours=ours), results)
+    return found, partial(engine.run_in, session, network.model, network.inputs)
+
+
+def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> NodeTimes:
+    """Return the times of nodes with these labels: ONNX Runtime makes a Pow of some other operators, too."""
+
+    def is_wanted(row: NodeRun) -> bool:
+        return (row.engine == "halfulp" if ours else row.operator in SUPPORTED_OPS) and row.label in labels
+
+    rows = [[row for row in report.nodes if is_wanted(row)] for report in reports]
+    runs = [
+        (sum(row.seconds for row in of_run), report.seconds)
+        for of_run, report in zip(rows, reports, strict=True)
+    ]
+    return NodeTimes.of(max(map(len, rows)), runs)
+
+
+def _labels(network: Network) -> set[str]:
+    """Return how a report names the Pow and PRelu nodes."""
+    nodes = nodes_of(network.model.graph)
+    return {f"'{printable(node.source.name)}' ({node.type})" for node in nodes}
+
+
+def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
+    """Return how exact each Pow and PRelu node of the graph is, alone."""
+    samples = network.samples
+    if not samples.nodes:
+        return []
+    session, _ = engine.open_session(samples.proto(), settings)
+    return samples.exactness(engine.run_in(session, network.model, samples.fed))
 
 
 # --- as a table and as JSON ----------------------------------------------------------------------

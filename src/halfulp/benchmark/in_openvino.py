@@ -8,13 +8,14 @@ import openvino as ov
 from openvino import opset1
 
 from halfulp.benchmark.comparison import Exactness
-from halfulp.benchmark.networks.network import (
+from halfulp.benchmark.network import (
     PROFILED_RUNS,
     Contender,
     Network,
     NodeTimes,
     Prepare,
     Samples,
+    release,
 )
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
@@ -42,13 +43,15 @@ def preparer(network: Network) -> Prepare:
 
 
 def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
+    results = _results(network, ours=ours)  # before the network takes its memory
+    release()
     left = put_into(model) if ours else []
     names = _names(model, network)
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     compiled.bind(network.inputs)
     compiled.infer()
     outputs = dict(compiled.named_outputs())  # before it runs again
-    found = Contender.of(outputs, _times(compiled, names), _results(network, ours=ours), left)
+    found = Contender.of(outputs, _times(compiled, names), results, left)
     return found, compiled.infer
 
 

@@ -1,1 +1,0 @@
-"""Whole networks in the runtimes that are installed: with their own Pow and PRelu, and with halfulp's."""
