@@ -203,7 +203,7 @@ def test_a_finding_opens_with_its_program_and_copies_it(driver: Driver, several:
     program = driver.find_element(By.CSS_SELECTOR, "#findings pre").text
     compile(program, "<program>", "exec")
     assert "import openvino" in program
-    assert "helper.make_node('Pow', ['X', 'Y'], ['Z'])" in program
+    assert "Z = Pow (X, Y)" in program
     driver.execute_cdp_cmd(
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
