@@ -630,7 +630,6 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("Reshape", 14, 13), _reshape_14_13
     yield ("Pad", 19, 18), _pad_19_18
     yield ("Pad", 18, 17), _pad_18_17
-    yield ("Pad", 13, 12), _same
     yield ("Pad", 11, 10), _pad_11_10
     yield ("Split", 18, 17), _split_18_17
     yield ("ReduceSum", 13, 12), _reduce
@@ -638,9 +637,7 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
         yield (f"Reduce{name}", 18, 17), _reduce
     for name in ("Squeeze", "Unsqueeze"):
         yield (name, 11, 10), _squeeze_11_10
-    for name in ("Concat", "Compress", "Flatten", "Split", *_SOFTMAXES):
-        yield (name, 11, 10), _axis_11_10
-    for name in ("ArgMax", "ArgMin"):
+    for name in ("ArgMax", "ArgMin", "Concat", "Compress", "Flatten", "Split", *_SOFTMAXES):
         yield (name, 11, 10), _axis_11_10
     for name in (*_REDUCTIONS, "Sum"):
         yield (f"Reduce{name}", 11, 10), _squeeze_11_10
@@ -650,14 +647,12 @@ def _steps() -> Iterator[tuple[tuple[str, int, int], Step]]:
     yield ("Slice", 11, 10), _slice_11_10
     yield ("Slice", 10, 9), _slice_10_9
     yield ("Clip", 11, 10), _clip_11_10
-    for opset in (16, 13):
-        yield ("Loop", opset, opset - 1), _same
     for name in ("QuantizeLinear", "DequantizeLinear"):
-        yield (name, 21, 20), _same
-        yield (name, 19, 18), _same
         yield (name, 13, 12), _quantize_13_12
-    for name in ("MaxPool", "AveragePool"):
-        yield (name, 10, 9), _same
+        for opset in (21, 19):
+            yield (name, opset, opset - 1), _same
+    for name, opset in (("AveragePool", 10), ("Loop", 13), ("Loop", 16), ("MaxPool", 10), ("Pad", 13)):
+        yield (name, opset, opset - 1), _same
     yield ("BatchNormalization", 14, 13), _batch_normalization_14_13
     yield ("GridSample", 20, 19), _grid_sample_20_19
     yield ("RoiAlign", 16, 15), _roi_align_16_15
