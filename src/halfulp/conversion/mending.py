@@ -32,6 +32,8 @@ from halfulp.types import TYPES
 
 Dims = tuple[int, ...]
 
+_MOST_DIMS = 64
+
 
 @dataclass
 class Choices:
@@ -202,6 +204,8 @@ class Mender:
         now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
         choice = "--slopes channel or --slopes last decides"
         if x.shape is None:
+            if isinstance(asked, int) and asked < -_MOST_DIMS:
+                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
             if isinstance(asked, int) and asked < 0:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
