@@ -280,7 +280,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
     that float: no Cast is meant.
     """
     changes: list[Change] = []
-    suspects = list(_contradicted(model))
+    suspects = list(contradicted(model))
     if not suspects:
         return changes
     types = infer_types(model, file, declared_too=False)
@@ -308,7 +308,7 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
     return changes
 
 
-def _contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto, str]]:
+def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto, str]]:
     """Give the nodes whose outputs are declared in another type than a Cast says, their names, the Casts, the types."""
     for _, graph in graphs(model.graph):
         infos = (*graph.value_info, *graph.output)
