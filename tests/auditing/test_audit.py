@@ -395,10 +395,18 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path)
 @pytest.mark.parametrize(
     ("inputs", "constant", "notice"),
     [
-        ("int64[3]", "float e = {0.5}", "an integer base to the power of 0.5: the result is truncated to int64"),
+        (
+            "int64[3]",
+            "float e = {0.5}",
+            "an integer base to the power of 0.5: the result is truncated to int64",
+        ),
         ("float[3]", "float e = {1.9999999}", "the exponent 1.9999999 is within 4 ulp of 2"),
         ("float[3]", "float e = {0.50000012}", "the exponent 0.5000001 is within 4 ulp of 0.5"),
-        ("double[3]", "double e = {2.0000000000000004}", "the exponent 2.0000000000000004 is within 4 ulp of 2"),
+        (
+            "double[3]",
+            "double e = {2.0000000000000004}",
+            "the exponent 2.0000000000000004 is within 4 ulp of 2",
+        ),
         ("float16[3]", "float16 e = {16385}", "the exponent 2.002 is within 4 ulp of 2"),
         ("float[3]", "float e = {1}", "x^1 is x"),
         ("float[3]", "int64 e = {0}", "x^0 is 1"),
@@ -414,7 +422,9 @@ def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path)
 def test_notices(inputs: str, constant: str, notice: str | None) -> None:
     node = "PRelu(x, s)" if " s = " in constant else "Pow(x, e)"
     report = hu.audit(
-        parsed(f'<ir_version: 8, opset_import: ["": 15]> g ({inputs} x) => ({inputs} y) <{constant}> {{ y = {node} }}'),
+        parsed(
+            f'<ir_version: 8, opset_import: ["": 15]> g ({inputs} x) => ({inputs} y) <{constant}> {{ y = {node} }}'
+        ),
         (),
     )
     assert not report.findings

@@ -76,7 +76,10 @@ def test_refused(name: str, way: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 2
     operator = words.split("onnx.")[1].split(".C")[0]
     spec = f"halfulp spec onnx.{operator} shows what is allowed"
-    assert result.output.splitlines()[0] == f"ModelError m.onnx, node {words}; {spec}; halfulp repair may mend it"
+    assert (
+        result.output.splitlines()[0]
+        == f"ModelError m.onnx, node {words}; {spec}; halfulp repair may mend it"
+    )
     assert not list(tmp_path.glob("o.*"))
 
 

@@ -430,7 +430,9 @@ def shapeless(body: str, opset: int = 9) -> onnx.ModelProto:
     return source
 
 
-WEIGHTS = "<float[3] s = {0.5, -2, 3}, float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[2, 3, 1, 1] v = {1, 2, 3, 4, 5, 6}>"
+WEIGHTS = (
+    "<float[3] s = {1, -2, 3}, float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[2, 3, 1, 1] v = {1, 2, 3, 4, 5, 6}>"
+)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +468,9 @@ def test_an_unknown_rank_needs_a_choice() -> None:
     (line,) = left(hu.repair(source))
     assert "--slopes '#0 (PRelu)=-3' is per channel if X is [N, C, H, W]" in line
     chosen = hu.repair(source, slopes={"#0 (PRelu)": -3})
-    assert said(chosen) == ["#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: along dim -3 of X, [...]"]
+    assert said(chosen) == [
+        "#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: along dim -3 of X, [...]"
+    ]
     assert (chosen.left, chosen.valid) == ((), True)
     assert hu.repair(source, slopes="last").left == ()
     assert "X has no dim -99" in left(hu.repair(source, slopes=-99))[0]
@@ -500,13 +504,14 @@ def test_unknown_dims(shape: str, outcome: str) -> None:
     ("body", "opset", "line"),
     [
         (
-            "g (float[3] x) => (float[3] y) { c = Constant<value = int64 {2}>()  b = Cast<to = 1>(c)  p = Pow(b, x)"
-            "  y = Cast<to = 7>(p) }",
+            """g (float[3] x) => (float[3] y) { c = Constant<value = int64 {2}>()  b = Cast<to = 1>(c)  p = Pow(b, x)
+            y = Cast<to = 7>(p) }""",
             9,
             "#3 (Cast): to becomes float32, the type that its output is declared in",
         ),
         (
-            "g (int64[3] x) => (float[3] y) { c = Constant<value = float {2.5}>()  b = Cast<to = 7>(c)  y = Pow(b, x) }",
+            """g (int64[3] x) => (float[3] y) { c = Constant<value = float {2.5}>()  b = Cast<to = 7>(c)
+            y = Pow(b, x) }""",
             18,
             "#2 (Pow): X is not cast from float32, the type that the result is declared in",
         ),

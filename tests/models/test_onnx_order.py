@@ -142,7 +142,9 @@ def test_the_command_line_says_it_once(verb: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     lines = (done.stdout + done.stderr).splitlines()
     assert done.returncode == 0, done.stderr
-    assert [line for line in lines if "in order" in line] == [f"{path}: {SAID}; halfulp repair writes it in order"]
+    assert [line for line in lines if "in order" in line] == [
+        f"{path}: {SAID}; halfulp repair writes it in order"
+    ]
     assert ("in order" in done.stderr) == (verb != "convert")  # there it is one of the changes
 
 

@@ -19,8 +19,9 @@ class Finding:
         file: the model, relative to the folder where one was audited.
         node: as messages name it; None for what concerns the file.
         kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for one
-            size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with
-            it; ``depends``: the target's bits depend on more than the operands.
+            size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``refused``,
+            ``wrong``, ``crashed``, ``hung``: what the target does with it;
+            ``depends``: the target's bits depend on more than the operands.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
         text: what, in a line.

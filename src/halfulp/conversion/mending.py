@@ -212,7 +212,10 @@ class Mender:
                 return None
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-            choice = f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]; --slopes last keeps it"
+            choice = (
+                f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
+                " --slopes last keeps it"
+            )
         else:
             rank, here, channels = len(x.shape), x.shape[now], x.shape[1] if len(x.shape) > 1 else 0
             if rank + now < 2 or (isinstance(channels, int) and channels != size):

@@ -294,7 +294,9 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
         before = known.get(cast.input[0]) if cast.op_type == "Cast" and cast.input else None
         if cast is not node:
             if before == wanted != known.get(node.input[0]):
-                changes.append(Change(name, f"X is not cast from {wanted}, the type that the result is declared in"))
+                changes.append(
+                    Change(name, f"X is not cast from {wanted}, the type that the result is declared in")
+                )
                 node.input[0] = cast.input[0]
             continue
         (kind,) = (a for a in node.attribute if a.name in _TYPE_ATTRIBUTES)
@@ -304,7 +306,9 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
         if read == wanted:
             kind.i = enum_of(wanted)
             known[node.output[0]] = wanted
-            changes.append(Change(name, f"{kind.name} becomes {wanted}, the type that its output is declared in"))
+            changes.append(
+                Change(name, f"{kind.name} becomes {wanted}, the type that its output is declared in")
+            )
     return changes
 
 
@@ -325,7 +329,9 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto,
                 yield label(node, index, ""), node, maker, type_of(wanted)
 
 
-def _type_read(name: str, readers: list[NodeProto], known: Mapping[str, str | None], opset: int) -> str | None:
+def _type_read(
+    name: str, readers: list[NodeProto], known: Mapping[str, str | None], opset: int
+) -> str | None:
     """Return the type that readers of a value want by their other inputs; None where these do not tell, or differ."""
     wanted: set[str | None] = set()
     for node in readers:

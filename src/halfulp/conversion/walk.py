@@ -239,7 +239,9 @@ def check_clauses(walk: Walk) -> None:
             try:
                 check_node(node, opset, edit.value_info)
             except SpecError as error:
-                raise SpecError(error.clause, f"{error.message}; halfulp repair may mend it", **error.shown) from None
+                raise SpecError(
+                    error.clause, f"{error.message}; halfulp repair may mend it", **error.shown
+                ) from None
             edit.keep(node)
             if node.op_type == "PRelu":
                 x, slope = (edit.value_info.value(name).shape for name in node.input)

@@ -240,7 +240,9 @@ def _inferred(model: ModelProto) -> ModelProto:
 def _ask_onnxruntime(model: ModelProto, ask: Ask) -> bool:
     """Declare what ONNX Runtime infers of values without a type or shape; tell whether it infers any."""
     graph = model.graph
-    known = {info.name for info in (*graph.value_info, *graph.output) if info.type.tensor_type.HasField("shape")}
+    known = {
+        info.name for info in (*graph.value_info, *graph.output) if info.type.tensor_type.HasField("shape")
+    }
     typed = {info.name: info for info in (*graph.value_info, *graph.output) if info.type.WhichOneof("value")}
     asked = [node for node in graph.node if ask == "all" or plain_domain(node.domain)]
     if all(name in known for node in asked for name in node.output):
@@ -344,7 +346,9 @@ def _declare_by_readers(model: ModelProto) -> bool:
 
 def _made(graph: GraphProto) -> set[str]:
     """Return the names of a graph's inputs and of what its nodes make."""
-    return {*(info.name for info in graph.input), *(name for node in graph.node for name in node.output)} - {""}
+    return {*(info.name for info in graph.input), *(name for node in graph.node for name in node.output)} - {
+        ""
+    }
 
 
 def _shape_read(node: NodeProto, shapes: dict[str, Shape], output: Shape) -> Shape:
