@@ -164,10 +164,11 @@ def statement(
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        said = _of_slope(use, target, condition)
-        if said is None and breaches and measured is not None:
-            said = f"{'it may run' if clauses else 'it refuses'} the {use.row.name}"
-        return Statement(target.name, "unknown", reasons=(said,) if said else (), accepts=clauses)
+        text = _of_slope(use, target, condition)
+        if text is None and breaches and measured is not None:
+            name = use.operator.partition(".")[2].rpartition("-")[0]
+            text = f"{'it may run' if clauses else 'it refuses'} the {name}"
+        return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
     changed = convert(use, target.name)
     if use.types is None:
         return Statement(

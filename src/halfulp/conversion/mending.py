@@ -383,9 +383,12 @@ def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit
     certain = [axis for axis in fits if x.shape[axis] == size]
     if len(fits) == 1:
         return fits[0]
+    name = node.name or edit.label
+    if not fits and x.shape[:1] == (size,):
+        choice = f"--slopes {shlex.quote(f'{name}=0')} takes it"
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice}")
     if not fits:
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
-    name = node.name or edit.label
     options = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits)
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {options} takes one")
 
