@@ -430,7 +430,7 @@ def shapeless(body: str, opset: int = 9) -> onnx.ModelProto:
     return source
 
 
-WEIGHTS = "<float[3] s = {1, -2, 3}, float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[2, 3, 1, 1] v = {1, 2, 3, 4, 5, 6}>"
+WEIGHTS = "<float[3] s = {1, 2, 3}, float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[2, 3, 1, 1] v = {1, 2, 3, 4, 5, 6}>"
 
 
 @pytest.mark.parametrize(
