@@ -321,3 +321,113 @@ def test_a_conversion_is_advised_only_where_the_whole_model_can_be_converted() -
     model.graph.input[2].type.tensor_type.ClearField("shape")
     refused = {finding.to_do for finding in hu.audit(model, "tensorrt").findings}
     assert refused == {"halfulp run computes it exactly"}
+
+
+# --- slopes that do not fit, or may not -----------------------------------------------------------
+
+
+def sloped(shape: str, slope: str = "float[3] s = {1, 2, 3}") -> onnx.ModelProto:
+    """Return a model of one PRelu."""
+    return parsed(
+        f'<ir_version: 8, opset_import: ["": 16]> g (float[{shape}] x) => (float[{shape}] y)'
+        f" <{slope}> {{ y = PRelu(x, s) }}"
+    )
+
+
+BOTH = ["onnxruntime==1.31.1", "openvino==2026.4.1"]
+
+
+def test_what_runtimes_do_with_a_broken_slope() -> None:
+    report = hu.audit(sloped("1, 3, 4, 5"), BOTH)
+    refuses = "it loads the model and refuses to run it: Attempting to broadcast an axis by a dimension other than 1"
+    assert [summary.text for summary in report.summaries] == [
+        f"its one node invalid ({refuses})",
+        "its one node invalid (it runs with one slope for each channel, dim 1 of X)",
+    ]
+    assert [finding.kind for finding in report.findings] == ["clause"]
+    larger = hu.audit(sloped("4, 3", "float[3, 1, 1] s = {1, 2, 3}"), BOTH).summaries
+    assert larger[0].text == "its one node invalid (it broadcasts X to the slope)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "condition"),
+    [
+        ("N, 3, H, W", "the last dim of X, W, has 3 elements"),
+        ("N, C, H, W", "the last dim of X, W, has 3 elements"),
+        ("N, 3, 4, -1", "the last dim of X has 3 elements"),
+        ("N, T, 3", None),
+        ("N, 4, W", None),
+        ("N, C", None),
+    ],
+)
+def test_an_unknown_dim_does_not_make_a_slope_right(shape: str, condition: str | None) -> None:
+    report = hu.audit(sloped(shape), BOTH[0])
+    (node,) = report.models[0].nodes
+    assert node.only_if == condition
+    assert report.json()["models"][0]["nodes"][0]["only_if"] == condition
+    assert report.summaries[0].is_right == (condition is None)
+    if condition is not None:
+        (finding,) = report.findings
+        assert (finding.kind, finding.text) == ("shape", f"the slope fits only if {condition}")
+        assert str(finding.to_do).startswith("hu.repair(model)")
+
+
+def test_commands_for_a_model_with_a_broken_node_repair_it_first(tmp_path: Path) -> None:
+    model = parsed(
+        '<ir_version: 8, opset_import: ["": 16]> g (float[1, 3, 4, 5] x, uint64[4] a)'
+        " => (float[1, 3, 4, 5] y, float[4] z) <float[3] s = {1, 2, 3}, float[4] b = {1, 2, 3, 4}>"
+        " { y = PRelu(x, s)  z = Pow(b, a) }"
+    )
+    (broken, refused) = hu.audit(model, "tensorrt").findings
+    assert broken.to_do == (
+        "hu.repair(model): the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [1, 3, 4, 5]"
+    )
+    assert str(refused.to_do).startswith('hu.convert(model, target="tensorrt", repair=True): ')
+    assert hu.convert(model, target="tensorrt", repair=True).changes
+    onnx.save(model, tmp_path / "m.onnx")
+    found = hu.audit(tmp_path / "m.onnx", "tensorrt").findings[1].to_do
+    assert "converted.onnx --target tensorrt --repair: " in str(found)
+
+
+# --- notices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inputs", "constant", "notice"),
+    [
+        (
+            "int64[3]",
+            "float e = {0.5}",
+            "an integer base to the power of 0.5: the result is truncated to int64",
+        ),
+        ("float[3]", "float e = {1.9999999}", "the exponent 1.9999999 is within 4 ulp of 2"),
+        ("float[3]", "float e = {0.50000012}", "the exponent 0.5000001 is within 4 ulp of 0.5"),
+        (
+            "double[3]",
+            "double e = {2.0000000000000004}",
+            "the exponent 2.0000000000000004 is within 4 ulp of 2",
+        ),
+        ("float16[3]", "float16 e = {16385}", "the exponent 2.002 is within 4 ulp of 2"),
+        ("float[3]", "float e = {1}", "x^1 is x"),
+        ("float[3]", "int64 e = {0}", "x^0 is 1"),
+        ("float[3]", "float[3] s = {1, 1, 1}", "a slope of 1"),
+        ("float[3]", "float s = {0}", "a slope of 0"),
+        ("float[2, 3, 4, 3]", "float[3] s = {1, 2, 3}", "the slope goes along the last dim of X, and dim 1"),
+        ("float[3]", "float[3] e = {nan, inf, 2.2}", None),
+        ("float[3]", "float e = {2.5}", None),
+        ("int64[3]", "float e = {2}", None),
+        ("float[2, 3, 4, 3]", "float[1, 1, 1, 3] s = {1, 2, 3}", None),
+    ],
+)
+def test_notices(inputs: str, constant: str, notice: str | None) -> None:
+    node = "PRelu(x, s)" if " s = " in constant else "Pow(x, e)"
+    report = hu.audit(
+        parsed(
+            f'<ir_version: 8, opset_import: ["": 15]> g ({inputs} x) => ({inputs} y) <{constant}> {{ y = {node} }}'
+        ),
+        (),
+    )
+    assert not report.findings
+    (found,) = report.models[0].nodes
+    assert [text.startswith(notice or "?") for text in found.notices] == ([] if notice is None else [True])
+    assert (" notice: " in str(report)) == (notice is not None)

@@ -399,17 +399,133 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
 def test_all_faults_at_once() -> None:
     head = "g (float16[1, 3, 4, 5] x) => (float16[1, 3, 4, 5] y)"
     body = (
-        f"{head} <float[3] s = {{0.5, -2, 3}}, float e = {{2}}, float16[1, 3, 4, 6] q>"
-        " { q = Pow<broadcast = 1>(p, e)  p = PRelu<consumed_inputs = [0, 0]>(x, s)  y = Relu(q) }"
+        f"{head} <float[3] s = {{0.5, -2, 3}}, float e = {{2}}, float16[1, 3, 4, 6] q, int64 i = {{3}}, bool t = {{1}},"
+        " float16[1, 3, 4, 5] w, float16[1, 3, 4, 5] k>"
+        " { q = Pow<broadcast = 1>(p, e)  p = PRelu<consumed_inputs = [0, 0]>(x, s)  r = Relu(q)  n = Cast<to = 6>(r)"
+        " w = Cast<to = 1>(n)  k = Add(w, x)  c = f.act(k, s)  y = If(t)<then_branch = g () => (float16[1, 3, 4, 5] a)"
+        " { d = Pow(c, i)  a = PRelu(d, s) }, else_branch = h () => (float16[1, 3, 4, 5] b) { b = Identity(c) }> }"
+        ' <domain: "f", opset_import: ["" : 9]> act (u, v) => (z) { z = PRelu(u, v) }'
     )
     right = (
-        f"{head} <float16[3, 1, 1] s = {{14336, 49152, 16896}}, float16 e = {{16384}}>"
-        " { p = PRelu(x, s)  q = Pow(p, e)  y = Relu(q) }"
+        f"{head} <float16[3, 1, 1] s = {{14336, 49152, 16896}}, float16 e = {{16384}}, float16 i = {{16896}}>"
+        " { p = PRelu(x, s)  q = Pow(p, e)  r = Relu(q)  n = Cast<to = 6>(r)  w = Cast<to = 10>(n)  k = Add(w, x)"
+        " c = PRelu(k, s)  d = Pow(c, i)  y = PRelu(d, s) }"
     )
     found = hu.repair(model(body))
-    assert found.valid
+    assert (found.left, found.valid) == ((), True)
     onnx.checker.check_model(found.model, full_check=True)
     assert_same(found.model, model(right))
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime.InferenceSession(found.model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+# --- shapes that the file does not tell -----------------------------------------------------------
+
+
+def shapeless(body: str, opset: int = 9) -> onnx.ModelProto:
+    """Return a model that declares no shapes of its inputs and outputs."""
+    source = model(body, opset)
+    for info in (*source.graph.input, *source.graph.output):
+        info.type.tensor_type.ClearField("shape")
+    return source
+
+
+WEIGHTS = "<float[3] s = {1, 2, 3}, float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[2, 3, 1, 1] v = {1, 2, 3, 4, 5, 6}>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ c = Conv(x, w)  y = PRelu(c, s) }",
+        "{ c = Conv(x, w)  r = my.Act(c)  p = PRelu(r, s)  q = MaxPool<kernel_shape = [1, 1]>(p)  y = Conv(q, v) }",
+        "{ p = PRelu(x, s)  r = Relu(p)  q = GlobalAveragePool(r)  y = Conv(q, v) }",
+        "{ p = PRelu(x, s)  y = ConvTranspose(p, w) }",
+        "{ t = my.Act(x)  p = PRelu(t, s)  y = Conv(p, v) }",
+    ],
+)
+def test_the_weights_of_a_conv_tell_the_shape(body: str) -> None:
+    source = shapeless(f"g (float x) => (float y) {WEIGHTS} {body}")
+    source.opset_import.add(domain="my", version=1)
+    found = hu.repair(source)
+    assert [line.partition(": ")[2] for line in said(found)] == [
+        "the slope of shape [3] gets the shape [3, 1, 1]: per channel of X, [?, 3, ?, ?]"
+    ]
+    assert found.valid
+
+
+def test_onnxruntime_tells_the_shape_behind_its_own_operators() -> None:
+    pytest.importorskip("onnxruntime")
+    source = model(f"{IMAGE} {SLOPE} {{ g = com.microsoft.Gelu(x)  p = PRelu(g, s)  y = Sigmoid(p) }}", 13)
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    source.opset_import.add(domain="com.microsoft", version=1)
+    assert said(hu.repair(source)) == [f"#1 (PRelu): the slope of shape [3] {PLACED}"]
+
+
+def test_an_unknown_rank_needs_a_choice() -> None:
+    source = shapeless(f"g (float x) => (float y) {SLOPE} {{ y = PRelu(x, s) }}")
+    (line,) = left(hu.repair(source))
+    assert "--slopes '#0 (PRelu)=-3' is per channel if X is [N, C, H, W]" in line
+    chosen = hu.repair(source, slopes={"#0 (PRelu)": -3})
+    assert said(chosen) == [
+        "#0 (PRelu): the slope of shape [3] gets the shape [3, 1, 1]: along dim -3 of X, [...]"
+    ]
+    assert (chosen.left, chosen.valid) == ((), True)
+    assert hu.repair(source, slopes="last").left == ()
+    assert "X has no dim -99" in left(hu.repair(source, slopes=-99))[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "outcome"),
+    [
+        ("N, 3, H, W", "repaired"),
+        ("N, C, H, W", "doubtful"),
+        ("1, 3, 4, 3", "doubtful"),
+        ("N, T, 3", "left"),
+        ("N, 4, W", "left"),
+        ("N, C", "left"),
+    ],
+)
+def test_unknown_dims(shape: str, outcome: str) -> None:
+    found = hu.repair(model(f"g (float[{shape}] x) => (float[{shape}] y) {SLOPE} {{ y = PRelu(x, s) }}"))
+    assert found.valid
+    assert (len(found.changes), len(found.left)) == {
+        "repaired": (1, 0),
+        "doubtful": (0, 1),
+        "left": (0, 0),
+    }[outcome]
+
+
+# --- casts that contradict what they are declared as ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "line"),
+    [
+        (
+            """g (float[3] x) => (float[3] y) { c = Constant<value = int64 {2}>()  b = Cast<to = 1>(c)  p = Pow(b, x)
+            y = Cast<to = 7>(p) }""",
+            9,
+            "#3 (Cast): to becomes float32, the type that its output is declared in",
+        ),
+        (
+            """g (int64[3] x) => (float[3] y) { c = Constant<value = float {2.5}>()  b = Cast<to = 7>(c)
+            y = Pow(b, x) }""",
+            18,
+            "#2 (Pow): X is not cast from float32, the type that the result is declared in",
+        ),
+    ],
+)
+def test_the_declared_type_is_meant(body: str, opset: int, line: str) -> None:
+    found = hu.repair(model(body, opset))
+    assert said(found) == [line]
+    assert found.valid
+
+
+def test_a_node_without_what_it_needs_is_an_error() -> None:
+    source = model("g (float[3] x) => (float[3] y) { z = PRelu(x, x)  y = Neg(x) }")
+    source.graph.node[0].input[1] = ""
+    with pytest.raises(ModelError, match="input 1 is marked single"):
+        hu.repair(source)
 
 
 def test_another_fault_is_an_error() -> None:

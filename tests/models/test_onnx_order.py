@@ -142,10 +142,8 @@ def test_the_command_line_says_it_once(verb: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     lines = (done.stdout + done.stderr).splitlines()
     assert done.returncode == 0, done.stderr
-    assert [line for line in lines if "in order" in line] == [
-        f"{path}: {SAID}; halfulp repair writes it in order"
-    ]
-    assert ("in order" in done.stderr) == (verb != "convert")  # there it is one of the changes
+    (line,) = (line for line in lines if "in order" in line)
+    assert line.removesuffix("; halfulp repair writes it in order") == f"{path}: {SAID}"
 
 
 def test_a_model_in_order_is_the_callers_own() -> None:

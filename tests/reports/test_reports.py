@@ -23,7 +23,7 @@ from halfulp.cli import app
 # For each report: the model as it was reported, what is to be replaced in it to make the right one, and the opset (and
 # the IR version, 8 where not given). The first address is the report whose facts these are.
 SLOPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
-    # https://github.com/NVIDIA/TensorRT/issues/310: ncnn's landmark network; slopes are inputs, as IR version 3 wants it
+    # https://github.com/NVIDIA/TensorRT/issues/310: ncnn's landmark network; slopes are inputs, as in IR version 3
     "slope tensor must be unidirectional broadcastable to input tensor": (
         """landmarks (float[1, 3, 8, 8] data, float[4, 3, 3, 3] w, float[4] s) => (float[1, 4, 6, 6] y)
         <float[4, 3, 3, 3] w, float[4] s = {0.25, -1, 2, 0.5}> { c = Conv(data, w)  y = PRelu(c, s) }""",
@@ -81,7 +81,7 @@ SLOPES: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"float[1, 3] s": "float[3, 1, 1] s"},
         (11, 7),
     ),
-    # https://github.com/htshinichi/caffe-onnx/pull/34: the converter gives each slope three dims, after InnerProduct too
+    # https://github.com/htshinichi/caffe-onnx/pull/34: each slope gets three dims, after an InnerProduct too
     "PReLU params of fixed shape [dim, 1, 1]": (
         """caffe (float[2, 5] x) => (float[2, 3] y) <float[5, 3] w, float[3] b = {1, 2, 3}, float[3, 1, 1] s =
         {0.25, -1, 2}> { f = Gemm(x, w, b)  y = PRelu(f, s) }""",
@@ -162,8 +162,8 @@ POWERS: dict[str, tuple[str, dict[str, str], tuple[int, ...]]] = {
         {"y = Pow<axis = 1, broadcast = 1>(x, e)": "u = Unsqueeze<axes = [1]>(e)  y = Pow(x, u)"},
         (8, 3),
     ),
-    # https://github.com/microsoft/onnxruntime/issues/25522, 4405; k2-fsa/icefall 2011: a converter to float16 changes what
-    # is declared, and leaves the Cast
+    # https://github.com/microsoft/onnxruntime/issues/25522, 4405; k2-fsa/icefall 2011: a converter to float16
+    # changes the declaration and leaves the Cast
     "Type (tensor(float16)) of output arg of node (Cast) does not match expected type (tensor(float))": (
         """fp16 (float16[4] x) => (float16[4] y) <float16[4] k = {1, 2, 3, 4}, float16 e = {16384}, float16[4] c> {
         i = Cast<to = 6>(x)  c = Cast<to = 1>(i)  d = Mul(c, k)  y = Pow(d, e) }""",

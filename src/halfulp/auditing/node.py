@@ -11,7 +11,7 @@ import numpy as np
 
 from halfulp.auditing.halves import Net
 from halfulp.auditing.ranges import SHORT, limits
-from halfulp.conversion.operands import SIGNIFICANT, is_float
+from halfulp.conversion.editor import SIGNIFICANT, is_float
 from halfulp.conversion.walk import fits_only_if
 from halfulp.errors import HalfulpError, SpecError, printable
 from halfulp.models.graph import Array, agree, describe
@@ -287,7 +287,7 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
 
 
 def open_slope(use: Use) -> str | None:
-    """Return what must hold of an unknown shape for a slope to fit; None where nothing is unknown, or no slope there."""
+    """Return the condition on an unknown shape under which a slope fits; None where there is none."""
     if ".PRe" not in use.operator or len(use.inputs) != 2:
         return None
     return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
@@ -298,8 +298,8 @@ _NEAR = 4  # ulp
 
 def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
     """Return what is worth a look about a valid node though nothing is wrong: its constant is rarely meant so."""
-    x, values = use.inputs[0], use.second.values
-    if values is None or not values.size or values.dtype.kind not in "iuf":
+    x, values, constant = use.inputs[0], use.second.values, use.second.constant
+    if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return ()
     if ".PR" in use.operator:
         return tuple(_of_slopes(use, values))
@@ -317,18 +317,13 @@ def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
         nearest = np.rint(fractions * 2) / 2
         near = (fractions != nearest) & (abs(fractions - nearest) <= _NEAR * ulp)
         if near.any():
-            shown, meant = use.second.constant.dtype.type(fractions[near][0]), number(nearest[near][0])
+            shown, meant = constant.dtype.type(fractions[near][0]), number(nearest[near][0])
             found.append(
                 f"the exponent {number(shown)} is within {_NEAR} ulp of {meant}, and may be meant as that"
             )
-    if (
-        not has_data
-        and numbers.size == 1
-        and x.type in SHORT
-        and np.isfinite(numbers[0])
-        and numbers[0] not in (0, 1)
-    ):
-        found += _of_range(float(numbers[0]), str(x.type))
+    is_single = numbers.size == 1 and np.isfinite(numbers[0]) and numbers[0] not in (0, 1)
+    if is_single and x.type in SHORT and not has_data:
+        found += _of_range(float(numbers[0]), x.type)
     if numbers.size == 1 and numbers[0] in (0, 1):
         found.append("x^1 is x: the node changes nothing" if numbers[0] else "x^0 is 1, of a NaN too")
     return tuple(found)

@@ -16,7 +16,7 @@ from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.specs import ids
-from halfulp.specs.broadcast import NUMPY, Mismatch
+from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
@@ -169,10 +169,11 @@ def statement(
         measured = _measured(use, target)
         accepted = measured.accepts if measured is not None else frozenset()
         clauses = tuple(breach.clause for breach in breaches if breach.clause in accepted)
-        said = _of_slope(use, target, condition)
-        if said is None and breaches and measured is not None:
-            said = f"{'it may run' if clauses else 'it refuses'} the {use.row.name}"
-        return Statement(target.name, "unknown", reasons=(said,) if said else (), accepts=clauses)
+        text = _of_slope(use, target, condition)
+        if text is None and breaches and measured is not None:
+            name = use.operator.partition(".")[2].rpartition("-")[0]
+            text = f"{'it may run' if clauses else 'it refuses'} the {name}"
+        return Statement(target.name, "unknown", reasons=(text,) if text else (), accepts=clauses)
     changed = convert(use, target.name)
     if use.types is None:
         return Statement(
@@ -203,25 +204,31 @@ def statement(
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
-    """Return what a runtime does with a slope that does not fit X, or fits on a condition; None where that is not known."""
-    shapes = [operand.shape for operand in use.inputs]
-    if ".PRelu" not in use.operator or len(shapes) != 2 or not use.types or use.types[0] != use.types[1]:
+    """Return what a runtime does with a slope that does not fit X, or fits on a condition; None where it is unknown."""
+    if ".PRelu" not in use.operator or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
         return None
-    x, slope = shapes
-    if target.name == "openvino" and x is not None and slope is not None:
-        if len(slope) == 1 and len(x) > 1 and x[1] == slope[0]:
-            return "it runs with one slope for each channel, dim 1 of X"
-    if target.name == "onnxruntime" and condition is not None:
-        return f"right only if {condition}; else it refuses to run it"
-    if target.name == "onnxruntime" and slope is not None:
-        try:
-            NUMPY.infer(x, slope, {})
-        except Mismatch:
-            message = "Attempting to broadcast an axis by a dimension other than 1"
-            return f"it loads the model and refuses to run it: {message}"
-        if x is not None and use.row.broadcasting.name == "unidirectional":
-            return "it broadcasts X to the slope"
-    return None if condition is None else f"right only if {condition}"
+    x, slope = (operand.shape for operand in use.inputs)
+    if condition is None and (x is None or slope is None or _fits(use.row.broadcasting, x, slope)):
+        return None
+    if target.name == "openvino" and x and slope and len(slope) == 1 < len(x) and x[1] == slope[0]:
+        return "it runs with one slope for each channel, dim 1 of X"
+    if condition is not None:
+        rest = "; else it refuses to run it" if target.name == "onnxruntime" else ""
+        return f"right only if {condition}{rest}"
+    if target.name != "onnxruntime":
+        return None
+    if _fits(NUMPY, x, slope):
+        return "it broadcasts X to the slope"
+    message = "Attempting to broadcast an axis by a dimension other than 1"
+    return f"it loads the model and refuses to run it: {message}"
+
+
+def _fits(rule: Rule, x: Shape, slope: Shape) -> bool:
+    try:
+        rule.infer(x, slope, {})
+    except Mismatch:
+        return False
+    return True
 
 
 def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statement:

@@ -10,12 +10,10 @@ from onnx import ModelProto
 
 from halfulp.auditing.findings import NodeReport, Ways
 from halfulp.auditing.target import Statement
-from halfulp.conversion.repair import repaired
+from halfulp.conversion.repair import contradicted, repaired
 from halfulp.conversion.targets import for_target
 from halfulp.errors import HalfulpError, printable
-from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.tensors import type_of
-from halfulp.models.onnx.walk import plain_domain
 
 
 def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Path | None) -> Ways:
@@ -65,15 +63,9 @@ def _refusal(proto: ModelProto, target: str, file: str, folder: Path | None) -> 
 
 
 def _declared(proto: ModelProto) -> Iterator[tuple[str, str]]:
-    """Give the Cast nodes of a graph whose outputs the file declares in another type, and how."""
-    graph = proto.graph
-    types = {info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)}
-    for index, node in enumerate(graph.node):
-        if node.op_type != "Cast" or plain_domain(node.domain):
-            continue
-        to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
-        declared = types.get(node.output[0] if node.output else "", 0)
-        if to and declared and declared != to:
-            spelled, made = (type_of(kind) for kind in (declared, to))
-            text = f"its output is declared as {spelled}, and is {made}: runtimes refuse to load the model"
-            yield label(node, index, ""), text
+    """Give the Cast nodes whose outputs the file declares in another type, and how."""
+    for name, node, cast, declared in contradicted(proto):
+        if node is cast and node.op_type == "Cast":
+            to = next(attribute.i for attribute in node.attribute if attribute.name == "to")
+            text = f"its output is declared as {declared}, and is {type_of(to)}: runtimes refuse to load the model"
+            yield name, text

@@ -39,6 +39,8 @@ from halfulp.types import TYPES
 
 Dims = tuple[int, ...]
 
+_MOST_DIMS = 64
+
 
 @dataclass
 class Choices:
@@ -209,13 +211,18 @@ class Mender:
         now = max(axis for axis, dim in enumerate(slope.shape) if dim != 1) - len(slope.shape)
         choice = "--slopes channel or --slopes last decides"
         if x.shape is None:
+            if isinstance(asked, int) and asked < -_MOST_DIMS:
+                raise NoExactForm(f"X has no dim {asked}: NumPy's arrays have {_MOST_DIMS} at most")
             if isinstance(asked, int) and asked < 0:
                 return None if asked == now else asked
             if now < -1 or asked == "last":
                 return None
             name = shlex.quote(f"{node.name or edit.label}=-3")
             doubt = f"X must have {size} elements in its last dim, and its shape is not known"
-            choice = f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L]; --slopes last keeps it"
+            choice = (
+                f"--slopes {name} is per channel if X is [N, C, H, W], -2 if it is [N, C, L];"
+                " --slopes last keeps it"
+            )
         else:
             rank, here, channels = len(x.shape), x.shape[now], x.shape[1] if len(x.shape) > 1 else 0
             if rank + now < 2 or (isinstance(channels, int) and channels != size):
@@ -383,9 +390,12 @@ def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit
     certain = [axis for axis in fits if x.shape[axis] == size]
     if len(fits) == 1:
         return fits[0]
+    name = node.name or edit.label
+    if not fits and x.shape[:1] == (size,):
+        choice = f"--slopes {shlex.quote(f'{name}=0')} takes it"
+        raise NoExactForm(f"only dim 0 of X has the slope's {size} elements; {shapes}; {choice}")
     if not fits:
         raise NoExactForm(f"no dim of X has the slope's {size} elements; {shapes}")
-    name = node.name or edit.label
     options = " or ".join(f"--slopes {shlex.quote(f'{name}={axis}')}" for axis in certain or fits)
     raise NoExactForm(f"the slope's {size} elements fit several dims of X; {shapes}; {options} takes one")
 

@@ -37,7 +37,7 @@ from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
-from halfulp.models.openvino.writer import write
+from halfulp.models.openvino import write
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
 

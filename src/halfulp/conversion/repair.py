@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +37,8 @@ from halfulp.models.source import Source, format_of
 from halfulp.types import INTEGERS
 
 Slopes = str | int | Mapping[str, str | int]
+
+_TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,11 @@ def repaired(
         ModelError, UnsupportedError, HalfulpError: as :func:`repair` does.
     """
     choices = _choices(slopes)
-    _check_rest(source, file, folder)
-    return _repaired(source, file, folder, choices)
+    error = _check_rest(source, file, folder)
+    new, changes, left = _repaired(source, file, folder, choices)
+    if error is not None and not changes and not left:
+        raise error
+    return new, changes, left
 
 
 def _choices(slopes: Slopes | None) -> Choices:
@@ -203,12 +208,14 @@ def _choices(slopes: Slopes | None) -> Choices:
     return Choices(None, slopes) if isinstance(slopes, Mapping) else Choices(slopes)
 
 
-def _check_rest(model: ModelProto, file: str, folder: Path | None) -> None:
-    """Refuse a model that is broken in another way than by the clauses of Pow and PRelu."""
+def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
+    """Refuse a model that is broken in another way than in Pow and PRelu nodes; return what is wrong with these."""
     try:
         build(model, file, folder, keep_unknown=True)
-    except (ModelError, UnsupportedError):
+    except (ModelError, UnsupportedError) as error:
         build(model, file, folder, keep_unknown=True, check_ours=False)
+        return error
+    return None
 
 
 def _repaired(
@@ -283,55 +290,68 @@ def _correct_casts(model: ModelProto, file: str) -> list[Change]:
     that float: no Cast is meant.
     """
     changes: list[Change] = []
-    for path, graph in graphs(model.graph):
-        declared_as = {
-            info.name: info.type.tensor_type.elem_type for info in (*graph.value_info, *graph.output)
-        }
-        makers = {name: node for node in graph.node for name in node.output}
-        for index, node in enumerate(graph.node):
-            wanted = declared_as.get(node.output[0] if node.output else "", 0)
-            kind = next((a for a in node.attribute if a.name in ("to", "dtype") and a.i != wanted), None)
-            base = makers.get(node.input[0]) if node.op_type == "Pow" and is_ours(node) else None
-            if not wanted or (kind is None and base is None) or plain_domain(node.domain):
-                continue
-            types = infer_types(model, file, declared_too=False)
-            known = {name: value.type for each in ("", path) for name, value in types[each].items()}
-            name, text = label(node, index, ""), type_of(wanted)
-            if base is not None and base.op_type == "Cast" and known.get(base.input[0]) == text:
-                if known.get(node.input[0]) != text:
-                    said = (
-                        f"X is {text} again, as the result is declared: it was cast to {known[node.input[0]]}"
-                    )
-                    node.input[0] = base.input[0]
-                    changes.append(Change(name, said))
-            elif kind is not None:
-                read = _type_read(node.output[0], model, known)
-                if read is None and node.op_type == "Cast" and type_of(kind.i) in INTEGERS:
-                    read = known.get(node.input[0])
-                if read == text:
-                    kind.i = wanted
-                    changes.append(
-                        Change(name, f"{kind.name} becomes {text}, the type that its output is declared in")
-                    )
+    suspects = list(contradicted(model))
+    if not suspects:
+        return changes
+    types = infer_types(model, file, declared_too=False)
+    known = {name: value.type for path in reversed(types) for name, value in types[path].items()}
+    read_by: dict[str, list[NodeProto]] = {}
+    for node in every_node(model.graph):
+        for name in {*node.input}:
+            read_by.setdefault(name, []).append(node)
+    opset = default_opset(model.opset_import) or 1
+    for name, node, cast, wanted in suspects:
+        before = known.get(cast.input[0]) if cast.op_type == "Cast" and cast.input else None
+        if cast is not node:
+            if before == wanted != known.get(node.input[0]):
+                changes.append(
+                    Change(name, f"X is not cast from {wanted}, the type that the result is declared in")
+                )
+                node.input[0] = cast.input[0]
+            continue
+        (kind,) = (a for a in node.attribute if a.name in _TYPE_ATTRIBUTES)
+        read = _type_read(node.output[0], read_by.get(node.output[0], []), known, opset)
+        if read is None and type_of(kind.i) in INTEGERS:
+            read = before
+        if read == wanted:
+            kind.i = enum_of(wanted)
+            known[node.output[0]] = wanted
+            changes.append(
+                Change(name, f"{kind.name} becomes {wanted}, the type that its output is declared in")
+            )
     return changes
 
 
-def _type_read(name: str, model: ModelProto, known: Mapping[str, str | None]) -> str | None:
-    """Return the type that the readers of a value want by their other inputs; None where they do not tell, or differ."""
-    opset = default_opset(model.opset_import) or 1
+def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto, str]]:
+    """Give the nodes whose outputs are declared in another type than a Cast says, their names, the Casts, the types."""
+    for _, graph in graphs(model.graph):
+        infos = (*graph.value_info, *graph.output)
+        declared_as = {info.name: info.type.tensor_type.elem_type for info in infos}
+        makers = {name: node for node in graph.node for name in node.output}
+        for index, node in enumerate(graph.node):
+            wanted = declared_as.get(node.output[0] if node.output else "", 0)
+            is_pow = node.op_type == "Pow" and is_ours(node) and node.input
+            maker = makers.get(node.input[0]) if is_pow else node
+            if not wanted or maker is None or plain_domain(maker.domain):
+                continue
+            kinds = [a.i for a in maker.attribute if a.name in _TYPE_ATTRIBUTES]
+            if len(kinds) == 1 and kinds[0] not in (0, wanted):
+                yield label(node, index, ""), node, maker, type_of(wanted)
+
+
+def _type_read(
+    name: str, readers: list[NodeProto], known: Mapping[str, str | None], opset: int
+) -> str | None:
+    """Return the type that readers of a value want by their other inputs; None where these do not tell, or differ."""
     wanted: set[str | None] = set()
-    for node in every_node(model.graph):
-        if name not in node.input or plain_domain(node.domain):
-            continue
-        schema = schema_in_force("", node.op_type, opset)
-        ports = [] if schema is None else [port.type_str for port in schema.inputs]
-        kinds = [ports[min(index, len(ports) - 1)] for index in range(len(node.input))] if ports else []
-        own = {kind for kind, read in zip(kinds, node.input, strict=False) if read == name}
-        wanted |= {
-            known.get(read)
-            for kind, read in zip(kinds, node.input, strict=False)
-            if read != name and kind in own
-        }
+    for node in readers:
+        schema = None if plain_domain(node.domain) else schema_in_force("", node.op_type, opset)
+        if schema is not None and schema.inputs:
+            last = len(schema.inputs) - 1
+            kinds = [schema.inputs[min(index, last)].type_str for index in range(len(node.input))]
+            own = {kind for kind, read in zip(kinds, node.input, strict=True) if read == name}
+            others = zip(kinds, node.input, strict=True)
+            wanted |= {known.get(read) for kind, read in others if read != name and kind in own}
     wanted.discard(None)
     return wanted.pop() if len(wanted) == 1 else None
 

@@ -323,5 +323,5 @@ def _check(
             )
     except SpecError as error:
         shown = dict(error.shown)
-        message = f"{error.message}; halfulp repair may mend it, halfulp spec {row.id} shows what is allowed"
+        message = f"{error.message}; halfulp spec {row.id} shows what is allowed"
         raise SpecError(error.clause, message, **shown) from None
