@@ -66,7 +66,7 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError names them already and passes. An UnsupportedError stays one; every other error becomes a ModelError,
+    A ModelError names them already and passes, but for one of another file that is missing. An UnsupportedError stays one; every other error becomes a ModelError,
     with the clause of a SpecError.
 
     Args:
@@ -76,6 +76,10 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
     """
     try:
         yield
+    except MissingFileError as error:
+        if error.file == file:
+            raise
+        raise MissingFileError(f"{error.file}: {error.message}", file=file, node=node) from error
     except ModelError:
         raise
     except UnsupportedError as error:

@@ -144,7 +144,9 @@ def _document(model: Path, output: Path | None, found: Repair) -> dict[str, Any]
         "file": str(model),
         "written": None if output is None else str(output),
         "valid": found.valid,
-        "changes": [asdict(change) for change in found.changes],
+        "changes": [
+            {"node": change.node, "what": change.what, "differs": change.differs} for change in found.changes
+        ],
         "left": [asdict(left) for left in found.left],
         "verification": None if checked is None else {"same": checked.same, "text": str(checked)},
     }
