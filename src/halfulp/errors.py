@@ -66,8 +66,8 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError names them already and passes, but for one of another file that is missing. An UnsupportedError stays one; every other error becomes a ModelError,
-    with the clause of a SpecError.
+    A ModelError names them already and passes, but for one of another file that is missing. An UnsupportedError stays
+    one. Every other error becomes a ModelError, with the clause of a SpecError.
 
     Args:
         file: the model's file, if it has one.
