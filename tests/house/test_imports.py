@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "integrations": BASE | {"specs", "_interop", "_args", "operators", "models"},
     "cli": BASE
     | {
+        "_args",
         "specs",
         "pages",
         "operators",

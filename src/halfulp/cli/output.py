@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import wrap
@@ -21,6 +21,9 @@ from halfulp.models.files import replacing
 _STDOUT = Path("-")
 _PIPED_WIDTH = 160
 _UNBOUNDED = 100_000  # columns, to measure a table in
+
+
+FORCE = typer.Option("--force", help="Replace a file that is read.")
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -51,6 +54,18 @@ def check_writable(path: Path | None, *, binary: bool = False) -> None:
         raise HalfulpError(f"{path}: can't be written: there is no folder {path.parent}")
     if not os.access(folder, os.W_OK):
         raise HalfulpError(f"{path}: can't be written: Permission denied")
+
+
+def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> None:
+    """Refuse to replace a file that is read, unless --force is given.
+
+    Raises:
+        HalfulpError: the output is one of the sources.
+    """
+    if not force and output.exists() and any(path.exists() and path.samefile(output) for path in sources):
+        raise HalfulpError(
+            f"{output}: is what is read, and would be replaced; name another file, or add --force"
+        )
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
@@ -35,7 +35,7 @@ from halfulp.models.graph import Model
 from halfulp.models.load import load
 from halfulp.models.onnx.builder import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.source import Format, Source, format_of
+from halfulp.models.source import Format, Source, format_of, format_to_write
 
 _OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
 
@@ -122,7 +122,8 @@ def convert(
             every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
             has others.
         seed: for those inputs.
-        dims: sizes of their symbolic dims; sizes that run are found for the others.
+        dims: sizes of their symbolic dims; sizes that run are found for the others. What becomes a DxDispatch file gets
+            these sizes itself, verified or not, since its dims are numbers.
         inputs: arrays by name, to verify with instead of inputs that are made up.
         progress: gets a line for each run of a verification.
 
@@ -153,9 +154,11 @@ def convert(
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model, repair)
-    wanted = to or (work.format if output is None else format_of(output))
+    wanted = to or (work.format if output is None else format_to_write(output))
     if wanted != "onnx" and (opset, target, prelu, pow) != (None, None, None, None):
         raise HalfulpError("opset, target, prelu and pow are for what becomes an ONNX model", got=wanted)
+    if wanted == "directml":
+        work.fix(dims or {})
     work.become(wanted)
     if isinstance(work.model, ModelProto):
         work.edit(work.model, opset, target, prelu, pow)
@@ -212,6 +215,15 @@ class _Work:
             self.model = loaded = load(source)
             self.before = Subject(loaded)
             self.file = loaded.file
+
+    def fix(self, dims: Mapping[str, int]) -> None:
+        """Give the open dims of an ONNX model these sizes: by their symbols, or by INPUT[AXIS]."""
+        graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                name = dim.dim_param or f"{info.name}[{axis}]"
+                if name in dims and not dim.HasField("dim_value"):
+                    dim.dim_value = dims[name]
 
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""

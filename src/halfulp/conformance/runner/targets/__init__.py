@@ -239,6 +239,10 @@ def _module(name: str) -> TargetSpec:
     package = name.partition(".")[0]
     if all(part.isidentifier() for part in name.split(".")) and _installed(package):
         return TargetSpec(name, "onnx_models.Backend", name, package)
+    if Path(name).suffix.lower() in (".onnx", ".xml", ".json"):
+        raise HalfulpError(
+            f"{name[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
+        )
     close = difflib.get_close_matches(name, BUILT_IN, 1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
     raise HalfulpError(f"no target {name[:80]}; {hint}")
