@@ -99,13 +99,19 @@ def format_to_write(output: str | os.PathLike[str]) -> Format:
     Raises:
         HalfulpError: no format has this suffix.
     """
-    suffix = Path(output).suffix.lower()
-    if suffix != ".onnx" and suffix not in _SUFFIXES:
+    if not has_suffix_of_format(output):
+        suffix = Path(output).suffix
         raise HalfulpError(
             f"{os.fspath(output)}: no format that is written has the suffix {suffix!r}",
             expected=".onnx, .xml or .json",
         )
     return format_of(output)
+
+
+def has_suffix_of_format(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is named as a model of one of the formats is."""
+    suffix = Path(path).suffix.lower()
+    return suffix == ".onnx" or suffix in _SUFFIXES
 
 
 def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:

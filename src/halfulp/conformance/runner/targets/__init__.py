@@ -23,6 +23,7 @@ from typing import Any
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError
 from halfulp.installed import version_of
+from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -239,7 +240,7 @@ def _module(name: str) -> TargetSpec:
     package = name.partition(".")[0]
     if all(part.isidentifier() for part in name.split(".")) and _installed(package):
         return TargetSpec(name, "onnx_models.Backend", name, package)
-    if Path(name).suffix.lower() in (".onnx", ".xml", ".json"):
+    if has_suffix_of_format(name):
         raise HalfulpError(
             f"{name[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
         )
