@@ -66,8 +66,8 @@ class Printed:
 def within(file: str | None, node: str | None = None, kind: str = "node") -> Iterator[None]:
     """Name the file and the node in every error of halfulp that is raised within.
 
-    A ModelError has them already and is not changed. An UnsupportedError stays one. Every other error becomes a
-    ModelError, with the clause of a SpecError.
+    A ModelError names them already and is not changed, unless another file is missing. An UnsupportedError stays one.
+    Every other error becomes a ModelError, with the clause of a SpecError.
 
     Args:
         file: the model's file, if it has one.
@@ -76,6 +76,10 @@ def within(file: str | None, node: str | None = None, kind: str = "node") -> Ite
     """
     try:
         yield
+    except MissingFileError as error:
+        if error.file == file:
+            raise
+        raise MissingFileError(f"{error.file}: {error.message}", file=file, node=node) from error
     except ModelError:
         raise
     except UnsupportedError as error:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -38,6 +39,28 @@ def applied(folder: Path, id: str, *arrays: np.ndarray, options: tuple[str, ...]
 
 
 X = RNG.normal(size=(3, 4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("id", "inputs", "want"),
+    [
+        ("onnx.Pow-15", ["x.npy", "2"], lambda x: hu.pow(x, 2)),
+        ("onnx.Pow-15", ["x.npy", "0.1"], lambda x: hu.pow(x, 0.1)),
+        ("onnx.Pow-15", ["1.1", "x.npy"], lambda x: hu.pow(1.1, x)),
+        ("onnx.Pow-7", ["x.npy", "3"], lambda x: hu.pow(x, 3)),
+        ("onnx.PRelu-16", ["--", "x.npy", "-0.25"], lambda x: hu.prelu(x, -0.25)),
+        ("openvino.Power-1", ["x.npy", "2"], lambda x: hu.pow(x, 2)),
+    ],
+)
+def test_a_number_beside_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str, inputs: list[str], want: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for array in (X, np.asfortranarray(X), X[0, 0, 0]):
+        np.save("x.npy", array)
+        result = CliRunner().invoke(app, ["apply", "-o", "z.npy", id, *inputs])
+        assert result.exit_code == 0, result.output
+        assert np.load("z.npy").tobytes() == np.ascontiguousarray(want(array)).tobytes()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -108,7 +131,14 @@ def test_byte_order(tmp_path: Path) -> None:
 def test_the_output_may_replace_an_input(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     path = str(tmp_path / "x.npy")
-    assert CliRunner().invoke(app, ["apply", "onnx.Pow-15", path, path, "-o", path]).exit_code == 0
+    arguments = ["apply", "onnx.Pow-15", path, path, "-o", path]
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 2
+    assert (
+        "x.npy: is what is read, and would be replaced; name another file, or add --force" in refused.stderr
+    )
+    assert np.load(path).tobytes() == X.tobytes()
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
     assert np.load(path).tobytes() == hu.pow(X, X).tobytes()
 
 
@@ -116,10 +146,12 @@ def test_the_output_may_replace_an_input(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["onnx.Pov-15", "x.npy", "x.npy"], "UnsupportedError: no operator version onnx.Pov-15"),
-        (["onnx.Pow-15", "x.npy"], "onnx.Pow-15 takes 2 files"),
-        (["onnx.Pow-15", "x.npy", "x.npy", "x.npy"], "onnx.Pow-15 takes 2 files"),
+        (["onnx.Pow-15", "x.npy"], "onnx.Pow-15 takes 2 inputs"),
+        (["onnx.Pow-15", "x.npy", "x.npy", "x.npy"], "onnx.Pow-15 takes 2 inputs"),
         (["onnx.Pow-15", "x.npy", "none.npy"], "none.npy: can't be read: No such file"),
         (["onnx.Pow-15", "x.npy", "."], "not a plain file"),
+        (["onnx.Pow-15", "2", "3.5"], "one of the inputs must be a .npy file"),
+        (["onnx.Pow-7", "1e999", "x.npy", "--attr", "axis=1"], "SpecError onnx.Pow-7.C"),
         (["onnx.Pow-15", "x.npy", "x.npy", "--attr", "axis=1"], "SpecError onnx.Pow-15.C"),
         (["onnx.Pow-1", "x.npy", "x.npy", "--attr", "axis"], "an attribute must be NAME=VALUE"),
         (["onnx.Pow-1", "x.npy", "x.npy", "--attr", "axis=one"], "attribute axis must be of type INT"),

@@ -165,6 +165,10 @@ def test_export(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["onnxruntim"], "no target onnxruntim; did you mean onnxruntime?"),
+        (
+            ["net.onnx"],
+            "net.onnx: a model, and check takes runtimes; halfulp audit says what they make of it",
+        ),
         (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
         (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from tests.models.onnx_models import parsed, single
@@ -56,6 +58,48 @@ def test_the_suffix_says_the_format() -> None:
         assert f"written to {name}" in text
     assert "#1 (Pow): becomes ELEMENT_WISE_POW (DirectML gives NaN" in text
     assert sorted(os.listdir()) == ["back.onnx", "net.bin", "net.json", "net.xml", "old.onnx"]
+
+
+def test_the_dims_of_a_json_file_are_given() -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    assert "sizes are numbers; give them: --dim NAME=N" in invoked("old.onnx", "net.json", status=2)
+    assert "written to net.json" in invoked("old.onnx", "net.json", "--dim", "N=2")
+    x = np.full((2, 3, 4), 1.5, np.float32)
+    feeds = {"x": x, "y": np.array([1, 2, 3], np.float32)}
+    outputs = hu.run("net.json", {name: array.reshape(-1) for name, array in feeds.items()})
+    assert outputs["z"].tobytes() == hu.run("old.onnx", feeds)["z"].tobytes()
+    with pytest.raises(hu.UnsupportedError, match="dims that are not known"):
+        hu.convert("old.onnx", to="directml", dims={"M": 2})
+
+
+@pytest.mark.parametrize("name", ["net.tflite", "net.onx", "net", "net.onnx.gz"])
+def test_a_suffix_of_no_format_is_refused(name: str) -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    assert f"{name}: no format that is written has the suffix" in invoked("old.onnx", name, status=2)
+    assert os.listdir() == ["old.onnx"]
+    hu.convert("old.onnx", name, to="onnx")  # said to be one
+    assert onnx.load(name).opset_import[0].version == 6
+
+
+def test_a_model_is_replaced_if_that_is_said() -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    os.link("old.onnx", "same.onnx")
+    for output in ("old.onnx", "./old.onnx", "same.onnx"):
+        text = invoked("old.onnx", output, "--opset", "15", status=2)
+        assert "is what is read, and would be replaced; name another file, or add --force" in text
+    invoked("old.onnx", "old.onnx", "--opset", "15", "--force")
+    assert onnx.load("old.onnx").opset_import[0].version == 15
+
+
+def test_a_notice_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(parsed(OLD), "old.onnx")
+    changes = Change("a", "is changed"), Change("b", "stays", is_notice=True)
+    conversion = replace(hu.convert("old.onnx", opset=15), changes=changes)
+    assert repr(conversion) == "<Conversion to ModelProto: 1 change>"
+    assert str(conversion).splitlines() == ["a: is changed", "b: stays", "1 change"]
+    assert conversion._repr_html_() == f"<pre>{conversion}</pre>"
+    monkeypatch.setattr("halfulp.conversion.convert", lambda *args, **options: conversion)
+    assert "1 change; written to new.onnx" in invoked("old.onnx", "new.onnx")
 
 
 def test_for_a_target_and_with_bodies() -> None:

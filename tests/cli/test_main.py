@@ -15,7 +15,7 @@ from tests.models.onnx_models import single
 from typer.testing import CliRunner
 
 import halfulp.cli
-import halfulp.models.run.api  # before a test replaces what it imports
+import halfulp.running  # before a test replaces what it imports
 from halfulp.cli import app
 
 
@@ -58,7 +58,7 @@ def test_what_a_verb_may_meet(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("halfulp.models.onnx.load", fail)
+    monkeypatch.setattr("halfulp.running.parse", fail)
     result = CliRunner().invoke(app, ["run", "m"])
     assert result.exit_code == status
     assert result.stderr.strip() == text
@@ -170,7 +170,7 @@ def test_an_error_is_said_though_the_reader_of_the_output_has_gone(monkeypatch: 
         def fileno(self) -> int:
             return os.open(os.devnull, os.O_WRONLY)
 
-    monkeypatch.setattr("halfulp.models.onnx.load", fail)
+    monkeypatch.setattr("halfulp.running.parse", fail)
     monkeypatch.setattr(sys, "stdout", Gone())
     monkeypatch.setattr(sys, "stderr", said := io.StringIO())
     with pytest.raises(SystemExit) as caught:

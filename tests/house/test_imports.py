@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "integrations": BASE | {"specs", "_interop", "operators", "models"},
     "cli": BASE
     | {
+        "_args",
         "specs",
         "pages",
         "operators",

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -189,7 +190,20 @@ def test_each_verb(arguments: list[str], tmp_path: Path, monkeypatch: pytest.Mon
     words = [w.replace("FILE", "net.onnx") for w in arguments] + ["net.onnx"] * (len(arguments) == 1)
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2
-    assert result.stderr.strip() == text("net.onnx", POINTER)
+    assert result.stderr.strip() == f"ModelError {text('net.onnx', POINTER)}"
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/a/net.onnx", "s3://bucket/net.xml", "http:/x/net.json"]
+)
+def test_an_address_is_no_path(address: str) -> None:
+    words = "://.*: an address, and models are read from files; download it first"
+    for door in (hu.run, hu.audit):
+        with pytest.raises(hu.ModelError, match=words):
+            door(address)
+    result = CliRunner().invoke(app, ["run", address])
+    assert result.exit_code == 2
+    assert re.search(words, result.stderr)
 
 
 def test_a_folder_tells_which_of_its_files_is_none(tmp_path: Path) -> None:

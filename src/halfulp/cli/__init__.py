@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from halfulp.cli.apply import apply
 from halfulp.cli.audit import audit
@@ -45,7 +45,22 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-class _Verbs(TyperGroup):
+class _Flags:
+    """A command whose flags are shown without a type."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _Verb(_Flags, TyperCommand):
+    """One verb."""
+
+
+class _Verbs(_Flags, TyperGroup):
     """The verbs, with their errors as text on stderr and a status, never as a traceback."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -122,19 +137,11 @@ app = typer.Typer(
     name="halfulp",
     cls=_Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.command()(apply)
-app.command()(repair)
-app.command()(convert)
-app.command()(check)
-app.command()(audit)
-app.command()(spec)
-app.command()(bench)
-app.command()(demo)
+for _verb in (run, apply, repair, convert, check, audit, spec, bench, demo):
+    app.command(cls=_Verb)(_verb)
 
 
 def _print_version(wanted: bool) -> None:

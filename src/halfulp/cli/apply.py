@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from halfulp.cli.output import check_writable
+from halfulp._args import Number
+from halfulp.cli.output import FORCE, check_not_read, check_writable
 from halfulp.errors import HalfulpError
 from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
 from halfulp.models.graph import Array
@@ -25,11 +26,18 @@ from halfulp.types import element_type
 _PIECE = 1 << 22  # elements: some tens of MiB for the widest types
 
 Region = tuple[slice, ...]
+Operand = NpyFile | Array
 
 
 def apply(
     id: Annotated[str, typer.Argument(metavar="OPERATOR", help="Such as onnx.Pow-15.")],
-    files: Annotated[list[Path], typer.Argument(metavar="X.npy [Y.npy]", help="The inputs.")],
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="X.npy [Y.npy]",
+            help="The inputs; one of two may be a number, a negative one after --.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="Z.npy", help="Where to write.")],
     attributes: Annotated[
         list[str] | None,
@@ -48,23 +56,49 @@ def apply(
             " the document's names. NumPy stores these types as raw bytes; so does the output.",
         ),
     ] = None,
+    force: Annotated[bool, FORCE] = False,
 ) -> None:
     """Apply one operator to .npy files. They are memory-mapped and may be larger than memory.
 
     Example: halfulp apply onnx.Pow-1 x.npy y.npy -o z.npy --attr broadcast=1 --attr axis=0
     """
     op = find_operator(id)
-    if len(files) != len(op.inputs):
+    if len(inputs) != len(op.inputs):
         wanted = ", ".join(port.name for port in op.inputs)
-        raise HalfulpError(f"{op.id} takes {len(op.inputs)} files", expected=wanted, got=len(files))
+        raise HalfulpError(f"{op.id} takes {len(op.inputs)} inputs", expected=wanted, got=len(inputs))
     check_writable(output, binary=True)
-    viewed_as = _types(op, types or [])
-    operands = [_opened(file, viewed_as.get(index)) for index, file in enumerate(files)]
+    operands = _operands(op, inputs, _types(op, types or []))
+    check_not_read(output, [each.path for each in operands if isinstance(each, NpyFile)], force=force)
     values = dict(_attribute(op, text) for text in attributes or [])
     if not values.keys() <= {attribute.name for attribute in op.attributes}:
         op.infer(*map(tensor_type, operands), **values)  # which says so, and by which clause
     _stream(op, operands, values, output)
     typer.echo(f"{op.id}: {output}")
+
+
+def _operands(op: Operator, inputs: list[str], types: dict[int, np.dtype[Any]]) -> list[Operand]:
+    """Return the files, and a number as an array of the type in which it counts beside them."""
+    given: list[NpyFile | Number] = []
+    for index, text in enumerate(inputs):
+        number = None if Path(text).exists() else _number(text)
+        given.append(_opened(Path(text), types.get(index)) if number is None else number)
+    files = [each for each in given if isinstance(each, NpyFile)]
+    if not files:
+        raise HalfulpError("one of the inputs must be a .npy file", got=", ".join(inputs))
+    if len(files) == len(given):
+        return list(files)
+    x, y = (np.empty(0, each.dtype) if isinstance(each, NpyFile) else each for each in given)
+    arrays = op.as_arrays(x, y)
+    return [each if isinstance(each, NpyFile) else array for each, array in zip(given, arrays, strict=True)]
+
+
+def _number(text: str) -> Number | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
 
 
 def _opened(path: Path, dtype: np.dtype[Any] | None) -> NpyFile:
@@ -109,7 +143,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _stream(op: Operator, operands: list[NpyFile], attributes: dict[str, Any], output: Path) -> None:
+def _stream(op: Operator, operands: list[Operand], attributes: dict[str, Any], output: Path) -> None:
     """Compute piece by piece, each mapped for as long as it takes."""
     x, *others = map(tensor_type, operands)
     plan = op.plan(x, others[0] if others else None, attributes)
@@ -174,7 +208,7 @@ def regions(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
             yield (*ones, slice(start, min(start + step, shape[cut])), *whole)
 
 
-def window(file: NpyFile, shape: tuple[int, ...], region: Region, mode: Literal["r", "r+"] = "r") -> Array:
+def window(file: Operand, shape: tuple[int, ...], region: Region, mode: Literal["r", "r+"] = "r") -> Array:
     """Map the part of an operand that a region of the output needs.
 
     Args:
@@ -184,6 +218,8 @@ def window(file: NpyFile, shape: tuple[int, ...], region: Region, mode: Literal[
     """
     parts = region[len(region) - len(shape) :]
     parts = tuple(slice(0, 1) if size == 1 else part for size, part in zip(shape, parts, strict=True))
+    if isinstance(file, np.ndarray):
+        return expanded(file, shape)[parts]
     if file.fortran:
         return expanded(file.map(), shape)[parts]
     start = 0

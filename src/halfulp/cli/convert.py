@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from halfulp.cli.inputs import dim_option, fed, input_option, sizes
-from halfulp.cli.output import check_writable, working
+from halfulp.cli.output import FORCE, check_not_read, check_writable, working
 from halfulp.errors import HalfulpError, printable
+from halfulp.models.source import format_to_write
 
 if TYPE_CHECKING:
     from halfulp.conversion.spellings import How
@@ -73,7 +74,9 @@ def convert(
     seed: Annotated[int, typer.Option(min=0, help="For those inputs.")] = 0,
     dims: Annotated[
         list[str] | None,
-        dim_option("The size of a symbolic dim in them. Others are tried until IN runs."),
+        dim_option(
+            "The size of a symbolic dim in them, and in a .json file. Others are tried until IN runs."
+        ),
     ] = None,
     inputs: Annotated[
         list[str] | None,
@@ -81,6 +84,7 @@ def convert(
             "Verify with this input, from a .npy, .npz or .pb file, and no made-up ones; repeat for more."
         ),
     ] = None,
+    force: Annotated[bool, FORCE] = False,
 ) -> None:
     """Convert a model, and say what was done to which node.
 
@@ -94,8 +98,13 @@ def convert(
     from halfulp.models import load
 
     check_writable(output, binary=True)
-    if (dims or inputs) and not verify:
-        raise HalfulpError("--dim and --input are for --verify, which is not given")
+    check_not_read(output, [model], force=force)
+    if inputs and not verify:
+        raise HalfulpError("--input is for --verify, which is not given")
+    if dims and not verify and format_to_write(output) != "directml":
+        raise HalfulpError(
+            "--dim is for --verify, which is not given, and for a .json file, whose dims are numbers"
+        )
     dim_sizes = sizes(dims, made_up=not inputs)
     fed_inputs = fed(load(model), inputs) if inputs else None
     with working() as progress:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
 
 from halfulp.errors import HalfulpError
 from halfulp.models.files import replacing
 
 _STDOUT = Path("-")
 _PIPED_WIDTH = 160
+_UNBOUNDED = 100_000  # columns, to measure a table in
+
+
+FORCE = typer.Option("--force", help="Replace a file that is read.")
 
 
 def is_stdout(path: Path | None) -> bool:
@@ -48,6 +56,18 @@ def check_writable(path: Path | None, *, binary: bool = False) -> None:
         raise HalfulpError(f"{path}: can't be written: Permission denied")
 
 
+def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> None:
+    """Refuse to replace a file that is read, unless --force is given.
+
+    Raises:
+        HalfulpError: the output is one of the sources.
+    """
+    if not force and output.exists() and any(path.exists() and path.samefile(output) for path in sources):
+        raise HalfulpError(
+            f"{output}: is what is read, and would be replaced; name another file, or add --force"
+        )
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text to a file, or to standard output: in UTF-8, whatever the terminal's encoding is."""
     if is_stdout(path):
@@ -77,6 +97,36 @@ def say(to: Console, *lines: str) -> None:
     """Print lines as they are, whatever signs are in them."""
     for line in lines:
         to.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_rows(
+    to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
+) -> None:
+    """Print a table, or where its cells do not fit a heading and lines for each row; no name and no shape is cut.
+
+    Args:
+        to: the console.
+        headers: of the columns.
+        rows: their cells.
+        numbers: the headers of the columns that are aligned to the right.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        table.add_column(header, justify="right" if header in numbers else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    unbounded = to.options.update(max_width=_UNBOUNDED)
+    if Measurement.get(to, unbounded, table).maximum <= to.width:
+        to.print(table)
+        return
+    say(to, "", f"{headers[0]}:")
+    for first, *rest in rows:
+        named = (f"{header} {cell}" for header, cell in zip(headers[1:], rest, strict=True) if cell)
+        # Lines are broken between cells only.
+        text = "; ".join(each.replace("\n", ", ").replace(" ", "\xa0") for each in named)
+        lines = wrap(text, to.width - 4, break_long_words=False, break_on_hyphens=False)
+        say(to, f"  {first}", *(f"    {line}".replace("\xa0", " ") for line in lines))
+    say(to, "")
 
 
 @contextmanager

@@ -119,22 +119,14 @@ def _slopes(given: list[str]) -> Slopes | None:
 
 
 def _lines(model: Path, output: Path | None, found: Repair) -> list[str]:
-    lines = [str(change) for change in found.changes]
-    broken = [left for left in found.left if not left.valid]
-    lines += [f"not repaired: {left}" for left in broken]
-    lines += [f"doubtful: {left}" for left in found.left if left.valid]
-    count = len(found.changes)
-    if count:
-        where = (
-            f"written to {output}"
-            if output is not None
-            else f"halfulp repair {shlex.quote(str(model))} OUT writes it"
-        )
-        lines.append(f"{count} repair{'' if count == 1 else 's'}; {where}")
+    if not found.changes:
+        said = "nothing to repair" if found.valid else "no node could be repaired"
+        last = said if output is None else f"{said}; written unchanged to {output}"
+    elif output is None:
+        last = f"{found.summary}; halfulp repair {shlex.quote(str(model))} OUT writes it"
     else:
-        said = "no node could be repaired" if broken else "nothing to repair"
-        lines.append(said if output is None else f"{said}; written unchanged to {output}")
-    return [*lines, *([str(found.verification)] if found.verification is not None else [])]
+        last = f"{found.summary}; written to {output}"
+    return [*found.lines(), last, *([str(found.verification)] if found.verification is not None else [])]
 
 
 def _document(model: Path, output: Path | None, found: Repair) -> dict[str, Any]:
@@ -144,7 +136,9 @@ def _document(model: Path, output: Path | None, found: Repair) -> dict[str, Any]
         "file": str(model),
         "written": None if output is None else str(output),
         "valid": found.valid,
-        "changes": [asdict(change) for change in found.changes],
+        "changes": [
+            {"node": change.node, "what": change.what, "differs": change.differs} for change in found.changes
+        ],
         "left": [asdict(left) for left in found.left],
         "verification": None if checked is None else {"same": checked.same, "text": str(checked)},
     }

@@ -10,18 +10,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich import box
-from rich.markup import escape
-from rich.table import Table
 
 from halfulp.cli.inputs import dim_option, fed, input_option, sizes
-from halfulp.cli.output import check_writable, console, say, working
+from halfulp.cli.output import check_writable, console, print_rows, say, working
 from halfulp.errors import printable
 from halfulp.models.files import write_npz
 from halfulp.models.graph import Array, type_name
 from halfulp.models.run.report import NodeRun, RunReport, show
 
 _MOST_ROWS = 60
+_NUMBERS = ["least", "greatest", "NaN", "inf"]  # the columns of an array's range
 
 
 class Engine(StrEnum):
@@ -108,19 +106,18 @@ def run(
         write_npz(output, _flat(outputs))
     to = console()
     say(to, found.engine, *([found.made_up] if found.made_up else []))
-    to.print(_nodes(report))
-    to.print(_summary(report))
-    to.print()
-    if outputs.inputs:
-        to.print(table_of(f"input (made up, seed {seed})" if made_up else "input", outputs.inputs))
-    to.print(table_of("output", outputs))
+    headers = ["node", "operator", "inputs", "outputs", "ms", "share", "evaluated by"]
+    print_rows(to, headers, _nodes(report), ["ms", "share"])
+    say(to, _summary(report))
+    named = {f"input (made up, seed {seed})" if made_up else "input": outputs.inputs, "output": outputs}
+    for title, arrays in named.items():
+        if arrays:
+            print_rows(to, [title, "type", *_NUMBERS], rows_of(arrays), _NUMBERS)
     say(to, *found.lost)
     if found.lost and isinstance(subject.model, Model):
         given = " ".join(f"-i {shlex.quote(each)}" for each in inputs or []) or "--samples 1"
-        say(
-            to,
-            f"halfulp audit {shlex.quote(str(model))} {given} says where the infinities go, and what helps",
-        )
+        command = f"halfulp audit {shlex.quote(str(model))} {given}"
+        say(to, f"{command} says where the infinities go, and what helps")
     say(to, *(sentence(name, reason) for name, reason in outputs.vacuous.items()))
     if output is not None:
         say(to, f"written to {output}")
@@ -138,20 +135,16 @@ def _flat(outputs: dict[str, object]) -> dict[str, Array]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _nodes(report: RunReport) -> Table:
-    """Return the table of a run's nodes; in a long run the foreign ones are summed up by operator."""
-    table = Table("node", "operator", "inputs", "outputs", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("ms", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("evaluated by")
+def _nodes(report: RunReport) -> list[list[str]]:
+    """Return the cells of a run's nodes; in a long run the foreign ones are summed up by operator."""
     total = report.seconds or 1.0
-    rows = report.nodes if len(report.nodes) <= _MOST_ROWS else _grouped(report.nodes)
-    for row in rows:
+    cells = []
+    for row in report.nodes if len(report.nodes) <= _MOST_ROWS else _grouped(report.nodes):
         label = f"{row.label}, {row.calls} times" if row.calls > 1 else row.label
-        cells = [label, row.operator, "\n".join(row.inputs), "\n".join(row.outputs)]
-        cells += [f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.0%}", row.engine]
-        table.add_row(*map(_cell, cells))
-    return table
+        times = f"{row.seconds * 1e3:.3f}", f"{row.seconds / total:.0%}"
+        named = label, row.operator, "\n".join(row.inputs), "\n".join(row.outputs), *times, row.engine
+        cells.append(list(map(_cell, named)))
+    return cells
 
 
 def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
@@ -180,18 +173,13 @@ def _summary(report: RunReport) -> str:
     return f"{text}; {other} the other {rest}" if rest else text
 
 
-def table_of(title: str, named: Mapping[str, Any]) -> Table:
-    """Return a table of arrays: name, type and shape, range, count of NaNs and infinities."""
-    table = Table(title, "type", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("least", "greatest", "NaN", "inf"):
-        table.add_column(column, justify="right")
-    for name, value in named.items():
-        table.add_row(*map(_cell, (name, show(value), *_range(value))))
-    return table
+def rows_of(named: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of arrays: name, type and shape, range, count of NaNs and infinities."""
+    return [list(map(_cell, (name, show(value), *_range(value)))) for name, value in named.items()]
 
 
 def _cell(text: str) -> str:
-    return escape("\n".join(map(printable, text.split("\n"))))
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _range(value: Any) -> tuple[str, ...]:

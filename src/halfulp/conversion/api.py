@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from halfulp.conversion.between import dxdispatch as between_dxdispatch
 from halfulp.conversion.between import neutral, to_onnx, to_openvino
@@ -39,7 +39,7 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.graph import Model
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
-from halfulp.models.source import Format, Source, format_of
+from halfulp.models.source import Format, Source, format_of, format_to_write
 
 _OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
 
@@ -132,7 +132,8 @@ def convert(
             every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
             has others. An IR also runs in OpenVINO, where that is installed.
         seed: for those inputs.
-        dims: sizes of their symbolic dims; sizes that run are found for the others.
+        dims: sizes of their symbolic dims; sizes that run are found for the others. What becomes a DxDispatch file gets
+            these sizes itself, verified or not, since its dims are numbers.
         inputs: arrays by name, to verify with instead of inputs that are made up.
         progress: gets a line for each run of a verification.
 
@@ -165,11 +166,13 @@ def convert(
     if to is not None and to not in get_args(Format):
         raise HalfulpError("no such format", expected=", ".join(get_args(Format)), got=repr(to)[:80])
     work = _Work(model, repair)
-    wanted = to or (work.format if output is None else format_of(output))
+    wanted = to or (work.format if output is None else format_to_write(output))
     if wanted != "onnx" and any(each is not None for each in (opset, target, prelu, pow, float32, fuse)):
         raise HalfulpError(
             "opset, target, prelu, pow, float32 and fuse are for what becomes an ONNX model", got=wanted
         )
+    if wanted == "directml":
+        work.fix(dims or {})
     work.become(wanted)
     if isinstance(work.model, ModelProto):
         work.edit(work.model, opset, target, prelu, pow, float32, fuse)
@@ -231,6 +234,15 @@ class _Work:
     def is_half(self) -> bool:
         """Whether the source has tensors of float16 or bfloat16."""
         return self._source is not None and has_halves(self._source)
+
+    def fix(self, dims: Mapping[str, int]) -> None:
+        """Give the open dims of an ONNX model these sizes: by their symbols, or by INPUT[AXIS]."""
+        graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                name = dim.dim_param or f"{info.name}[{axis}]"
+                if name in dims and not dim.HasField("dim_value"):
+                    dim.dim_value = dims[name]
 
     def become(self, wanted: Format) -> None:
         """Bring the model into another format."""

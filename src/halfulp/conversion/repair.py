@@ -79,17 +79,23 @@ class Repair(Printed):
     untouched: bytes | None = None
 
     def __repr__(self) -> str:
-        said = f"{counted(self.changes, 'repair')}, {len(self.left)} left"
-        return f"<Repair: {said}, {'valid' if self.valid else 'not valid'}{verified(self.verification)}>"
+        state = "valid" if self.valid else "not valid"
+        return f"<Repair: {self.summary}, {len(self.left)} left, {state}{verified(self.verification)}>"
 
     def __str__(self) -> str:
-        lines = [
-            *self.changes,
-            *(f"{'doubtful' if left.valid else 'not repaired'}: {left}" for left in self.left),
-            counted(self.changes, "repair"),
-            *([] if self.verification is None else [self.verification]),
-        ]
-        return "\n".join(map(str, lines))
+        checked = [] if self.verification is None else [str(self.verification)]
+        return "\n".join([*self.lines(), self.summary, *checked])
+
+    @property
+    def summary(self) -> str:
+        """How many repairs there are."""
+        return counted(self.changes, "repair")
+
+    def lines(self) -> list[str]:
+        """Return a line for each change, and one for each node that is left."""
+        doubts = sorted(self.left, key=lambda left: left.valid)
+        said = (f"{'doubtful' if left.valid else 'not repaired'}: {left}" for left in doubts)
+        return [*map(str, self.changes), *said]
 
     @property
     def valid(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ Source: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
 _SUFFIXES: Mapping[str, Format] = {".xml": "openvino", ".json": "directml"}
 # None of these characters can be the first one of an ONNX file.
 _STARTS: Mapping[bytes, Format] = {b"<": "openvino", b"{": "directml", b"/": "directml"}
+
+_ADDRESS = re.compile(r"(https?|ftp|s3|gs|hf):/")  # a Path has one slash of two
 
 _EXPORT = "an .onnx file: export the model "
 _TORCH = "a file of PyTorch", 'an .onnx file: torch.onnx.export(model, inputs, "net.onnx", dynamo=True)'
@@ -90,6 +93,27 @@ def format_of(source: Source) -> Format:
     return "onnx"
 
 
+def format_to_write(output: str | os.PathLike[str]) -> Format:
+    """Return the format that a file is to be written in, by its suffix.
+
+    Raises:
+        HalfulpError: no format has this suffix.
+    """
+    if not has_suffix_of_format(output):
+        suffix = Path(output).suffix
+        raise HalfulpError(
+            f"{os.fspath(output)}: no format that is written has the suffix {suffix!r}",
+            expected=".onnx, .xml or .json",
+        )
+    return format_of(output)
+
+
+def has_suffix_of_format(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is named as a model of one of the formats is."""
+    suffix = Path(path).suffix.lower()
+    return suffix == ".onnx" or suffix in _SUFFIXES
+
+
 def read_source(source: object, most: int, file: str | None = None) -> tuple[bytes, str, Path | None]:
     """Return a model's bytes, its name in messages (``file``, the path or ``<bytes>``), and its path, if any.
 
@@ -102,6 +126,9 @@ def read_source(source: object, most: int, file: str | None = None) -> tuple[byt
     elif isinstance(source, str | os.PathLike):
         path = Path(source)
         name = file or str(path)
+        if _ADDRESS.match(name) and not path.exists():
+            address = re.sub(r":/+", "://", name, count=1)
+            raise ModelError("an address, and models are read from files; download it first", file=address)
         if (error := folder_error(path, name)) is not None:
             raise error
         data = read_whole(path, most, name)

@@ -21,6 +21,7 @@ from typing import Any
 from halfulp.conformance.case import Case, parse
 from halfulp.errors import HalfulpError
 from halfulp.installed import has_module, version_of
+from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
 
@@ -171,6 +172,10 @@ def find(target: object) -> TargetSpec:
     if spec is None and all(part.isidentifier() for part in target.split(".")) and has_module(package):
         return TargetSpec(target, "models.Backend", target, package)
     if spec is None:
+        if has_suffix_of_format(target):
+            raise HalfulpError(
+                f"{target[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
+            )
         close = difflib.get_close_matches(target, BUILT_IN, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
         raise HalfulpError(f"no target {target[:80]}; {hint}")

@@ -285,7 +285,7 @@ class _Writer:
         if shape is None or len(sizes) < len(shape):
             raise UnsupportedError(
                 f"{self._draft.file}: {printable(name)!r} has dims that are not known, and DirectML's sizes are"
-                " numbers"
+                " numbers; give them: --dim NAME=N"
             )
         return sizes or (1,)
 
