@@ -317,7 +317,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_an_interrupt_ends_the_process() -> None:
-    """In a process of its own: libraries that other tests load have threads, and a signal may come to one of them."""
+    """In a process of its own: OpenVINO, which other tests load, may leave this one a freed stack for signals."""
     call = "from tests.conformance.runner import test_process; test_process.interrupted()"
     environment = os.environ | {"FAULTY": "hangs", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

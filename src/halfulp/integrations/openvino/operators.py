@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,16 @@ def unknown_type(node: Any) -> str:
 # OpenVINO as an engine.
 
 
+@cache
+def core() -> Any:
+    """Return this process's core.
+
+    With each core the CPU plugin gives its thread another stack for signals, and frees it with the last model. Of two
+    cores that end in another order than they began, a freed stack stays in use, and the next signal ends the process.
+    """
+    return ov.Core()
+
+
 class Compiled:
     """A model that is compiled, with one request of it.
 
@@ -289,7 +300,7 @@ class Compiled:
         if threads:
             settings["INFERENCE_NUM_THREADS"] = threads
         with _blaming(file):
-            self._compiled = ov.Core().compile_model(model, "CPU", settings)
+            self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
 
     def bind(self, inputs: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from halfulp.integrations.openvino.operators import (
     HalfulpConvert,
     HalfulpPower,
     array_of,
+    core,
     is_ours,
     label,
     tensor_of,
@@ -53,7 +54,7 @@ _CARRIER = """<net name="carrier" version="11">
 @cache
 def _attribute() -> Any:
     """Return the plugin's attribute, or None where this version has none."""
-    (x,) = ov.Core().read_model(_CARRIER.encode(), b"").get_parameters()
+    (x,) = core().read_model(_CARRIER.encode(), b"").get_parameters()
     info = x.get_rt_info()
     return info[_KEY] if _KEY in list(info.keys()) else None
 
@@ -84,7 +85,7 @@ def keeps_wide_types() -> bool:
         mark(x)
         mark(power)
         try:
-            (got,) = ov.Core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
+            (got,) = core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
         except RuntimeError:  # the operator's own: what arrived was narrower
             return False
         if got.tobytes() != values.tobytes():
