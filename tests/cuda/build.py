@@ -19,11 +19,11 @@ from halfulp.operators import instruction_set
 HERE = Path(__file__).parent
 CUDA = ROOT / "bindings" / "cuda"
 NVRTC = ROOT / "build" / "nvrtc"
-# As make builds the kernels, but quickly: -O0. The processor's fused operations are the device's.
+# As make builds the kernels, but quickly: -O1. The processor's fused operations are the device's.
 FLAGS = [
     *(
         "-std=c++20",
-        "-O0",
+        "-O1",
         "-fPIC",
         "-ffp-contract=off",
         "-fno-strict-aliasing",
