@@ -19,4 +19,5 @@ def test_constants_of_the_kernels() -> None:
 
 def test_rules_of_onnx_runtimes_kernels() -> None:
     assert make_rules.generate() == make_rules.TARGET.read_text(encoding="ascii")
-    assert set(make_rules.checks()) == set(rewrite._SHAPE_CHECKS)  # nodes are given the clauses of these checks
+    # Nodes are given the clauses of these checks.
+    assert set(make_rules.checks()) == set(rewrite._SHAPE_CHECKS)
