@@ -177,7 +177,7 @@ def test_one_thread_says_nothing_about_threads() -> None:
         find("onnx-reference"),
         mode="quick",
         selection=selection(["onnx.PRelu-7"], (), ["float32"]),
-        options=Options(threads=1),
+        options=Options(threads=1, time_limit=600),
         processes=1,
     ).document
     (entry,) = (entry for entry in document["reproducibility"] if entry["aspect"] == "threads")

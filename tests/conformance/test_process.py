@@ -39,6 +39,7 @@ ONE = np.array([3], np.int32)
 MARKED = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (ONE, ONE))
 TWO = np.array([-2, 3], np.int32)
 ORDINARY = Case("onnx.PRelu-9/int32,int32/values/1", "onnx.PRelu-9", "values", (TWO, TWO))
+LONG = 600  # seconds that no answer takes, however busy the machine is
 
 
 def children() -> set[int]:
@@ -70,7 +71,7 @@ def leftovers() -> set[Path]:
 def test_a_result_has_its_bits() -> None:
     x = np.array([[0x7F81, 0x8000]], np.uint16).view("bfloat16")  # a signalling NaN, and -0
     case = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
-    with Process(find("halfulp.backend")) as process:
+    with Process(find("halfulp.backend"), time_limit=LONG) as process:
         (output,) = process.run(case)
     assert isinstance(output, np.ndarray)
     assert output.dtype == x.dtype
@@ -140,7 +141,7 @@ def test_nonsense_is_told_from_an_output(output: Any) -> None:
 
 
 def test_zero_size_and_no_dims() -> None:
-    with Process(find("numpy")) as process:
+    with Process(find("numpy"), time_limit=LONG) as process:
         for shape in ((), (0, 3)):
             x = np.full(shape, 3, np.float32)
             (output,) = process.run(Case("a/b/values/0", "onnx.Pow-15", "values", (x, x)))
@@ -161,7 +162,7 @@ def test_zero_size_and_no_dims() -> None:
 )
 def test_the_next_case_runs_in_a_new_process(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTY", fault)
-    with Process(FAULTY) as process:
+    with Process(FAULTY, time_limit=LONG) as process:
         outcome = process.run(MARKED)
         assert isinstance(outcome, Outcome)
         assert outcome.kind == "crashed"
@@ -174,7 +175,7 @@ def test_a_hang_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTY", "hangs")
     with Process(FAULTY, time_limit=2) as process:
         assert process.run(MARKED) == Outcome("hung", "no answer in 2 s")
-    with Process(FAULTY) as process:
+    with Process(FAULTY, time_limit=LONG) as process:
         assert isinstance(process.run(ORDINARY), list)
 
 
@@ -185,7 +186,7 @@ def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         monkeypatch.setenv("FAULTY", fault)
         with Process(FAULTY, time_limit=0.3) as process:
             process.run(MARKED)
-    assert children() == before
+    assert children() <= before  # other tests' may have ended meanwhile
     assert leftovers() == folders
 
 
@@ -208,7 +209,7 @@ def test_threads_are_set_before_a_runtime_is_loaded(monkeypatch: pytest.MonkeyPa
     spec = find(
         f"sh -c 'echo $OMP_NUM_THREADS $HALFULP_NUM_THREADS > {note}; : {{model}} {{inputs}} {{outputs}}'"
     )
-    with Process(spec, threads=3) as process:
+    with Process(spec, threads=3, time_limit=LONG) as process:
         process.run(ORDINARY)
     assert note.read_text() == "3 3\n"
 
@@ -323,7 +324,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_an_interrupt_ends_the_process() -> None:
-    """In a process of its own: libraries that other tests load have threads, and a signal may come to one of them."""
+    """In a process of its own: OpenVINO, which other tests load, may leave this one a freed stack for signals."""
     call = "from tests.conformance import test_process; test_process.interrupted()"
     environment = os.environ | {"FAULTY": "hangs", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

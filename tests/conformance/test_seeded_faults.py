@@ -32,7 +32,7 @@ def checked(
         find(target),
         mode="quick",
         selection=selection([operator], (), [types]),
-        options=Options(**options),
+        options=Options(**{"time_limit": 600.0} | options),  # a busy machine is no fault
         processes=1,
     ).document
 

@@ -8,8 +8,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import halfulp as hu
 
 
@@ -62,15 +60,14 @@ def test_public_modules_say_what_is_public() -> None:
         assert all(hasattr(module, public) for public in module.__all__), name
 
 
-@pytest.mark.parametrize(
-    "name", ["audit", "check", "convert", "float_power", "op", "ops", "pow", "prelu", "run"]
-)
-def test_no_module_hides_a_function(name: str) -> None:
+def test_no_module_hides_a_function() -> None:
     """A module of the same name would take its place as soon as something imports it."""
     code = (
         "import pkgutil, importlib, halfulp;"
         "[importlib.import_module(f'halfulp.{m.name}') for m in pkgutil.iter_modules(halfulp.__path__)"
         " if m.name not in ('__main__', '_onnxruntime')];"
-        f"assert callable(halfulp.{name}), halfulp.{name}"
+        "names = 'audit check convert float_power op ops pow prelu repair run'.split();"
+        "hidden = [name for name in names if not callable(getattr(halfulp, name))];"
+        "assert not hidden, hidden"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -459,3 +460,28 @@ def test_a_version_that_fails_the_trial_keeps_no_node(monkeypatch: pytest.Monkey
     finally:
         plugin._passes_trial.cache_clear()
     assert {"HalfulpPower", "HalfulpPReLU"} <= kinds(model)
+
+
+SIGNALLED = """
+import signal
+import numpy as np
+import openvino as ov
+from openvino import opset13 as o
+from halfulp.integrations.openvino.operators import Compiled
+
+def model():
+    x = o.parameter([3], np.float32)
+    return ov.Model([o.power(x, x)], [x])
+
+signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+first, second = Compiled(model(), "a"), Compiled(model(), "b")
+del first
+signal.raise_signal(signal.SIGTERM)
+del second
+signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_a_signal_after_models_that_ended_in_the_order_they_began(python: Callable[..., str]) -> None:
+    """The plugin's stack for signals is still there."""
+    assert python(SIGNALLED).split() == ["handled", "handled"]

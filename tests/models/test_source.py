@@ -213,3 +213,16 @@ def test_a_folder_tells_which_of_its_files_is_none(tmp_path: Path) -> None:
         "a pointer of Git LFS, not a model that halfulp reads; expected: the file itself: git lfs pull"
         in str(finding)
     )
+
+
+# --- what a model may come as, at each door ---
+
+
+@pytest.mark.parametrize("door", [load, hu.run, hu.audit, hu.convert])
+@pytest.mark.parametrize("source", [3, None, ["net.onnx"], bytearray(b"<net"), onnx.GraphProto()])
+def test_what_is_no_model(door: Callable[[Any], Any], source: object) -> None:
+    with pytest.raises(hu.HalfulpError) as caught:
+        door(source)
+    assert str(caught.value) == (
+        f"a model must be a path, the bytes of a file or an onnx.ModelProto\n  got: {type(source).__name__}"
+    )

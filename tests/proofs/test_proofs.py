@@ -51,6 +51,9 @@ FAULTS = {
     "a power to halves": Fault(
         FAST, "t - (shifted - round_magic)", "t - (shifted - round_magic) * 0.5", "fast", POWER
     ),
+    "an entry of a table of pairs": Fault(
+        CONSTANTS, "0x1.563dc29ffa000p-3", "0x1.563dc29ff8000p-3", "double_double", "the table of logarithms"
+    ),
     "a pair's low coefficient": Fault(
         CONSTANTS, "0x1.abc6796734c5fp-56", "0x1.abc6796734c5fp-55", "double_double", "2^t, fused"
     ),
@@ -63,9 +66,6 @@ FAULTS = {
     ),
     "a lesser double_double_error": Fault(
         PAIRS, "double_double_error{0x1.3p-71", "double_double_error{0x1.1p-71", "double_double", "2^t, fused"
-    ),
-    "an entry of a table of pairs": Fault(
-        CONSTANTS, "0x1.563dc29ffa000p-3", "0x1.563dc29ff8000p-3", "double_double", "the table of logarithms"
     ),
     "an entry of float64's table": Fault(
         CONSTANTS, "0x1.c63d2ec150000p-6", "0x1.c63d2ec148000p-6", "fast_float64", "the table of logarithms"
@@ -130,7 +130,7 @@ def proofs(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-# The quick tests try the first fault of each part; make exhaustive tries all.
+# The quick tests try the first fault of each part, which is quick to find; make exhaustive tries all.
 FIRST = {fault.part: name for name, fault in reversed(FAULTS.items())}
 TRIED = [
     pytest.param(fault, id=name, marks=[] if FIRST[fault.part] == name else [pytest.mark.exhaustive])
@@ -164,7 +164,7 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 
 
 def test_a_proof_holds_without_a_fault() -> None:
-    done = proofs("--only", "fused", "fast")
+    done = proofs("--only", "fast_error, fused", "fast")
     assert done.returncode == 0, done.stdout
     assert "all proved" in done.stdout
 

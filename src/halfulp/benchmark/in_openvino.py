@@ -20,7 +20,7 @@ from halfulp.benchmark.network import (
 from halfulp.benchmark.timing import Call
 from halfulp.errors import ModelError
 from halfulp.integrations.openvino import put_into
-from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, sentence, tensor_of
+from halfulp.integrations.openvino.operators import ROWS, WIDE, Compiled, core, sentence, tensor_of
 from halfulp.models.source import format_of
 
 _MAKERS = {"Power": opset1.power, "PReLU": opset1.prelu}
@@ -35,7 +35,7 @@ def preparer(network: Network) -> Prepare:
         ModelError: OpenVINO does not read it.
     """
     try:
-        model = ov.Core().read_model(network.path)
+        model = core().read_model(network.path)
     except RuntimeError as error:  # of no class of its own
         told = f"openvino's reader refuses it: {sentence(error)}"
         raise ModelError(told, file=network.path.name) from None
@@ -109,7 +109,7 @@ def _results(network: Network, *, ours: bool) -> list[Exactness]:
 def _alone(samples: Samples) -> Any:
     """Return a model of these nodes."""
     if any(node.standard == "onnx" for node in samples.nodes.values()):
-        return ov.Core().read_model(samples.proto().SerializeToString())
+        return core().read_model(samples.proto().SerializeToString())
     ends: dict[str, Any] = {}
     for name, array in samples.values.items():
         tensor = tensor_of(array)

@@ -241,6 +241,8 @@ def _openvino(case: Case, threads: int) -> Prepared:
     """
     ov: Any = import_module("openvino")
     opset: Any = import_module("openvino.opset13")
+    from halfulp.integrations.openvino.operators import core  # it imports OpenVINO
+
     if not (case.x.flags.c_contiguous and case.y.flags.c_contiguous):
         raise NotImplementedError("operands that are not contiguous")
 
@@ -266,7 +268,7 @@ def _openvino(case: Case, threads: int) -> Prepared:
     node = opset.power if case.operator == "pow" else opset.prelu
     model = ov.Model([node(parameters[0], second)], parameters)
     config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
-    request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
+    request = core().compile_model(model, "CPU", config).create_infer_request()
     out = case.output
     for index, array in enumerate(inputs):
         request.set_input_tensor(index, tensor(array))

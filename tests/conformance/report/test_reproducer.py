@@ -91,7 +91,7 @@ def test_a_program_shows_what_check_found(
         BUILT_IN[name],
         mode="quick",
         selection=selection(operators, (), types),
-        options=Options(threads=1),
+        options=Options(threads=1, time_limit=600),
         processes=1,
     ).document
     (target,) = targets([found])

@@ -19,6 +19,7 @@ from halfulp.conformance.targets import BUILT_IN, TargetSpec, find, find_command
 from halfulp.errors import HalfulpError
 
 ProcessOf = Callable[[str], Process]
+LONG = 600  # seconds that no answer takes, however busy the machine is
 FAULTY = Path(__file__).parents[1] / "faulty.py"
 X, Y = np.array([[2, 3, 4]], np.float32), np.array([2, 3, 0.5], np.float32)
 POW = Case("onnx.Pow-15/float32,float32/values/0", "onnx.Pow-15", "values", (X, Y))
@@ -35,7 +36,7 @@ def opened(name: str) -> TargetSpec:
 def process_of() -> Iterator[ProcessOf]:
     """A target's process by its name, started once: torch and others take seconds to import."""
     with ExitStack() as stack:
-        yield functools.cache(lambda name: stack.enter_context(Process(opened(name))))
+        yield functools.cache(lambda name: stack.enter_context(Process(opened(name), time_limit=LONG)))
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "openvino-native"])
@@ -63,7 +64,7 @@ def test_constants(name: str, process_of: ProcessOf) -> None:
 
 
 def test_openvino_without_onnx() -> None:
-    with Process(opened("openvino-native")) as process:
+    with Process(opened("openvino-native"), time_limit=LONG) as process:
         for attributes, shape in (({"auto_broadcast": "numpy"}, (3,)), ({"auto_broadcast": "none"}, (1, 3))):
             case = Case(
                 "openvino.Power-1/float32,float32/values/0",
@@ -159,13 +160,13 @@ def test_names_of_commands(command: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["halfulp.backend", "halfulp.backend.HalfulpBackend"])
 def test_a_module_or_a_class_in_it(name: str) -> None:
-    with Process(find(name)) as process:
+    with Process(find(name), time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
 
 
 def test_onnxruntime_as_a_backend() -> None:
     pytest.importorskip("onnxruntime")
-    with Process(find("onnxruntime.backend")) as process:
+    with Process(find("onnxruntime.backend"), time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
         assert "onnxruntime" in process.versions
 
@@ -178,7 +179,7 @@ def command(fault: str) -> TargetSpec:
 def test_a_command_computes() -> None:
     x = np.array([-2, 3], ml_dtypes.bfloat16)
     small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
-    with Process(command("none")) as process:
+    with Process(command("none"), time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
         (output,) = process.run(small)
     assert isinstance(output, np.ndarray)
@@ -197,13 +198,13 @@ def test_a_command_computes() -> None:
 def test_a_command_fails(fault: str, kind: str, message: str) -> None:
     one = np.array([3], np.int32)
     case = Case("onnx.PRelu-9/int32,int32/values/0", "onnx.PRelu-9", "values", (one, one))
-    with Process(command(fault)) as process:
+    with Process(command(fault), time_limit=LONG) as process:
         assert process.run(case) == Outcome(kind, message)  # type: ignore[arg-type]
 
 
 def test_a_command_that_writes_rubbish() -> None:
     spec = find_command("sh -c 'echo rubbish > {outputs}; : {model} {inputs}'")
-    with Process(spec) as process:
+    with Process(spec, time_limit=LONG) as process:
         outcome = process.run(POW)
     assert isinstance(outcome, Outcome)
     assert outcome == Outcome("refused", "its outputs: not a .npz file: File is not a zip file")
@@ -215,12 +216,12 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
     x = np.array([-2, 3], ml_dtypes.bfloat16)
     small = Case("onnx.PRelu-16/bfloat16,bfloat16/values/0", "onnx.PRelu-16", "values", (x, x))
     spec = find_command(f"{sys.executable} {tmp_path}/tool.py {{model}} {{inputs}} {{outputs}}")
-    with Process(spec, time_limit=600) as process:
+    with Process(spec, time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]
         assert process.run(small)[0].tolist() == [4, 3]  # type: ignore[union-attr]
 
 
 def test_halfulp_run_is_such_a_command() -> None:
     spec = find_command(f"{sys.executable} -m halfulp run {{model}} -i {{inputs}} -o {{outputs}}")
-    with Process(spec, time_limit=600) as process:
+    with Process(spec, time_limit=LONG) as process:
         assert process.run(POW)[0].tolist() == [[4, 27, 2]]  # type: ignore[union-attr]

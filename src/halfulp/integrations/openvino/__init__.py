@@ -27,6 +27,7 @@ from halfulp.integrations.openvino.operators import (
     HalfulpPReLU,
     WideTensors,
     array_of,
+    core,
     dims,
     is_ours,
     keep,
@@ -246,7 +247,7 @@ def _passes_trial(operator: str, least_slope: float = 0) -> bool:
         right = exact(special, second)
         expected += [right, exact(data + np.float32(0), second), right + addend]
     try:
-        compiled = ov.Core().compile_model(
+        compiled = core().compile_model(
             ov.Model(outputs, [x, finite]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
         )
         answers = compiled([special, data])

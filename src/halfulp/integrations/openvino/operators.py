@@ -289,7 +289,7 @@ _CARRIER = """<net name="carrier" version="11">
 @cache
 def _attribute() -> Any:
     """Return the plugin's attribute, or None if this version lacks it."""
-    (x,) = ov.Core().read_model(_CARRIER.encode(), b"").get_parameters()
+    (x,) = core().read_model(_CARRIER.encode(), b"").get_parameters()
     info = x.get_rt_info()
     return info[_KEY] if _KEY in list(info.keys()) else None
 
@@ -320,7 +320,7 @@ def keeps_wide_types() -> bool:
         mark(x)
         mark(power)
         try:
-            (got,) = ov.Core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
+            (got,) = core().compile_model(ov.Model([power], [x]), "CPU")([values]).values()
         except RuntimeError:  # from the operator: it received a narrower type
             return False
         if got.tobytes() != values.tobytes():
@@ -528,6 +528,16 @@ def _carry(node: Any, members: Mapping[str, Any]) -> None:
 # --- OpenVINO as an engine ----------------------------------------------------------------------------
 
 
+@cache
+def core() -> Any:
+    """Return this process's core.
+
+    With each core the CPU plugin gives its thread another stack for signals, and frees it with the last model. Of two
+    cores that end in another order than they began, a freed stack stays in use, and the next signal ends the process.
+    """
+    return ov.Core()
+
+
 class Compiled:
     """A compiled model with one request. OpenVINO's errors become ModelErrors.
 
@@ -544,7 +554,7 @@ class Compiled:
         if threads:
             settings["INFERENCE_NUM_THREADS"] = threads
         with _blaming(file):
-            self._compiled = ov.Core().compile_model(model, "CPU", settings)
+            self._compiled = core().compile_model(model, "CPU", settings)
             self._request = self._compiled.create_infer_request()
 
     def bind(self, inputs: Mapping[str, Any]) -> None:

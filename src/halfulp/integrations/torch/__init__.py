@@ -27,6 +27,7 @@ from halfulp.integrations.torch.operators import (
     DTYPES,
     as_array,
     compute,
+    constant_when_compiled,
     exponent_tensor,
     home_of_numbers,
     is_transformed,
@@ -338,7 +339,7 @@ def _number(number: Number, dtype: torch.dtype, device: torch.device) -> Tensor:
     return number_tensor(_fitting(number, dtype), dtype, device)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _fitting(number: Number, dtype: torch.dtype) -> Number:
     array = number_array(number, DTYPES[dtype]) if dtype in DTYPES else None
     if array is None:
@@ -405,7 +406,7 @@ def _in_mode(branch: Any) -> Any:
     return run
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _warn_of_branches(name: str) -> None:
     warnings.warn(
         f"halfulp.integrations.torch.replace: torch.compile and strict export keep torch's own powers inside {name}; "

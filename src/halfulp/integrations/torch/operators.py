@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ import halfulp as hu
 from halfulp._interop import Number, exponent_array, tensor_refusal
 from halfulp.errors import HalfulpError
 from halfulp.types import TYPES
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # torch has the same names. Its types of 4 bits are packed two to a byte, unlike those of the table.
 DTYPES = {
@@ -70,7 +73,13 @@ def number_tensor(number: Number, dtype: torch.dtype, device: torch.device) -> T
     return total
 
 
-@torch.compiler.assume_constant_result
+def constant_when_compiled(function: F) -> F:
+    """Mark a function as torch.compiler.assume_constant_result does, which loads all of torch.compile for it."""
+    vars(function)["_dynamo_marked_constant"] = True
+    return function
+
+
+@constant_when_compiled
 def _float32_terms(number: float) -> tuple[float, ...]:
     """Return float32 numbers whose sum is a number; empty if there are no such numbers."""
     with np.errstate(over="ignore"):

@@ -1,0 +1,23 @@
+"""The generated files of the core and of ONNX Runtime's kernels are what the scripts make, to the last comment."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from halfulp.integrations.onnxruntime import rewrite
+from tools import make_rules
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_constants_of_the_kernels() -> None:
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools" / "make_constants.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert made == (ROOT / "core" / "numerics" / "constants.h").read_text(encoding="ascii") + "\n"
+
+
+def test_rules_of_onnx_runtimes_kernels() -> None:
+    assert make_rules.generate() == make_rules.TARGET.read_text(encoding="ascii")
+    # Nodes are given the clauses of these checks.
+    assert set(make_rules.checks()) == set(rewrite._SHAPE_CHECKS)
