@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from halfulp._args import Number
+from halfulp._interop import Number
 from halfulp.cli.output import FORCE, check_not_read, check_writable
 from halfulp.errors import HalfulpError
 from halfulp.models.files import NpyFile, create_npy, open_npy, replacing
