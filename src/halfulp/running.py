@@ -97,6 +97,7 @@ def run(
         HalfulpError: ``onnxruntime`` is asked for and cannot run the model, or options contradict each other.
 
     Example:
+        >>> import numpy as np
         >>> from onnx import parser
         >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
         ...     g (float[N] x) => (float[N] y) { two = Constant<value_int=2>()  y = Pow(x, two) }''')
