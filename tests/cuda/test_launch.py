@@ -122,9 +122,9 @@ def test_operands_that_do_not_fit_are_refused(driver: Driver) -> None:
     x = np.ones((3, 4), F32)
     with pytest.raises(ValueError, match="does not broadcast"):
         driver.apply(x, np.ones(3, F32), x.copy())
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="wrong number of axes"):
         driver.apply(x, x, np.ones(4, F32))
-    with pytest.raises(ValueError, match="no element type float128"):
+    with pytest.raises(ValueError, match="unknown element type float128"):
         driver.core.apply(False, driver.core.Operand(0, "float128", [], []), *[driver.operand(x)] * 2, PTX, 0)
     assert not driver.log()
 
