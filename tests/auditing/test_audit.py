@@ -429,5 +429,6 @@ def test_notices(inputs: str, constant: str, notice: str | None) -> None:
     )
     assert not report.findings
     (found,) = report.models[0].nodes
-    assert [text.startswith(notice or "?") for text in found.notices] == ([] if notice is None else [True])
+    told = [text for text in found.notices if "overflows in" not in text]  # a float16's threshold
+    assert [text.startswith(notice or "?") for text in told] == ([] if notice is None else [True])
     assert (" notice: " in str(report)) == (notice is not None)

@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
-    "auditing": BASE | {"specs", "models", "conversion", "measured"},
+    "auditing": BASE | {"specs", "operators", "models", "conversion", "measured", "integrations"},
     "backend": BASE | {"specs", "operators", "models"},
+    "demo": BASE | {"models"},
     "running": BASE | {"models", "conversion", "auditing", "integrations"},
     "benchmark": BASE | {"cuda", "operators", "models", "conversion", "integrations"},
     "conformance": BASE
@@ -38,7 +39,8 @@ MAY_IMPORT = {
     "integrations": BASE | {"specs", "_interop", "operators", "models"},
     "cli": BASE
     | {
-        "_args",
+        "_interop",
+        "demo",
         "specs",
         "pages",
         "operators",

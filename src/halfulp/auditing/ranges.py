@@ -21,6 +21,7 @@ JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
 SHORT = JUDGED[1:2] + JUDGED[3:]
 """Those among them of so few exponents that ordinary data leave them."""
 
+_AT_ONCE = 1 << 15  # numbers of a type whose powers are looked at at once
 _PIECE = 1 << 20  # elements that are looked at at once
 
 
@@ -47,36 +48,40 @@ def limits(exponent: float, type: str) -> Limits:
 
     Example:
         >>> limits(2, "float16")
-        Limits(overflow=255.875, zero=0.00017261505126953125)
+        Limits(overflow=255.875, zero=0.00017273426055908203)
         >>> limits(-1, "float16").overflow
-        1.5318393707275391e-05
+        1.531839370727539e-05
     """
     dtype = dtype_named(type)
     words = np.dtype(f"u{dtype.itemsize}")
     greatest = int(np.array(ml_dtypes.finfo(dtype).max, dtype).view(words))  # type: ignore[no-untyped-call]
+    power = np.array(exponent).astype(dtype)
 
-    def number(bits: int) -> Array:
-        return np.array([bits], words).view(dtype)
-
-    def power(bits: int) -> float:
-        return float(pow(number(bits), np.array(exponent).astype(dtype))[0])
-
-    def last(holds: Callable[[float], bool]) -> float | None:
-        """Return the greatest magnitude whose power does this, as all smaller ones do; None where none or all do."""
+    def last(holds: Callable[[Array], Array]) -> int:
+        """Return the bits of the greatest number whose power does this, as all smaller ones do; 0 if none does."""
         low, high = 0, greatest + 1
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if holds(power(middle)) else (low, middle)
-        return None if low in (0, greatest) else float(number(low)[0])
+            step = max(1, (high - low) // _AT_ONCE)
+            bits = np.arange(low + step, high, step, dtype=np.int64)
+            with np.errstate(all="ignore"):
+                powers = np.asarray(pow(bits.astype(words).view(dtype), power)).astype(np.float64)
+            count = int(np.argmin(np.append(holds(powers), False)))
+            low, high = low + count * step, min(low + (count + 1) * step, high)
+        return low
 
-    def after(magnitude: float | None) -> float | None:
-        if magnitude is None:
-            return None
-        return float(number(int(np.array(magnitude).astype(dtype).view(words)) + 1)[0])
+    def number(bits: int, *, ends: tuple[int, int]) -> float | None:
+        return None if bits in ends else float(np.array([bits], words).view(dtype)[0])
 
+    at_end = (0, greatest + 1)
     if exponent > 0:
-        return Limits(last(np.isfinite), after(last(lambda result: result == 0)))
-    return Limits(after(last(lambda result: not np.isfinite(result))), last(lambda result: result != 0))
+        below = last(lambda powers: powers == 0)
+        overflow = number(last(np.isfinite), ends=(0, greatest))
+        return Limits(overflow, number(below + 1 if below else 0, ends=at_end))
+    above = last(lambda powers: ~np.isfinite(powers))
+    return Limits(
+        number(above + 1 if above else 0, ends=at_end),
+        number(last(lambda powers: powers != 0), ends=(0, greatest)),
+    )
 
 
 @dataclass
