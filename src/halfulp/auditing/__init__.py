@@ -1,1 +1,1 @@
-"""Auditing models: what their Pow and PRelu nodes break, leave open, and meet in runtimes. Nothing is run."""
+"""Auditing the Pow and PRelu nodes of models: clauses, open questions, results in runtimes."""

@@ -41,7 +41,7 @@ _Targets: TypeAlias = Mapping[str, tuple[Asked, ...]]  # by a file's format
 
 _PIECE = 1 << 20
 _MARKS = {".xml": b"<net", ".json": b'"dispatchables"'}
-"""What tells an IR file and a DxDispatch file from others of that suffix."""
+"""The bytes that distinguish an IR file and a DxDispatch file from others of that suffix."""
 
 
 def audit(
@@ -53,7 +53,7 @@ def audit(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
-    """Report for each Pow and PRelu node of a model what is wrong or open about it, and what runtimes do with it.
+    """Report the errors, open questions and results in runtimes of each Pow and PRelu node of a model.
 
     Without inputs nothing is run: types and shapes come from the file and from inference, and how runtimes behave from
     measurements that ship with the package. With inputs an ONNX network runs once for each set of them, and the report
@@ -65,14 +65,14 @@ def audit(
         targets: runtimes, such as ``onnxruntime`` or ``onnxruntime==1.31.1``: where that version was not measured,
             the nearest one speaks for it. Without them: the runtimes that load the file (ONNX Runtime and OpenVINO
             an ONNX model, OpenVINO an IR) and are installed, or all of them if none is. ``()`` means no runtime.
-        inputs: arrays by name, or several sets of them, to look at what the data does to each node.
+        inputs: arrays by name, or several sets of them, to report the effect of the data on each node.
         samples: how many sets of inputs to make up for that, where none are given.
         seed: for those.
         progress: is called with the name of each file of a folder, before it is read, and with each sample.
 
     Returns:
-        The report: ``.summaries`` answer for each model and runtime, ``.findings`` are what there is to act on and
-        how, ``.json()`` is all of it, ``print`` shows it.
+        The report: ``.summaries`` answer for each model and runtime, ``.findings`` are the things to act on,
+        with remedies, ``.json()`` is all of it, ``print`` shows it.
 
     Raises:
         ModelError, UnsupportedError: the model can't be read; in a folder that is a finding.
@@ -126,7 +126,7 @@ def _folder(folder: Path, targets: _Targets, progress: Callable[[str], None] | N
 
 
 def _one_of_many(found: _Found, targets: _Targets) -> ModelReport:
-    """Audit a file; what goes wrong with it is said in its report."""
+    """Audit a file. Its report contains any error."""
     if found.error is not None:
         return ModelReport(found.name, format_of(found.path), error=found.error)
     try:
@@ -162,13 +162,13 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
     return ModelReport(file, format, tuple(map(judge.node, found)), targets=judge.targets)
 
 
-_CONSTANT = "\0"  # stands for the values of the constant in texts that nodes of one kind share
+_CONSTANT = "\0"  # placeholder for the constant's values, in texts that nodes of one kind share
 
 Judged: TypeAlias = tuple[tuple[Breach, ...], tuple[Open, ...], tuple[Statement, ...]]
 
 
 class _Judge:
-    """Judges the nodes of one model: each kind of node once, whatever the values of its constants are."""
+    """Judges the nodes of one model: each kind of node once, for all values of its constants."""
 
     def __init__(self, targets: tuple[Asked, ...], *, has_data: bool) -> None:
         self.targets = targets
@@ -216,7 +216,7 @@ class _Judge:
         )
 
     def _of_constants(self, use: Use) -> Hashable:
-        """Return all that judging takes from a node's constants: the kind of an exponent, or else their values."""
+        """Return the part of a node's constants that is judged: an exponent's kind, or else their values."""
         if use.refused is not None:
             return use.constants
         if use.kind not in self._numbers:
@@ -248,7 +248,7 @@ class _Found:
     Attributes:
         path: where it is.
         name: relative to the folder, with forward slashes, printable.
-        error: why it can't be looked at; None where it can.
+        error: why it can't be audited; None if it can.
     """
 
     path: Path
@@ -259,7 +259,7 @@ class _Found:
 def _models(folder: Path) -> Iterator[_Found]:
     """Give the models of a folder in the order of their names: .onnx, and .xml and .json that are models.
 
-    Links are followed, but no folder is entered twice; what can't be read is given with the reason.
+    Links are followed, but no folder is entered twice. Unreadable files are given with the reason.
     """
     entered: set[tuple[int, int]] = set()
     todo = [folder]
@@ -301,7 +301,7 @@ def _model(path: Path, folder: Path) -> Iterator[_Found]:
 
 
 def _holds(path: Path, mark: bytes) -> bool:
-    """Tell whether a file holds some bytes, without having it in memory."""
+    """Tell whether a file contains a byte string, without loading the file into memory."""
     with path.open("rb") as stream:
         before = b""
         while piece := stream.read(_PIECE):

@@ -1,4 +1,4 @@
-"""Lists of nodes that are to stay in float32, in the words of the tools that bring a network into float16."""
+"""Lists of nodes that must stay in float32, in the syntax of the tools that convert a network to float16."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ TOOLS: Mapping[str, Callable[[Sequence[str]], str]] = {
     "torch": _python(_TORCH),
 }
 OF_MODULES = ("coremltools", "torch")
-"""The tools that know the modules of a network in PyTorch, and no nodes."""
+"""The tools that work on a network's PyTorch modules instead of its nodes."""
 
 
 def blocklist(tool: str, names: Sequence[str]) -> str:
-    """Return what a tool is to be given so that nodes stay in float32.
+    """Return the option or code that makes a tool keep nodes in float32.
 
     Args:
         tool: one of :data:`TOOLS`.
         names: of the nodes, as the file spells them; for the tools of :data:`OF_MODULES`, of modules.
 
     Raises:
-        HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
+        HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
     """
     if tool not in TOOLS:
         raise HalfulpError("no list is known for this tool", expected=", ".join(TOOLS), got=tool)

@@ -1,4 +1,4 @@
-"""What ``halfulp convert --target`` would do about one node."""
+"""The changes that ``halfulp convert --target`` would make to one node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from halfulp.conversion.targets import for_target, known_targets
 from halfulp.errors import HalfulpError, printable
 from halfulp.models.onnx.tensors import enum_of
 
-_MOST = 1 << 16  # elements of a constant that the trial takes along
+_MOST = 1 << 16  # the most elements of a constant that the trial copies
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What a conversion does to a node, in order; or why it refuses it.
+    """The changes that a conversion makes to a node, in order; or the reason that it refuses the node.
 
     Attributes:
-        steps: what it does; nothing where the target takes the node as it is.
-        refused: why there is no way; None where there is one.
+        steps: the changes; empty if the target takes the node unchanged.
+        refused: why the node can't be converted; None if it can.
     """
 
     steps: tuple[Step, ...] = ()
@@ -41,14 +41,14 @@ class Conversion:
 
     @property
     def needed(self) -> bool:
-        """Whether the target does not take the node as it is."""
+        """Whether the target requires changes to the node."""
         return self.refused is not None or any(step.what != "stays as it is" for step in self.steps)
 
 
 def conversion(use: Use, target: str) -> Conversion | None:
-    """Return what a conversion to a target does to a node of an ONNX model; None for any other node or target.
+    """Return the changes that a target needs in a node of an ONNX model; None for any other node or target.
 
-    The node is converted alone, in a model of its own, with what is known of its operands.
+    The node is converted alone, in a model of its own, with the known types and shapes of its operands.
     """
     if target not in known_targets() or use.row.standard != "onnx":
         return None
@@ -64,7 +64,7 @@ def conversion(use: Use, target: str) -> Conversion | None:
 
 
 def heeds_constants(use: Use, target: str) -> bool:
-    """Tell whether what a conversion does to a node may depend on the values of its constants."""
+    """Tell whether the conversion of a node may depend on the values of its constants."""
     row = known_targets().get(target)
     return row is not None and (use.types is None or not row.takes(use.row.name, use.types))
 

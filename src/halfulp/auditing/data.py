@@ -1,8 +1,8 @@
-"""What a network's data does to its Pow and PRelu nodes: ranges, and where a type's end is reached.
+"""The ranges of a network's data at its Pow and PRelu nodes, and the results that leave an element type.
 
-The network runs in ONNX Runtime, or node by node where that does not take it. The operands and the result of each
-node are outputs, a group at a time so that memory stays bounded. A network of float16 also runs in float32: an overflow
-further up must not hide the magnitudes that the data really has.
+The network runs in ONNX Runtime, or node by node if ONNX Runtime does not take it. The operands and the
+result of each node are made outputs, a group at a time so that memory stays bounded. A float16 network also
+runs in float32, so that an overflow in an earlier node does not hide the real magnitudes of the data.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Sample = Mapping[str, Any]
 Samples = Sample | Iterable[Sample]
 _Numbered = tuple[int, NodeProto]
 
-_GROUP = 1 << 28  # bytes of outputs that are there at once
-_UNKNOWN = 1 << 26  # taken for the size of a tensor whose shape inference does not find
+_GROUP = 1 << 28  # bytes of outputs that are in memory at once
+_UNKNOWN = 1 << 26  # assumed size of a tensor whose shape is not inferred
 _SCOPES = "pkg.torch.onnx.name_scopes"
 _WIDE = ("float32", "float64")
 _MOST_FLOAT16 = 65504
@@ -50,7 +50,7 @@ _DEPTH = 16  # nodes through which an infinity is followed
 
 @dataclass
 class NodeData:
-    """What the data does to one node.
+    """The effect of the data on one node.
 
     Attributes:
         label: how messages name the node.
@@ -59,7 +59,7 @@ class NodeData:
         type: the element type of its base.
         exponent: its constant exponent, where it has a single one.
         base, second, result: their values; those of a network of float16 as float32 computes them.
-        in_types: what becomes of the results in each type that is judged.
+        in_types: how many results are lost in each type that is judged.
         costs: by how many ulps the outputs change at most when this node's results are exact, all else equal; None
             where that was not measured: in networks of float16, and without ONNX Runtime.
         lost: results that are not finite in the network itself, though the operands are.
@@ -92,7 +92,7 @@ class NodeData:
         self.modules = tuple(dict.fromkeys(filter(None, (_module(node) for _, node in nodes))))
 
     def overflows(self, type: str) -> bool:
-        """Return whether a result that is finite elsewhere is not in a type."""
+        """Return whether a result that is finite in a wider type is not finite in this type."""
         return type in self.in_types and self.in_types[type].overflow > 0
 
     def limits(self, type: str) -> Limits | None:
@@ -108,7 +108,7 @@ class NodeData:
         return found.overflow / self.base.greatest if self.exponent > 0 else self.base.least / found.overflow
 
     def told(self) -> Iterator[tuple[str, str]]:
-        """Give each type that the data leaves at this node, with a line that says where, how often and what it does."""
+        """Give each type that the data leaves at this node, with a line on the place, count and effect."""
         for type, found in self.in_types.items():
             if not found.overflow or (type.startswith("float8") and type != self.type):
                 continue
@@ -141,7 +141,7 @@ class NodeData:
 
 @dataclass(frozen=True)
 class NetworkData:
-    """What the data does to a network.
+    """The effect of the data on a network.
 
     Attributes:
         nodes: the Pow and PRelu nodes of its graph, by label; those of subgraphs and functions are not looked at.
@@ -164,19 +164,19 @@ def measured(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> NetworkData:
-    """Return what data does to the Pow and PRelu nodes of a network's graph.
+    """Return the effect of data on the Pow and PRelu nodes of a network's graph.
 
     Args:
         proto: the model; left as it is.
         file: its name in messages.
         folder: where its external data lies.
         uses: its nodes.
-        samples: inputs by name, one set or several; a number makes up so many.
+        samples: inputs by name, one set or several; or the number of sets to make up.
         seed: for inputs that are made up.
         progress: gets a line for each run.
 
     Raises:
-        ModelError: an input is missing, or contradicts what the model declares.
+        ModelError: an input is missing, or contradicts the model's declaration.
     """
     wanted = dict(_wanted(proto, uses))
     if not wanted:
@@ -274,9 +274,9 @@ def _data_of(use: Use, name: str) -> NodeData:
 
 
 def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mixed: bool) -> None:
-    """Count a node's operands and result in: those of the network, and those of its twin in float32.
+    """Add a node's operands and result to its counts: those of the network, and those of its float32 version.
 
-    A node of float32 in a network of float16 is kept in it on purpose: it is not judged in shorter types.
+    A float32 node in a float16 network is in float32 on purpose: it is not judged in shorter types.
     """
     x, y, result = wide
     data.type = data.type or own[0].dtype.name
@@ -293,7 +293,7 @@ def _add(data: NodeData, use: Use, own: list[Array], wide: list[Array], *, is_mi
 
 
 class _Network:
-    """A model whose tensors can be looked at as it runs.
+    """A model whose intermediate tensors can be read while it runs.
 
     Args:
         proto, file, folder: the model.
@@ -308,7 +308,7 @@ class _Network:
         self._made = {name: node for node in proto.graph.node for name in node.output if name}
         self._runs: dict[tuple[str, ...], Run] = {}
         self._sizes: dict[str, int] = {}
-        self.fusions: float | None = None  # by how many ulps ONNX Runtime's change the outputs
+        self.fusions: float | None = None  # by how many ulps ONNX Runtime's fusions change the outputs
 
     @property
     def model(self) -> Model:
@@ -378,7 +378,7 @@ class _Network:
 
             settings = engine.Settings(ours=self._rounded, optimized=False)
             return engine.runner(subject.proto, self.model, settings, folder=subject.folder)
-        except HalfulpError:  # it is not there, or refuses the model
+        except HalfulpError:  # it is not installed, or refuses the model
             return runs(subject)[1][0]
 
     def _given(self, name: str, sample: Sample) -> Array:
@@ -391,7 +391,7 @@ class _Network:
     def costs(
         self, nodes: Mapping[str, tuple[NodeProto, Use]], values: Mapping[str, Array], sample: Sample
     ) -> dict[str, float]:
-        """Return what the rounding of these nodes adds to the outputs; nothing where ONNX Runtime can't tell."""
+        """Return the error that rounding these nodes adds to the outputs; empty if it can't be measured."""
         floats = {name: found for name, found in nodes.items() if values[name].dtype.name in _WIDE}
         if find_spec("onnxruntime") is None or not floats:
             return {}
@@ -406,7 +406,7 @@ class _Network:
     def spoiled(
         self, node: NodeProto, sample: Sample, is_spoiled: Callable[[Array], Any]
     ) -> tuple[list[_Numbered], list[_Numbered]]:
-        """Return a node and all after it that read values which are spoiled, and those of them whose results are not.
+        """Return a node and all later nodes that read spoiled values, and those of them with sound results.
 
         Args:
             node: one of the graph; its result is spoiled.

@@ -14,8 +14,8 @@ from halfulp.specs import in_force
 def uses(source: Path | bytes, file: str) -> list[Use]:
     """Return the dispatchables of a DxDispatch file that are Pow or PRelu.
 
-    A file names no feature level: the newest one's version is in force. Of a file that the front end refuses
-    because a description breaks a clause, that one alone comes.
+    A file does not name a feature level, so the newest level's version is in force. If the front end refuses
+    the file because a description breaks a clause, only that description is returned.
 
     Args:
         source: a path, or the bytes of a file.
@@ -58,7 +58,7 @@ def least_level(desc: OperatorDesc) -> str:
             validate(desc, level)
         except SpecError:
             continue
-        except ValueError:  # the operator is not there yet
+        except ValueError:  # this feature level lacks the operator
             continue
         return level
     return FEATURE_LEVELS[-1]

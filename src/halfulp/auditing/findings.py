@@ -1,4 +1,4 @@
-"""What an audit says of models and nodes: what there is to act on, what to do, and the answer for each runtime."""
+"""The results of an audit for models and nodes: findings, remedies, and the answer for each runtime."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Finding:
 
     Attributes:
         file: the model, relative to the folder where one was audited.
-        node: as messages name it; None for what concerns the file.
+        node: as messages name it; None for a finding about the file.
         kind: ``file``: it can't be read; ``clause``: the node breaks its document; ``shape``: it is valid only for one
             size of an unknown dim; ``declaration``: the file declares its output otherwise than it is; ``range``: the
-            data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: what the target does with it;
+            data leaves a type there; ``refused``, ``wrong``, ``crashed``, ``hung``: the target's result;
             ``depends``: the target's bits depend on more than the operands.
         target: the runtime, where it concerns one.
         clause: the clause that is broken, where one is.
-        text: what, in a line.
-        to_do: what to do about it; None where there is nothing but to mend the file.
+        text: the finding, in a line.
+        to_do: the remedy; None if the file itself has to be corrected.
     """
 
     file: str
@@ -39,7 +39,7 @@ class Finding:
 
     @property
     def about(self) -> str:
-        """What, and of which target or clause, without the place."""
+        """The finding with its target or clause, without the place."""
         target = f"{self.target}: {self.kind}: " if self.target else ""
         clause = f"breaks {self.clause}: " if self.clause else ""
         return f"{target}{clause}{self.text}"
@@ -51,14 +51,14 @@ class Finding:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeReport(Use):
-    """A Pow or PRelu node, and what was found of it.
+    """A Pow or PRelu node, and the results for it.
 
     Attributes:
         breaks: the clauses that it breaks.
-        open: what its document leaves open, as far as this node can touch it.
-        targets: what each target makes of it.
+        open: the open questions of its specification that the node can touch.
+        targets: the statement about it for each target.
         only_if: the condition on an unknown shape under which the node is valid; None where that is known.
-        notices: what is worth a look though nothing is wrong.
+        notices: remarks about a node that has no errors.
     """
 
     breaks: tuple[Breach, ...]
@@ -70,10 +70,10 @@ class NodeReport(Use):
 
 @dataclass(frozen=True)
 class Ways:
-    """What was tried on a whole model before it is advised.
+    """The repairs and conversions tried on a whole model before they are advised.
 
     Attributes:
-        repaired: what ``hu.repair`` does to each node that it repairs, by node.
+        repaired: the change that ``hu.repair`` makes to each repaired node, by node.
         left: why it leaves a node as it is, by node.
         is_valid: whether the repaired model is valid.
         error: why the model can't be repaired at all; empty where it can.
@@ -99,8 +99,8 @@ class ModelReport:
         nodes: in the file's order.
         error: why it could not be read; None where it could.
         targets: the runtimes.
-        ways: what helps the model.
-        data: what inputs do to it; None without inputs.
+        ways: the repairs and conversions that help the model.
+        data: the effect of the inputs on it; None without inputs.
     """
 
     file: str
@@ -120,7 +120,7 @@ def findings(model: ModelReport) -> tuple[Finding, ...]:
 
 
 def declarations(model: ModelReport) -> Iterator[Finding]:
-    """Give the findings about values that the file declares otherwise than their nodes give them."""
+    """Give the findings about values whose declared type or shape is not the one that their nodes give."""
     for node, text in model.ways.declared.items():
         yield Finding(model.file, node, "declaration", None, None, text, _repair(model.file))
 
@@ -148,7 +148,7 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
             yield Finding(file, node.label, "depends", said.target, None, text, to_do)
 
 
-# --- what to do ----------------------------------------------------------------------------------
+# --- remedies ------------------------------------------------------------------------------------
 
 _EXACT = {
     "onnxruntime": "halfulp.integrations.onnxruntime.session(model) computes it exactly within ONNX Runtime",
@@ -161,7 +161,7 @@ _ELSE = "halfulp run computes it exactly"
 
 
 def about_clause(model: ModelReport, node: NodeReport) -> str:
-    """Return what to do about a node that breaks its document."""
+    """Return the remedy for a node that breaks its specification."""
     ways = model.ways
     why = ways.left.get(node.label)
     if why is not None and "--slopes" in why:
@@ -182,7 +182,7 @@ def _repair(file: str) -> str:
 
 
 def about_range(file: str, found: NodeData, type: str) -> str:
-    """Return what to do about a node whose data leaves a type."""
+    """Return the remedy for a node whose data leaves a type."""
     if found.type != type:
         return f"keep it in {found.type} when the model goes to {type}: --blocklist TOOL prints the list for a tool"
     if not found.region:
@@ -194,14 +194,14 @@ def about_range(file: str, found: NodeData, type: str) -> str:
 
 
 def about_target(model: ModelReport, said: Statement) -> str:
-    """Return what to do about what a target makes of a node.
+    """Return the remedy for a finding about a node in a target.
 
-    A conversion helps where the target does not take the node as it is, or broadcasts it otherwise and nothing else
-    is wrong, and the whole model can be converted. Everything else needs other kernels.
+    If the target does not take the node unchanged, or its only error is to broadcast differently, a
+    conversion helps, provided that the whole model can be converted. Everything else needs other kernels.
 
     Args:
         model: the model.
-        said: what the target makes of the node: a finding.
+        said: the target's statement about the node, which is a finding.
     """
     found = said.conversion
     taken_otherwise = said.verdict in ("refused", "crashed", "hung") or (
@@ -232,21 +232,21 @@ OUTCOMES = {
     "shape": "valid for some shapes",
     "unknown": "not known",
 }
-"""What can become of a node in a runtime, and how a line says it."""
+"""The possible outcomes of a node in a runtime, with the words for them in a line."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a runtime makes of a model.
+    """The outcomes of a model's nodes in a runtime.
 
     Attributes:
         file: the model.
         target: the runtime.
         version: the measured version that speaks for it; None where none was measured.
         nodes: how many Pow and PRelu nodes the model has.
-        outcomes: how many of them come out so, by the keys of ``OUTCOMES``; none is 0.
-        causes: for each outcome why, in few words.
-        max_ulp: how far off the nodes that are ``within`` may be; None where there are none.
+        outcomes: the number of nodes for each key of ``OUTCOMES``, without zeros.
+        causes: the reasons for each outcome, in few words.
+        max_ulp: how far off the nodes that are ``within`` may be; None if there are no such nodes.
         asked: the version asked for or installed, if any.
     """
 
@@ -261,7 +261,7 @@ class Summary:
 
     @property
     def is_right(self) -> bool:
-        """Whether each node is known to come out right: with the bits of the exact result."""
+        """Whether each node is known to give the bits of the exact result."""
         return set(self.outcomes) <= {"right"}
 
     @property
@@ -269,7 +269,7 @@ class Summary:
         """The line, without the runtime's name."""
         parts = []
         for outcome, words in OUTCOMES.items():
-            # Where something is found the nodes that are right go without saying.
+            # If there are findings, the nodes that are right are not mentioned.
             if outcome in self.outcomes and (
                 outcome != "right" or self.outcomes.keys() <= {"right", "within"}
             ):
@@ -293,7 +293,7 @@ class Summary:
 
 
 def summaries(model: ModelReport) -> tuple[Summary, ...]:
-    """Return what each target makes of a model, in the targets' order; nothing for a model without Pow and PRelu."""
+    """Return the answers for a model, in the targets' order; empty for a model without Pow and PRelu."""
     if not model.nodes:
         return ()
     return tuple(_summary(model, index, target) for index, target in enumerate(model.targets))
@@ -336,7 +336,7 @@ def _outcome(node: NodeReport, said: Statement) -> str:
 
 
 def _causes(node: NodeReport, said: Statement, outcome: str) -> tuple[str, ...]:
-    """Return why a node comes out as it does, in few words."""
+    """Return the reason for a node's outcome, in few words."""
     if outcome in ("right", "within"):
         return ()
     if outcome in ("invalid", "shape"):

@@ -1,9 +1,9 @@
 """Where a runtime that computes halves in float32 drops the rounding between a node and its neighbours.
 
-ONNX Runtime's CPU provider casts a float16 node that it has no kernel for to float32, and removes a cast to float16
-in front of one to float32. So a chain of such nodes is computed in float32 and rounded at its end alone. OpenVINO
-computes all halves of a network in float32. A single node is exact in both, and the same node behind a subtraction is
-a power of an unrounded base.
+ONNX Runtime's CPU provider casts a float16 node that it has no kernel for to float32, and removes a cast to
+float16 in front of one to float32. So a chain of such nodes is computed in float32 and rounded only at its
+end. OpenVINO computes all halves of a network in float32. A single node is exact in both. The same node after
+a subtraction is a power of an unrounded base.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONSTANTS = {"Constant", "Const"}
 _SUBGRAPHS = {"If", "Loop", "Scan"}
 _ONLY_SHAPES = {"Shape", "Size", "ShapeOf"}
 
-# A result of theirs is one of the inputs' elements, or its negative, and a rounding before or after them is the same.
+# Each result of these operators is an input element or its negative. Rounding before or after is the same.
 # Some names are OpenVINO's.
 _SELECT = frozenset(
     {
@@ -31,7 +31,7 @@ _SELECT = frozenset(
         *("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate", "StridedSlice", "VariadicSplit"),
     }
 )
-# Of exact inputs their results are exact, too; but they are others when their inputs are rounded first.
+# Results of exact inputs are exact, but they change if the inputs are rounded first.
 _WHOLE = frozenset({"Ceil", "Ceiling", "Floor", "Round", "Sign"})
 
 
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Unrounded:
-    """The neighbours from which values come unrounded, and which read values before they are rounded, by value."""
+    """The neighbours that give unrounded values, and those that read values before rounding, by value."""
 
     sources: Mapping[str, str]
     readers: Mapping[str, str]
@@ -61,7 +61,7 @@ class Net:
         type_of: gives the element type of a value; None where it is not known.
         outputs: the names of the values that leave the graph.
         constants: tells of a value whether it is a constant that the file holds.
-        caller: how messages name what calls a function, in whose place its nodes are put; None for any graph.
+        caller: how messages name the node that calls the function; None for a graph.
         inputs: the names of a function's inputs.
     """
 
@@ -121,7 +121,7 @@ class Net:
             readers = {name: self._caller for name in self._outputs if self._is_half(name)}
         for step in self._steps:
             known = all(not name or name in constants or self._is_constant(name) for name in step.inputs)
-            if known and (step.inputs or step.operator in _CONSTANTS):  # computed before anything runs
+            if known and (step.inputs or step.operator in _CONSTANTS):  # folded before anything runs
                 constants.update(step.outputs)
                 continue
             source = self._source(step, sources, id(step) in stays)
@@ -155,7 +155,7 @@ class Net:
         )
 
     def _source(self, step: Step, sources: Mapping[str, str], stays: bool) -> str | None:
-        """Return from which node the outputs of one come unrounded; None where they are rounded."""
+        """Return the node from which this node's unrounded outputs come; None if they are rounded."""
         if step.operator in _CASTS:
             type = self._type_of(step.inputs[0])
             if type in HALVES and type == self._type_of(step.outputs[0]):
@@ -168,7 +168,7 @@ class Net:
         return step.label
 
     def _reader(self, step: Step, readers: Mapping[str, str], stays: bool) -> str | None:
-        """Return which node reads the inputs of one before they are rounded; None where they are rounded."""
+        """Return the node that reads this node's inputs before their rounding; None if they are rounded."""
         if step.operator in _ONLY_SHAPES or (stays and step.operator not in _CASTS):
             return None
         same = step.operator in _CASTS and self._type_of(step.inputs[0]) == self._type_of(step.outputs[0])

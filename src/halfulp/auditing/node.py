@@ -20,7 +20,7 @@ from halfulp.specs.tensor import Shape
 from halfulp.specs.unspecified import QUESTIONS, Node, number
 from halfulp.types import TYPES
 
-_SMALL = 1 << 12  # bytes of a constant that is compared by value
+_SMALL = 1 << 12  # the most bytes of a constant that is compared by value
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Operand:
         return shown if self.text is None or self.constant is not None else f"{shown} = {self.text}"
 
     def reported(self) -> Operand:
-        """Return it as a report has it: without the array, and shown with its values."""
+        """Return it for a report: without the array, and with a text of its values."""
         return self if self.constant is None else self._without_array
 
     @cached_property
@@ -59,7 +59,10 @@ class Operand:
 
     @cached_property
     def by_value(self) -> Hashable:
-        """A key that constants of equal types, shapes and values share; a large one shares it with itself alone."""
+        """A key that is equal for constants of equal types, shapes and values.
+
+        A large constant has a key of its own.
+        """
         array = self.constant
         if array is None:
             return None
@@ -74,7 +77,7 @@ class Operand:
         wide = None if self.constant is None else _wide(self.constant.dtype)
         if self.constant is None or wide is None:
             return None
-        with np.errstate(invalid="ignore"):  # a signalling NaN is as good as another
+        with np.errstate(invalid="ignore"):  # signalling NaNs count as NaNs
             found = self.constant.astype(wide, copy=False)
         return found.reshape(1) if found.size == 1 else np.asarray(np.unique(found))
 
@@ -107,7 +110,7 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 @lru_cache(maxsize=4096)
 def number_in(dtype: np.dtype[Any], text: str) -> Any:
-    """Return a number as a type holds it, in the type in which values are compared; None where it is no such number."""
+    """Return a number rounded to a type, in the type for comparisons; None if it is not such a number."""
     wide = _wide(dtype)
     is_float = wide is not None and wide.kind == "f"
     if wide is None or not (is_float or text.lstrip("-").isdigit()):
@@ -124,7 +127,7 @@ class Breach(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A question of its document that a node touches, and how it does so."""
+    """An open question of its specification that a node touches, and how it does so."""
 
     question: Unspecified
     where: str
@@ -139,10 +142,10 @@ class Use:
         operator: the id of the version in force.
         asked: the opset or feature level that puts it in force.
         inputs: in order.
-        output: what the file or inference says of it.
+        output: the output, with the type and shape from the file or from inference.
         attributes: as the file spells them.
-        refused: what the front end has found broken, where it went no further.
-        net: the nodes around it; None where it has none.
+        refused: the broken clause at which the front end stopped, if it did.
+        net: the nodes around it; None if it has none.
     """
 
     label: str
@@ -176,7 +179,7 @@ class Use:
 
     @cached_property
     def kind(self) -> Hashable:
-        """Whatever two nodes have to have in common, besides their constants' values, to be judged alike."""
+        """The properties, besides their constants' values, that two nodes must share to be judged alike."""
         operands = tuple([(each.type, each.shape, each.constant is None) for each in self.inputs])
         attributes = repr(sorted(self.attributes.items()))
         return (
@@ -191,7 +194,7 @@ class Use:
 
     @property
     def constants(self) -> Hashable:
-        """The values of the constants; of large ones the array that they are."""
+        """The values of the constants; for a large constant, the array itself."""
         return tuple([None if each.constant is None else each.by_value for each in self.inputs])
 
     @cached_property
@@ -217,7 +220,7 @@ def breach_of(error: HalfulpError, clause: str) -> Breach:
 
 
 def breaches(use: Use) -> tuple[Breach, ...]:
-    """Return every clause that a node breaks, whatever its unknown types and dims turn out to be.
+    """Return every clause that a node breaks for all choices of its unknown types and dims.
 
     Attributes, types, shapes and the output are each checked, even if another of them is wrong.
     """
@@ -238,7 +241,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
         note(error)
         attributes = _allowed(row, attributes)
     types: list[str | None] = [operand.type for operand in use.inputs]
-    # Unknown types are assumed to be right; in a second round all types are, so that shapes are checked.
+    # Unknown types are assumed to be right. A second round assumes it of all types, to check shapes.
     nothing: list[str | None] = [None] * len(types)
     for given in (types, nothing):
         try:
@@ -253,7 +256,7 @@ def breaches(use: Use) -> tuple[Breach, ...]:
 
 
 def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that are right by themselves."""
+    """Return the attributes that are valid on their own."""
     kept: dict[str, Any] = {}
     required = {a.name: attributes[a.name] for a in row.attributes if a.required and a.name in attributes}
     for name, value in attributes.items():
@@ -266,7 +269,7 @@ def _allowed(row: OpVersion, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operands(row: OpVersion, use: Use, types: list[str | None]) -> list[TensorType]:
-    """Return the operands with allowed types where none is given: that of the same variable, if one is."""
+    """Return the operands. An unknown type becomes that of the same type variable, or an allowed one."""
     bound: dict[str, str] = {}
     for port, kind in zip(row.inputs, types, strict=False):
         if kind is not None:
@@ -279,7 +282,7 @@ def _operands(row: OpVersion, use: Use, types: list[str | None]) -> list[TensorT
 
 
 def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, note: Any) -> None:
-    """Compare what the file says of the output with what the operator gives."""
+    """Compare the output's declaration in the file with the type and shape that the operator gives."""
     port, output = row.outputs[0].name, use.output
     wrong_type = typed and output.type is not None and output.type != result.type
     if wrong_type or not agree(output.shape, result.shape):
@@ -287,7 +290,7 @@ def _check_output(use: Use, row: OpVersion, result: TensorType, typed: bool, not
 
 
 def open_slope(use: Use) -> str | None:
-    """Return the condition on an unknown shape under which a slope fits; None where there is none."""
+    """Return the condition on an unknown shape under which a slope fits; None if there is no condition."""
     if ".PRe" not in use.operator or len(use.inputs) != 2:
         return None
     return fits_only_if(use.row, *(operand.shape for operand in use.inputs))
@@ -297,7 +300,7 @@ _NEAR = 4  # ulp
 
 
 def notices(use: Use, *, has_data: bool = False) -> tuple[str, ...]:
-    """Return what is worth a look about a valid node though nothing is wrong: its constant is rarely meant so."""
+    """Return remarks about a valid node whose constant is unlikely to be intended."""
     x, values, constant = use.inputs[0], use.second.values, use.second.constant
     if constant is None or values is None or not values.size or values.dtype.kind not in "iuf":
         return ()

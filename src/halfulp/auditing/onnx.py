@@ -1,4 +1,4 @@
-"""The Pow and PRelu nodes of an ONNX model: those of subgraphs and of functions that are called, too."""
+"""The Pow and PRelu nodes of an ONNX model, including those of subgraphs and of called functions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from halfulp.models.onnx.walk import (
 )
 from halfulp.specs import in_force
 
-_MOST_CONSTANT = 1 << 24  # elements; an exponent or a slope of more is not looked at
+_MOST_CONSTANT = 1 << 24  # elements; larger exponents and slopes are not read
 
 
 def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
-    """Return the nodes of ours of a model, in the file's order, those of functions last.
+    """Return the Pow and PRelu nodes of a model, in the file's order, those of functions last.
 
-    A function's nodes come once, with what all its calls agree on. Nodes of ours may break clauses, and operators be
-    of domains that nobody here knows; everything else must be right.
+    A function's nodes are returned once, with the types and shapes that all its calls agree on. Pow and PRelu
+    nodes may break clauses, and operators may be of unknown domains; everything else must be valid.
 
     Args:
         proto: the model; left as it is.
@@ -41,13 +41,14 @@ def uses(proto: ModelProto, file: str, folder: Path | None) -> list[Use]:
         folder: where its external data lies.
 
     Raises:
-        ModelError, UnsupportedError: as the front end's, where no clause of ours is the reason.
+        ModelError, UnsupportedError: as the front end's, unless a broken clause of Pow or PRelu is the
+            reason.
     """
     try:
         build(proto, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
         build(proto, file, folder, keep_unknown=True, check_ours=False)
-        # The rest of the model is sound: what is wrong with nodes of ours, their clauses say.
+        # The rest of the model is valid: errors of Pow and PRelu nodes are reported by their clauses.
         found = list(_Reader(proto, file, folder).all())
         if isinstance(error, ModelError) and not any(map(breaches, found)):
             raise
@@ -69,7 +70,7 @@ class _Reader:
         proto = self._proto
         opset = default_opset(proto.opset_import)
         if opset is None and proto.ir_version < 3:
-            opset = 1  # before IR version 3 there was one opset and no import
+            opset = 1  # before IR version 3 there was one opset and models imported none
         yield from self._walk(proto.graph, ValueInfo(self._types[""], self._tensors), "", "", opset)
         inside = FunctionTypes(proto, self._types, self._file)
         for function in reached(proto):
@@ -136,6 +137,6 @@ def _net(owner: GraphProto | FunctionProto, value_info: ValueInfo, where: str) -
 
 
 def _attributes(node: NodeProto) -> dict[str, object]:
-    """Return the attributes; those that a call of the function around the node gives are not known."""
+    """Return the attributes. Those that depend on a call of the enclosing function are unknown."""
     given = [attribute for attribute in node.attribute if not attribute.ref_attr_name]
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in given}

@@ -1,4 +1,4 @@
-"""The Power and PReLU layers of an OpenVINO IR file: those in the bodies of loops and branches, too."""
+"""The Power and PReLU layers of an OpenVINO IR file, including those in the bodies of loops and branches."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _net(net: Element, weights: Weights, file: str, where: str, depth: int) -> I
 
 
 def _bodies(net: Element) -> Iterator[tuple[Element, Element]]:
-    """Give the layers that have bodies, with each of them."""
+    """Give each body, with the layer that it belongs to."""
     for layer in net.iterfind("layers/layer"):
         yield from ((layer, body) for body in layer if body.tag in _BODIES)
 

@@ -16,18 +16,18 @@ from halfulp.operators import op, pow, prelu
 from halfulp.types import FLOATS
 
 JUDGED = ("float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")
-"""The element types that networks are brought into."""
+"""The element types that networks are converted to."""
 
 SHORT = JUDGED[1:2] + JUDGED[3:]
-"""Those among them of so few exponents that ordinary data leave them."""
+"""The types among them whose exponent range is so small that ordinary data leave it."""
 
-_AT_ONCE = 1 << 15  # numbers of a type whose powers are looked at at once
-_PIECE = 1 << 20  # elements that are looked at at once
+_AT_ONCE = 1 << 15  # numbers of a type whose powers are computed at once
+_PIECE = 1 << 20  # elements that are processed at once
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The magnitudes of x beyond which x^exponent leaves a type; None where no x of the type does.
+    """The magnitudes of x beyond which x^exponent leaves a type; None if it stays in the type for every x.
 
     Attributes:
         overflow: the result is infinite above it, or below it where the exponent is negative.
@@ -58,7 +58,7 @@ def limits(exponent: float, type: str) -> Limits:
     power = np.array(exponent).astype(dtype)
 
     def last(holds: Callable[[Array], Array]) -> int:
-        """Return the bits of the greatest number whose power does this, as all smaller ones do; 0 if none does."""
+        """Return the bits of the greatest number that meets a condition that all smaller ones meet, or 0."""
         low, high = 0, greatest + 1
         while high - low > 1:
             step = max(1, (high - low) // _AT_ONCE)
@@ -90,8 +90,8 @@ class Range:
 
     Attributes:
         elements: how many there are.
-        nan, infinite, zeros, subnormal, negative: how many of them are so.
-        least, greatest: the magnitudes of finite numbers other than 0; least is infinite where there are none.
+        nan, infinite, zeros, subnormal, negative: how many of them are of this kind.
+        least, greatest: the magnitudes of finite numbers other than 0; least is infinite if none.
     """
 
     elements: int = 0
@@ -111,7 +111,7 @@ class Range:
         return float(np.exp2(self._logarithms / numbers)) if numbers else 0.0
 
     def add(self, array: Array) -> None:
-        """Count an array in."""
+        """Add an array to the counts."""
         flat = array.reshape(-1)
         is_float = array.dtype.name in FLOATS
         tiny = float(ml_dtypes.finfo(array.dtype).tiny) if is_float else 0.0  # type: ignore[no-untyped-call]
@@ -133,7 +133,7 @@ class Range:
 
 @dataclass
 class InType:
-    """What becomes of a node's results in an element type.
+    """The number of a node's results that are lost in an element type.
 
     Attributes:
         elements: the results that are finite in the wider type.
@@ -148,7 +148,7 @@ class InType:
     subnormal: int = 0
 
     def add(self, wide: Array, narrow: Array) -> None:
-        """Count a node's results in."""
+        """Add a node's results to the counts."""
         tiny = float(ml_dtypes.finfo(narrow.dtype).tiny)  # type: ignore[no-untyped-call]
         for start in range(0, wide.size, _PIECE):
             right, found = (each.reshape(-1)[start : start + _PIECE].astype(float) for each in (wide, narrow))
@@ -160,7 +160,7 @@ class InType:
 
 
 def judged(type: str | None) -> tuple[str, ...]:
-    """Return the types that a node is judged in: its own, where that is a short one, and shorter ones."""
+    """Return the types that a node is judged in: its own, if that is a short type, and shorter ones."""
     if type == "float64":
         return JUDGED
     if type == "float32":

@@ -28,18 +28,18 @@ from halfulp.installed import version_of
 
 SCHEMA = "halfulp.audit/1"
 WIDTH = 80
-_EVERYWHERE = ("N1", "N2", "N5", "N7")  # what nearly every node touches is not worth a line for each
-_MOST_LABELS = 6  # of nodes with the same findings; the others are counted
+_EVERYWHERE = ("N1", "N2", "N5", "N7")  # questions that nearly every node touches do not get a line per node
+_MOST_LABELS = 6  # the most names shown of nodes with the same findings; the others are counted
 
 Models = tuple[ModelReport, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class AuditReport(Printed):
-    """What an audit found. ``print`` shows it as lines.
+    """The results of an audit. ``print`` shows them as lines.
 
     Attributes:
-        targets: what was asked for, or is installed and loads one of the models.
+        targets: the runtimes asked for, or those that are installed and load one of the models.
         models: in the order of their names.
     """
 
@@ -48,7 +48,7 @@ class AuditReport(Printed):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What there is to act on, in the order of files and nodes."""
+        """The findings, in the order of files and nodes."""
         return tuple(finding for model in self.models for finding in findings(model))
 
     @property
@@ -57,14 +57,14 @@ class AuditReport(Printed):
         return tuple(summary for model in self.models for summary in summaries(model))
 
     def blocklist(self, tool: str) -> str:
-        """Return the nodes that the data forbid in float16, as a tool is told to keep them in float32.
+        """Return the option or code that makes a tool keep in float32 the nodes whose data leave float16.
 
         Args:
             tool: ``onnxruntime``, ``onnxconverter-common``, ``trtexec``, ``polygraphy``, ``openvino``, ``nncf``,
                 ``coremltools`` or ``torch`` (these two know the modules of the exported network).
 
         Raises:
-            HalfulpError: there is no such tool, or a node has no name, by which alone tools know it.
+            HalfulpError: the tool does not exist, or a node has no name (tools identify nodes by name).
         """
         seen = [data for model in self.models if model.data for data in model.data.nodes.values()]
         each = [data for data in seen if data.overflows("float16")]
@@ -94,7 +94,7 @@ class AuditReport(Printed):
 
 # --- as JSON -------------------------------------------------------------------------------------
 
-_UNSAID = ("unit", "groups", "_logarithms")  # a statement's are for its text alone
+_UNSAID = ("unit", "groups", "_logarithms")  # a statement uses these only for its text
 
 
 def _plain(value: Any) -> Any:
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no numbers for these
+        return str(value)  # JSON can't represent these as numbers
     return value if value is None or isinstance(value, str | int | float | bool) else shown(value)
 
 
@@ -140,7 +140,7 @@ def _data(data: NetworkData) -> dict[str, Any]:
 
 
 def _node_data(data: NodeData) -> dict[str, Any]:
-    """Return what inputs did to a node: of each tensor its counts and magnitudes, of each type what it cannot hold."""
+    """Return the effect of inputs on a node: counts and magnitudes per tensor, and lost results per type."""
     tensors = {"base": data.base, "second": data.second, "result": data.result}
     return {
         "node": data.label,
@@ -205,9 +205,9 @@ def lines(
 
     Args:
         targets: the runtimes that were judged.
-        models: what was found.
+        models: the results for each model.
         width: where lines are wrapped.
-        left_open: whether to say what the documents leave open, too.
+        left_open: whether to list the open questions of the specifications, too.
     """
     for model in models:
         yield from _answers(model, width)
@@ -254,7 +254,7 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
-    """Return how many nodes leave float16 on the data that were given, and what their rounding costs."""
+    """Return how many nodes leave float16 on the given data, and the error that their rounding adds."""
     seen = data.nodes.values()
     beyond = sum(each.overflows("float16") for each in seen)
     nodes_seen = f"{_count(len(seen), 'node')} looked at, {beyond} of them overflow in float16"
@@ -270,7 +270,7 @@ def _of_data(data: NetworkData, nodes: int) -> str:
 
 
 def _findings(model: ModelReport, width: int) -> Iterator[str]:
-    """Give the nodes with findings; those that differ in nothing but their names stand together."""
+    """Give the nodes with findings. Nodes that differ only in their names are grouped."""
     together: dict[tuple[tuple[str, str | None], ...], list[NodeReport]] = {}
     for node in model.nodes:
         own = tuple((each.about, each.to_do) for each in of_node(model, node))
@@ -294,7 +294,7 @@ def _findings(model: ModelReport, width: int) -> Iterator[str]:
 
 
 def _notices(model: ModelReport, width: int) -> Iterator[str]:
-    """Give what is worth a look, once, with the nodes that it is about."""
+    """Give each remark once, with its nodes."""
     together: dict[str, list[str]] = {}
     for node in model.nodes:
         for notice in node.notices:

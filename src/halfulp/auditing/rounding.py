@@ -1,8 +1,8 @@
 """How much the rounding of each Pow and PRelu adds to the outputs of a network: one by one, all else equal.
 
-In a copy of the network each node's result passes a Where, by which the exact result can take its place. So one
-session of ONNX Runtime, without its fusions, shows what each node costs; the session that users have, with its fusions,
-shows what those change.
+In a copy of the network, a Where after each node can replace the node's result by the exact one. So one
+session of ONNX Runtime without fusions shows the error that each node adds. A default session, with fusions,
+shows the change that these cause.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rounding(
     values: Mapping[str, Array],
     inputs: Mapping[str, Any],
 ) -> tuple[dict[str, float], float]:
-    """Return by how many ulps of themselves the outputs change at most: by node, and by ONNX Runtime's fusions.
+    """Return the most ulps by which outputs change: for each node, and for ONNX Runtime's fusions.
 
     Args:
         proto: a network of float32 or float64; left as it is.
@@ -44,7 +44,7 @@ def rounding(
         inputs: arrays by name.
 
     Raises:
-        HalfulpError: ONNX Runtime is not there or does not take the model, or the opset has no Where.
+        HalfulpError: ONNX Runtime is not installed or does not take the model, or the opset has no Where.
     """
     from halfulp.integrations.onnxruntime import engine
 
@@ -77,7 +77,7 @@ _USE, _EXACT = "{}//use", "{}//exact"
 
 
 def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
-    """Return a copy in which each of these values is a node's own or an input's, as another input says."""
+    """Return a copy with inputs that can replace each of these values."""
     copy = ModelProto()
     copy.CopyFrom(proto)
     nodes = list(copy.graph.node)
@@ -96,7 +96,7 @@ def _switched(proto: ModelProto, results: Mapping[str, Array]) -> ModelProto:
 
 
 def _apart(outputs: Mapping[str, Any], others: Mapping[str, Any]) -> float:
-    """Return by how many ulps of themselves the floats of outputs differ at most."""
+    """Return the most ulps by which the floats of outputs differ."""
     most = 0.0
     for name, value in outputs.items():
         if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):

@@ -1,4 +1,4 @@
-"""What a runtime makes of one node, as it was measured, narrowed to what the node can touch."""
+"""The measured results of a runtime for one node, narrowed to the cases that the node can touch."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ _SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
 """The measured runtimes that load a file of a format, as they are imported and as targets are called.
 
-PyTorch and JAX load none of these files. The onnx package and its evaluator are here wherever halfulp is.
+PyTorch and JAX load none of these files. The onnx package and its evaluator are always installed with
+halfulp.
 """
 
 _BAD = ("wrong", "refused", "crashed", "hung")
-_LARGE = 8  # exponents beyond it have nothing in common
+_LARGE = 8  # larger exponents are not grouped
 _ORDER = ("exact", "rejected", "unspecified", "within", *_BAD)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A target as it was asked for, and what is known of it.
+    """A target as the caller spelled it, with its measurements.
 
     Attributes:
         name: the runtime.
         version: as asked for, or as installed; None for the newest one measured.
         measured: of that version or the nearest one; None where nothing was measured.
-        native: of a runtime that has a front end of its own beside ONNX: what was measured there.
+        native: for a runtime that has a front end of its own beside ONNX: the measurements there.
         installed: whether it is judged only because it is installed.
     """
 
@@ -52,12 +53,12 @@ class Asked:
     installed: bool = False
 
     def spoken_for_by(self, format: str) -> Measured | None:
-        """Return what was measured that speaks for nodes of a format."""
+        """Return the measurements that apply to nodes of a format."""
         return self.native if format == "openvino" and self.native else self.measured
 
     @property
     def note(self) -> str:
-        """What was measured, in a line."""
+        """The measured version, in a line."""
         if self.measured is None:
             return f"{self.name}: not measured; what it takes is known from its documents"
         text = f"{self.name} {self.measured.version}: measured on {self.measured.date} ({self.measured.mode})"
@@ -68,7 +69,7 @@ class Asked:
 
 
 def asked(target: object) -> Asked:
-    """Return what a target is that is spelled as on the command line: ``onnxruntime``, ``onnxruntime==1.31.1``.
+    """Return the target that a command-line spelling names: ``onnxruntime``, ``onnxruntime==1.31.1``.
 
     Raises:
         HalfulpError: the target is not known.
@@ -84,7 +85,8 @@ def asked(target: object) -> Asked:
 def default() -> dict[str, tuple[Asked, ...]]:
     """Return the targets where none is named, by a file's format: the runtimes that load it.
 
-    Those are judged that are installed, each as of its version; where none is, all of them are.
+    The installed ones are judged, each in its installed version. If none is installed, all of them are
+    judged.
     """
     here = installed()
     known = {name: _known(name, version, installed=True) for name, version in here.items()} or {
@@ -110,7 +112,7 @@ def installed() -> dict[str, str | None]:
     """Return the runtimes of ``LOADERS`` that are installed, with their versions; None for one that is not known.
 
     None of them is loaded. A version is that of the distribution which has the package, such as onnxruntime-gpu,
-    without what a builder added, such as +cpu.
+    without a builder's suffix, such as +cpu.
     """
     found = [name for name in dict.fromkeys(chain(*LOADERS.values())) if has_module(name)]
     distributions = packages_distributions() if found else {}
@@ -120,19 +122,19 @@ def installed() -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a target makes of a node.
+    """The result of a node in a target.
 
     Attributes:
         target: the runtime.
         verdict: ``exact``, ``within``, ``wrong``, ``refused``, ``crashed``, ``hung``, or ``unknown``.
         max_ulp: the greatest difference measured where results are ``within`` or ``wrong``, in ``unit``.
         reasons: a line for each thing that is wrong.
-        depends: on what beside the operands the bits of a result depend.
+        depends: the things beside the operands on which the bits of a result depend.
         accepts: clauses that the node breaks, and that the target lets it break.
-        conversion: what ``halfulp convert --target`` would do; None where that is no target of it.
+        conversion: the changes of ``halfulp convert --target``; None if it does not know the target.
         unit: ``ulp``, or ``units`` where the result is an integer.
-        groups: what is not right: the keys of ``GROUPS``, ``constant`` for the node's constant exponent or
-            slopes, or ``opset``; nothing where the types are refused altogether.
+        groups: the groups with errors: the keys of ``GROUPS``, ``constant`` for the node's constant exponent
+            or slopes, or ``opset``; nothing where the types are refused altogether.
     """
 
     target: str
@@ -147,7 +149,7 @@ class Statement:
 
     @property
     def is_finding(self) -> bool:
-        """Whether the target does not give the node's exact result, or one near it that is always the same."""
+        """Whether the target gives neither the node's exact result nor a near one that is always the same."""
         return self.verdict in _BAD or bool(self.depends)
 
     def with_constant(self, stands_for: str, text: str) -> Statement:
@@ -163,7 +165,7 @@ def statement(
     breaches: Sequence[Breach],
     convert: Callable[[Use, str], Conversion | None] = conversion,
 ) -> Statement:
-    """Return what a target makes of a node; ``convert`` tries the conversion."""
+    """Return the result of a node in a target; ``convert`` tries the conversion."""
     condition = None if breaches else open_slope(use)
     if breaches or condition is not None:
         measured = _measured(use, target)
@@ -204,7 +206,7 @@ def statement(
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
-    """Return what a runtime does with a slope that does not fit X, or fits on a condition; None where it is unknown."""
+    """Return a runtime's result for a slope that does not fit X, or fits on a condition; None if unknown."""
     if ".PRelu" not in use.operator or not use.types or len({*use.types}) != 1 or len(use.inputs) != 2:
         return None
     x, slope = (operand.shape for operand in use.inputs)
@@ -248,7 +250,7 @@ def _unmeasured(use: Use, target: Asked, changed: Conversion | None) -> Statemen
 
 
 def _measured(use: Use, target: Asked) -> Measured | None:
-    standard = use.operator.partition(".")[0]  # an operator that breaks its document need not have a row
+    standard = use.operator.partition(".")[0]  # an operator that breaks its specification may have no row
     return target.spoken_for_by(standard)
 
 
@@ -268,7 +270,7 @@ def _rank(verdict: str) -> int:
 
 
 def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
-    """Return what was measured of the one exponent or the slopes that a node always has; nothing where it was not."""
+    """Return the measurements for a node's constant exponent or slopes; empty if there are none."""
     found = use.second.values
     if found is None or not found.size:
         return ()
@@ -281,7 +283,7 @@ def _of_constants(use: Use, row: Row) -> tuple[Group, ...]:
 
 
 def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
-    """Return what was measured of powers to constants for bases such as a node's."""
+    """Return the measurements of powers with constant exponents, for bases such as a node's."""
     x, y = use.inputs[0].shape, use.second.shape
     if x is None or not (y is None or len(y) < 2 or set(x) <= {1}):
         return row.constants
@@ -289,13 +291,13 @@ def _powers_of(use: Use, row: Row) -> Mapping[float, Group]:
         return {**row.constants, **row.columns}
     if len(x) < 2 or isinstance(x[-1], int):
         return row.constants
-    # It may be a column. A difference within the limit is said; an alarm waits for a dim that is known.
+    # It may be a column. A difference within the limit is reported; a finding needs a known dim.
     mild = {exponent: group for exponent, group in row.columns.items() if group.verdict not in _BAD}
     return {**row.constants, **mild}
 
 
 def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
-    """Return what was measured of exponents like the one that a node always has."""
+    """Return the measurements for exponents similar to a node's constant one."""
     exponent = _one_exponent(use)
     kind = None if exponent is None else _kind_of_exponent(exponent)
     if kind is None:
@@ -304,7 +306,7 @@ def _of_like_exponents(use: Use, row: Row) -> tuple[Group, ...]:
 
 
 def _one_exponent(use: Use) -> float | None:
-    """Return the one exponent that a power always has; None where there are more, or none is known."""
+    """Return the constant exponent of a power, if it is a single known number; None otherwise."""
     exponent, found = use.second.constant, use.second.values
     if ".PR" in use.operator or exponent is None or exponent.size != 1 or found is None:
         return None
@@ -312,9 +314,9 @@ def _one_exponent(use: Use) -> float | None:
 
 
 def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
-    """Return the exponents that no other exponent is judged like, for nodes of a kind.
+    """Return the exponents that must be judged individually, for nodes of a kind.
 
-    They are those that were measured, those of examples, and those with which a power is a copy or a constant.
+    They are the measured ones, those of examples, and those for which a power is a copy or a constant.
     """
     found: set[float] = {-1, 0, 1}
     for row in (_row(use, target) for target in targets):
@@ -327,7 +329,7 @@ def numbers_that_count(use: Use, targets: Iterable[Asked]) -> frozenset[float]:
 
 
 def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
-    """Return all that judging takes from the one exponent that a power always has.
+    """Return the part of a power's constant exponent that matters for judging.
 
     Args:
         use: the node.
@@ -345,22 +347,22 @@ def kind_of_exponent(use: Use, numbers: Container[float]) -> Hashable | None:
 
 
 def _kind_of_exponent(exponent: float) -> tuple[bool, bool] | None:
-    """Return what exponents have in common that a runtime treats alike; None where they have nothing."""
+    """Return the group of exponents that a runtime treats like this one; None if there is none."""
     if exponent in (0, 1) or not abs(exponent) <= _LARGE:
         return None
     return exponent < 0, exponent.is_integer()
 
 
 def _touches(use: Use, group: Group, own: Sequence[Group], alike: Sequence[Group]) -> bool:
-    """Tell whether what went wrong in a group can go wrong in a node."""
+    """Tell whether an error measured in a group can occur in a node."""
     if group.name == "broadcast":
         return any(_is_like(use, broadcast) for broadcast in group.shapes)
-    # What was measured of a node's own constants speaks for all X; what of like ones, for all X that go wrong.
+    # Measurements of a node's own constants apply to all X; those of similar constants, to all X with errors.
     return not own and not (alike and group.verdict in _BAD)
 
 
 def neighbours(use: Use, target: Asked) -> Iterator[Group]:
-    """Give what becomes of a node among others in halves, where the target computes it on numbers not rounded."""
+    """Give the effects on a node of neighbours in halves, if the target computes it on unrounded numbers."""
     measured = _measured(use, target)
     if measured is None or use.net is None:
         return
@@ -397,7 +399,7 @@ def _is_like(use: Use, broadcast: Broadcast) -> bool:
 
 
 def _relations(x: Shape, y: Shape) -> set[str]:
-    """Return how the shapes of two operands may relate; more than one thing where dims are not known."""
+    """Return the possible relations of two operands' shapes; several if dims are unknown."""
     if x is None or y is None:
         return {"equal", "one element", "channels", "vector", "lower rank", "higher rank", "same rank"}
     if x == y and None not in x:
@@ -406,7 +408,7 @@ def _relations(x: Shape, y: Shape) -> set[str]:
     if all(dim in (1, None) or isinstance(dim, str) for dim in y):
         found.add("one element")
     if len(y) == 1 and len(x) > 1 and y != (1,):
-        # Some runtimes take a vector that is as long as dim 1 for one value per channel.
+        # Some runtimes read a vector as long as dim 1 as one value per channel.
         sizes = {dim for dim in (x[1], y[0]) if isinstance(dim, int)}
         found |= {"channels"} if len(x) > 2 and len(sizes) < 2 else set()
         found |= {"vector"} if len(x) == 2 or len(sizes) == 2 or x[1] != y[0] else set()
@@ -416,12 +418,12 @@ def _relations(x: Shape, y: Shape) -> set[str]:
 
 
 def _may_differ(use: Use, aspect: str, own: Sequence[Group]) -> bool:
-    """Tell whether a node's bits may depend on something that a runtime's do depend on."""
+    """Tell whether a dependence of a runtime's bits can affect a node."""
     if aspect == "constant folding":
         # A node is folded if all its operands are constants.
         return all(operand.constant is not None for operand in use.inputs)
     if aspect == "scalar exponent":
-        # It matters where one run has one exponent for many bases, and another has many exponents.
+        # It matters if one run has one exponent for many bases, and another run has many exponents.
         x, y = use.inputs[0], use.inputs[-1]
         if y.constant is not None or (x.shape is not None and (x.shape == y.shape or set(x.shape) <= {1})):
             return False
@@ -447,7 +449,10 @@ def _unit(use: Use) -> str:
 
 
 def _reason(use: Use, group: Group) -> str:
-    """Return a line about a group: with its figures and its example only where they are of the node's own constants."""
+    """Return a line about a group.
+
+    Figures and example are included only if they apply to the node's constants.
+    """
     text = GROUPS.get(group.name, group.name)
     if group.name == "neighbours":
         return group.example or text
@@ -465,7 +470,7 @@ def _reason(use: Use, group: Group) -> str:
 
 
 def _not_its_own(use: Use, group: Group) -> str | None:
-    """Return which operand of a group's example is not a node's, where the node has a constant; None where none is."""
+    """Return the operand of a group's example that is not the node's constant; None if there is none."""
     operands = (use.inputs[0], use.second)
     for name, operand, number in zip(_names(use), operands, group.operands or (), strict=False):
         if operand.constant is not None and not operand.holds(number):

@@ -1,4 +1,7 @@
-"""What helps a whole ONNX model: a repair or a conversion that was tried on it before an audit advises it."""
+"""The repairs and conversions that help a whole ONNX model.
+
+Each is tried on the model before it is advised.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from halfulp.models.onnx.tensors import type_of
 
 
 def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Path | None) -> Ways:
-    """Return what helps a model.
+    """Return the repairs and conversions that help a model.
 
     Args:
-        nodes: its Pow and PRelu nodes, and what was found of them.
+        nodes: its Pow and PRelu nodes, with their results.
         proto: the model; left as it is.
         file: its name in messages.
         folder: where its external data lies.
@@ -30,7 +33,7 @@ def ways(nodes: tuple[NodeReport, ...], proto: ModelProto, file: str, folder: Pa
     if is_broken or any(node.only_if for node in nodes):
         try:
             new, changes, left = repaired(proto, file, folder)
-        except HalfulpError as error:  # it needs more than a repair of these nodes
+        except HalfulpError as error:  # the model needs more than a repair of these nodes
             found = replace(found, error=printable(error.message, most=None))
         else:
             is_valid = is_broken and bool(changes) and all(each.valid for each in left)

@@ -1,4 +1,4 @@
-"""Converting models: between formats and opsets, and into what a target accepts."""
+"""Converting models: between formats and opsets, and into forms that a target accepts."""
 
 from halfulp.conversion.api import Conversion, convert
 from halfulp.models.source import Format

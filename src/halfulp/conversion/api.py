@@ -1,4 +1,4 @@
-"""Converting a model so that it says the same elsewhere: ``hu.convert``."""
+"""Converting a model to another format, opset or target with the same meaning: ``hu.convert``."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label
 from halfulp.models.source import Format, Source, format_of, format_to_write
 
-_OLDEST_READ = 13  # before, Unsqueeze and others say in attributes what they say in inputs now
+_OLDEST_READ = 13  # in older opsets, inputs of Unsqueeze and others are attributes
 
 
 @dataclass(frozen=True, repr=False)
 class Conversion(Printed):
-    """A converted model, and what was done to it. ``print`` shows that as lines.
+    """A converted model, and the changes made to it. ``print`` shows these as lines.
 
     Attributes:
-        model: what ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch program; of a network
-            that has become an IR by OpenVINO's own reader its ``openvino.Model``, as ``model.model``.
-        changes: what was done to which node, and whether the result can still differ from the exact one;
-            also what could not be carried over.
-        verification: what running both models found, where that was asked for.
+        model: a model that ``hu.run`` takes: an ``onnx.ModelProto``, OpenVINO's graph or a DxDispatch
+            program; of a network that has become an IR by OpenVINO's own reader its ``openvino.Model``, as
+            ``model.model``.
+        changes: the change to each node, and whether the result can still differ from the exact one;
+            also the parts of the model that could not be carried over.
+        verification: the result of running both models, if it was asked for.
         folder: where the external data of an ONNX model lies.
     """
 
@@ -108,7 +109,7 @@ def convert(
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Conversion:
-    """Convert a model so that it says the same elsewhere.
+    """Convert a model to another format, opset or target, with the same meaning.
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
@@ -122,28 +123,29 @@ def convert(
         prelu: for ONNX: ``expand`` each PRelu into operators that every runtime has, or ``fold`` such back.
         pow: for ONNX: ``expand`` each Pow with a constant exponent into products, roots or a reciprocal, or ``fold``
             such operators back into Pow, where every bit stays.
-        float32: for an ONNX network of float16 or bfloat16: what computes in float32, with casts around it: ``norms``
-            (each from its square to its division), ``pow``, or names of nodes with commas between them. Verified,
-            the outputs before and after are compared with those of the network in float32 throughout.
+        float32: for an ONNX network of float16 or bfloat16: the nodes to compute in float32, with casts
+            around them: ``norms`` (each from its square to its division), ``pow``, or names of nodes with
+            commas between them. Verified, the outputs before and after are compared with those of the network
+            in float32 throughout.
         fuse: for ONNX: ``norms``: write each norm that is exactly LayerNormalization-17 or RMSNormalization-23 as that.
         repair: whether to repair the Pow and PRelu nodes of an ONNX model first, as ``hu.repair`` does. The repaired
             model is the one that the result is verified with.
-        verify: whether to run both models on seeded inputs, special values included, and to compare
-            every bit of the outputs: in ONNX Runtime with our operators, where it is installed and the model
-            has others. An IR also runs in OpenVINO, where that is installed.
+        verify: whether to run both models on seeded inputs, special values included, and to compare every bit
+            of the outputs: in ONNX Runtime with halfulp's operators, where it is installed and the model has
+            others. An IR also runs in OpenVINO, where that is installed.
         seed: for those inputs.
-        dims: sizes of their symbolic dims; sizes that run are found for the others. What becomes a DxDispatch file gets
-            these sizes itself, verified or not, since its dims are numbers.
+        dims: sizes of their symbolic dims; sizes that run are found for the others. A model that becomes a
+            DxDispatch file gets these sizes itself, verified or not, since its dims are numbers.
         inputs: arrays by name, to verify with instead of inputs that are made up.
         progress: gets a line for each run of a verification.
 
     Returns:
-        The new model with what was done to it, a line each.
+        The new model with a line for each change.
 
     Raises:
         UnsupportedError: a node that has no exact form there, named, and why.
         ModelError: the model is broken, or a node breaks a clause of its operator.
-        HalfulpError: there is no such format, opset or target, or the result can't be written.
+        HalfulpError: the format, opset or target does not exist, or the result can't be written.
 
     Example:
         >>> from onnx import parser
@@ -207,7 +209,7 @@ class _Work:
         self.before: Subject
         self.model: ModelProto | Model | Program | Network
         self._source: ModelProto | None = None
-        self._walk: Walk | None = None  # through the model as it is, which takes a while to prepare
+        self._walk: Walk | None = None  # through the source model, which takes a while to prepare
         self.format = format_of(source)
         if self.format == "onnx":
             sorted_: list[str] = []
@@ -236,7 +238,7 @@ class _Work:
         return self._source is not None and has_halves(self._source)
 
     def fix(self, dims: Mapping[str, int]) -> None:
-        """Give the open dims of an ONNX model these sizes: by their symbols, or by INPUT[AXIS]."""
+        """Set the open dims of an ONNX model to sizes, given by symbol or by INPUT[AXIS]."""
         graph = self.model.graph if isinstance(self.model, ModelProto) else GraphProto()
         for info in (*graph.input, *graph.output, *graph.value_info):
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
@@ -245,7 +247,7 @@ class _Work:
                     dim.dim_value = dims[name]
 
     def become(self, wanted: Format) -> None:
-        """Bring the model into another format."""
+        """Convert the model to another format."""
         if wanted == self.format:
             return
         if wanted == "openvino" and isinstance(self.model, ModelProto) and has_foreign(self.before):
@@ -293,7 +295,7 @@ class _Work:
         float32: str | None,
         fuse: str | None,
     ) -> None:
-        """Bring an ONNX model into an opset and to a target, and have it checked."""
+        """Convert an ONNX model to an opset and a target, and check the result."""
         if opset is not None:
             self.changes += to_opset(model, opset, self.file, self.folder, self._taken_walk())
         if target is not None:
@@ -313,12 +315,15 @@ class _Work:
             if found is not None:
                 self._refuse(found, opset)
         elif found is not None:
-            # What the checker holds against the source as well is only said.
+            # A checker error that the source model has, too, is only reported.
             said = f"does not pass the onnx package's checker, as it did not before: {found.reason}"
             self.changes.append(Change(found.node or self.file, said, is_notice=True))
 
     def _taken_walk(self) -> Walk | None:
-        """Return the walk for the first change; later ones make their own, with the types of what there is then."""
+        """Return the walk for the first change.
+
+        Later changes make their own, with the types at that point.
+        """
         walk, self._walk = self._walk, None
         return walk
 

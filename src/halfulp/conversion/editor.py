@@ -1,7 +1,7 @@
 """Replacing the nodes of an ONNX graph one by one: new nodes, constants and names that are free.
 
-Operands in other shapes and types: between the broadcasting of opset 6 (``axis``, ``broadcast``) and that of opset 7
-(NumPy's), and which element types hold every value of which others.
+It converts operands between the broadcasting of opset 6 (``axis``, ``broadcast``) and that of opset 7
+(NumPy's), and tells which element types hold every value of another one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Change:
 
     Attributes:
         node: the node, as messages name it.
-        what: what was done to it, in one line.
+        what: the change, in one line.
         differs: how the result can still differ from the exact one; None where it can't.
-        is_notice: whether nothing was done, and this is only said.
+        is_notice: whether nothing was changed, and this is information only.
     """
 
     node: str
@@ -55,7 +55,10 @@ def counted(changes: Sequence[Change], noun: str = "change") -> str:
 
 
 class NoExactForm(UnsupportedError):
-    """A node can't be written in another version or format with the same results; ``why`` says it."""
+    """A node can't be written in another version or format with the same results.
+
+    ``why`` gives the reason.
+    """
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -69,14 +72,14 @@ class Names:
         self._taken = set(taken)
 
     def new(self, wished: str) -> str:
-        """Return a name that nothing has, like the one wished for."""
+        """Return an unused name that resembles the one wished for."""
         name = unused(wished, self._taken)
         self._taken.add(name)
         return name
 
 
 def unused(wished: str, taken: Container[str]) -> str:
-    """Return a name that is not taken, like the one wished for."""
+    """Return an unused name that resembles the one wished for."""
     name, number = wished, 1
     while name in taken:
         number += 1
@@ -89,8 +92,8 @@ class Editor:
 
     Attributes:
         opset: the version that new nodes are of.
-        known: what is known of the values; new ones are added.
-        nodes: what was collected so far.
+        known: the known types and shapes of values; new values are added.
+        nodes: the nodes collected so far.
     """
 
     def __init__(self, owner: Owner, value_info: ValueInfo, names: Names, opset: int) -> None:
@@ -101,22 +104,22 @@ class Editor:
         self.changes: list[Change] = []
         self._names = names
         self._makers: dict[str, NodeProto] = {}
-        self._indexed = 0  # how many nodes the makers are known of
+        self._indexed = 0  # how many nodes are already in the table of makers
         self._dropped: set[int] = set()
         self._label: Callable[[], str] | None = None
         self._replaced = NodeProto()
 
     def start(self, node: NodeProto, label: Callable[[], str] | None) -> None:
-        """Name the node that is being replaced: after it new values are called, and changes named.
+        """Set the node that is being replaced. New values and changes are named after it.
 
-        What is done to a node that the conversion itself has made is not worth a word: it has no label.
+        A node that the conversion itself made has no label, and changes to it are not reported.
         """
         self._label = label
         self._replaced = node
 
     @cached_property
     def reads(self) -> Counter[str]:
-        """How often each name is read before anything is replaced, by subgraphs and as an output, too."""
+        """How often each name is read before any replacement. Subgraphs and outputs count as readers."""
         return Counter(read_names(self.owner))
 
     def maker(self, name: str) -> NodeProto | None:
@@ -141,12 +144,12 @@ class Editor:
         return "" if self._label is None else self._label()
 
     def note(self, what: str, differs: str | None = None) -> None:
-        """Say what was done."""
+        """Record a change."""
         if self._label is not None:
             self.changes.append(Change(self._label(), what, differs))
 
     def keep(self, node: NodeProto) -> None:
-        """Add a node as it is."""
+        """Add a node unchanged."""
         self.nodes.append(node)
         self.value_info.add_node(node)
 
@@ -190,13 +193,13 @@ class Editor:
         return self.constant_tensor(tensor, suffix)
 
     def constant_tensor(self, tensor: TensorProto, suffix: str, *, name: str | None = None) -> str:
-        """Return the name of a new constant that is a tensor already."""
+        """Add a constant that is a tensor already, and return its name."""
         name = name or self.new_name(suffix)
         held = TensorProto()
         held.CopyFrom(tensor)
         held.name = name
         if isinstance(self.owner, GraphProto):
-            # Not a Constant node: before opset 9 those hold floats only.
+            # An initializer, because Constant nodes hold only floats before opset 9.
             self.owner.initializer.append(held)
         else:
             self.nodes.append(onnx.helper.make_node("Constant", [], [name], value=held))
@@ -280,9 +283,9 @@ def remade(
 BROADCASTING = ("Pow", "Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater")
 """The operators that had ``axis`` and ``broadcast`` before opset 7."""
 
-_MOST_COPIES = 256  # of a value that is repeated along a dim, as inputs of one Concat
+_MOST_COPIES = 256  # limit on the repetitions of a value along a dim, all of them inputs of one Concat
 
-# How many bits a value of a type has at most: what has at least as many holds each of its values.
+# The most bits that a value of a type has. A type with at least as many holds each of these values.
 # fmt: off
 SIGNIFICANT = {
     "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
@@ -295,7 +298,7 @@ SIGNIFICANT = {
 
 
 def to_numpy(node: NodeProto, edit: Editor) -> None:
-    """Add the node in the form of opset 7: Y unsqueezed to where ``axis`` puts it."""
+    """Add the node in the form of opset 7, with Y unsqueezed to the dims that ``axis`` gives."""
     attributes = {a.name: a.i for a in node.attribute if a.name in ("axis", "broadcast")}
     y = legacy_operand(node, attributes, edit)
     edit.keep(remade(node, [node.input[0], y], attributes))
@@ -314,7 +317,7 @@ def legacy_operand(node: NodeProto, attributes: dict[str, int], edit: Editor) ->
     if x.shape is None or y.shape is None:
         raise NoExactForm(f"axis={axis} counts from X's first dim, and the ranks of X and Y are not known")
     trailing = len(x.shape) - axis % len(x.shape) - len(y.shape)
-    # Less than none: by the rule of axis, Y can then only have one element.
+    # The count is negative: by the rule of axis, Y can then only have one element.
     return edit.unsqueeze(y_name, range(len(y.shape), len(y.shape) + max(trailing, 0)))
 
 
@@ -337,7 +340,7 @@ def to_legacy(node: NodeProto, edit: Editor) -> None:
 
 
 def legacy_form(x_name: str, y_name: str, edit: Editor) -> tuple[str, str, dict[str, Any]]:
-    """Return two operands that opset 6 broadcasts to what NumPy's rules make of these, and how.
+    """Return two operands that opset 6 broadcasts as NumPy's rules broadcast these, and how.
 
     Raises:
         NoExactForm: the shapes are not known well enough, or one would be repeated too often.
@@ -418,7 +421,7 @@ def is_one(value: Value) -> bool:
 
 
 def is_float(kind: str) -> bool:
-    """Tell whether a type is a floating one."""
+    """Tell whether a type is a floating-point type."""
     return TYPES[kind].kind == "float"
 
 
@@ -448,13 +451,13 @@ def exactly_as(array: Array, kind: str) -> Array | None:
         back = cast(there, array.dtype)
     same = (back == array) | ((array != array) & (there != there))
     if array.dtype.kind in "iu":
-        # What lies beyond an integer type comes back as its largest value.
+        # Values beyond an integer type come back as its largest value.
         same &= (np.abs(there.astype(np.float64)) < 2.0**63) & ((there < 0) == (array < 0))
     return there if bool(np.all(same)) else None
 
 
 def products(node: NodeProto, exponent: int, edit: Editor) -> None:
-    """Add a power of an integer >= 1 as products: square and multiply, from the exponent's second bit on."""
+    """Add a power with an integer exponent >= 1 as products: square and multiply, from its second bit on."""
     x = result = node.input[0]
     value = edit.value_info.value(x)
     factors = "".join("s" if bit == "0" else "sx" for bit in f"{exponent:b}"[1:])

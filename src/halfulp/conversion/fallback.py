@@ -1,9 +1,9 @@
-"""Operators that are not ours, from one opset to the next.
+"""Operators other than Pow and PRelu, from one opset to the next.
 
-A node whose operator's document says the same on both sides, but for the types, stays as it is. Any
-other goes through the onnx package's version converter: alone, in a model of its own, for of a whole
-model that would lose functions, metadata and whatever its own representation has no room for. The last resort is the
-function body that the package has of an operator.
+If the operator's specification differs only in its types, the node is kept unchanged. Any other node is
+converted by the onnx package's version converter, alone, in a model of its own: converting a whole model
+would lose functions, metadata and everything else that the converter's representation lacks. The last resort
+is the operator's function body in the onnx package.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from halfulp.models.onnx.tensors import declaration, declared, enum_of
 from halfulp.models.onnx.walk import every_node, plain_domain, subgraphs
 
 _MOVERS = ("CastLike", "CenterCropPad", "GreaterOrEqual", "LessOrEqual", "SequenceMap")
-"""Operators with function bodies that round nothing, or as their kernels do."""
+"""Operators whose function bodies round nothing, or round as their kernels do."""
 
 _SMALL = 4096  # the elements of a constant that the converter may want to look at
 _IR_VERSION = 8
 _CONVERTER: Any = onnx.version_converter.C  # type: ignore[attr-defined]
 
-# Where a later document only adds types, or attributes that mean the older one by default, and words the same
-# more fully: what becomes of bounds that cross, say, or of an empty set.
+# Operators whose later specification only adds types, or attributes whose defaults mean the older behaviour,
+# and describes the rest more fully, such as crossing bounds or an empty set.
 _REWORDED = {
     (name, since)
     for since, names in {
@@ -56,7 +56,7 @@ _VERSION_NOTE = re.compile(r"\(Opset \d+ change\): Extend supported types[^.]*\.
 
 
 def stays(node: NodeProto, opset: int, edit: Editor) -> bool:
-    """Add a node as it is if its operator's document says the same in ``edit.opset``; tell whether it does.
+    """Add a node unchanged if its operator's specification is the same in ``edit.opset``; tell whether it is.
 
     Raises:
         NoExactForm: a type that the node works on does not exist there.
@@ -139,7 +139,7 @@ def _defaults(op_type: str, opset: int) -> Mapping[str, object]:
 
 
 def _signature(schema: onnx.defs.OpSchema) -> object:
-    order: dict[str, int] = {}  # type variables by position, for names of them change
+    order: dict[str, int] = {}  # type variables by position, because their names change
 
     def port(formal: onnx.defs.OpSchema.FormalParameter) -> object:
         kind = formal.type_str
@@ -155,7 +155,7 @@ def _signature(schema: onnx.defs.OpSchema) -> object:
 
 
 def _same_ports(old: onnx.defs.OpSchema, new: onnx.defs.OpSchema) -> bool:
-    """Compare what is said of attributes: that a negative axis is allowed, say."""
+    """Compare the descriptions of attributes: that a negative axis is allowed, say."""
     return all(
         _words(attribute.description) == _words(new.attributes[name].description)
         for name, attribute in old.attributes.items()
@@ -209,7 +209,7 @@ def check_types(node: NodeProto, edit: Editor) -> None:
 
 
 class _Port(NamedTuple):
-    """An input or output of an operator; read once, because reading a schema takes long."""
+    """An input or output of an operator; cached, because reading a schema is slow."""
 
     name: str
     type_str: str
@@ -256,7 +256,7 @@ def through_onnx(node: NodeProto, opset: int, edit: Editor) -> None:
 
 
 def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, NodeProto], None]) -> bool:
-    """Add the function body that the onnx package has of a node's operator; tell whether it has one.
+    """Add the onnx package's function body of a node's operator; tell whether there is one.
 
     Args:
         node: of an operator that ``edit.opset`` lacks, or has in another version.
@@ -267,7 +267,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     Raises:
         NoExactForm: a node of the body has no exact form there.
     """
-    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack what follows
+    schema: Any = schema_in_force("", node.op_type, opset)  # the package's stubs lack attributes
     by_types = set(schema.context_dependent_function_opset_versions)
     version = max((v for v in (*schema.function_opset_versions, *by_types) if v <= opset), default=None)
     if version is None:
@@ -291,7 +291,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     if (
         not data
         or any(changes(n.op_type, v, v + 1) for n in every_node(function) for v in range(version, opset))
-        or any(changes(each.op_type, opset, edit.opset) for each in inner)  # which nobody moves
+        or any(changes(each.op_type, opset, edit.opset) for each in inner)  # these are not converted
     ):
         return False
     call.domain = function.domain = "halfulp.body"
@@ -300,7 +300,7 @@ def by_body(node: NodeProto, opset: int, edit: Editor, move: Callable[[Editor, N
     alone.functions.append(function)
     differs = None if node.op_type in _MOVERS else "a kernel that a runtime has for it may round otherwise"
     edit.note(f"becomes the function body of {node.op_type}, which came with opset {opset}", differs)
-    edit.start(node, None)  # what becomes of the body's own nodes is not worth a line
+    edit.start(node, None)  # changes to the body's own nodes are not reported
     _splice(inlined(alone, node.op_type).graph, node, opset, edit, move)
     return True
 
@@ -386,7 +386,10 @@ def _model_of(node: NodeProto, opset: int, edit: Editor) -> ModelProto:
 
 @lru_cache(maxsize=1024)
 def _converted(op_type: str, model: bytes, to: int) -> bytes:
-    """Return the model in another opset; kept, for making the converter takes far longer than its work."""
+    """Return the model in another opset.
+
+    It is cached: setting up the converter takes longer than the conversion.
+    """
     try:
         return bytes(_CONVERTER.convert_version(model, to))
     except (RuntimeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """Nodes of a float16 or bfloat16 network in float32: with casts around them, or around the whole norm of a square.
 
-A square that overflows is of no use in float16, and casting its result back does not help: a norm is cast at its ends,
-from the square to the division that brings the values back.
+If a square overflows in float16, casting its result back to float16 does not help. A whole norm is therefore
+put in float32, from the square to the division that brings the values back into range.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST = 24  # nodes from the square to the division, casts between them inclu
 
 
 def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> list[Change]:
-    """Have nodes computed in float32, in place; return what was done.
+    """Make nodes compute in float32, in place; return the changes.
 
     Args:
         model: one that the front end accepts.
@@ -56,7 +56,7 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
         folder: where its external data lies.
 
     Raises:
-        HalfulpError: there is no such node, or nothing to do.
+        HalfulpError: the model has no such node, or there is nothing to do.
     """
     walk = Walk(model, file, folder)
     names = {name.strip() for name in what.split(",") if name.strip()}
@@ -277,7 +277,7 @@ def compare_with_float32(
     inputs: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
-    """Run a network before and after a change, and all of it in float32, and say how far both are away from that.
+    """Run a network before and after a change, and in float32; report both differences from float32.
 
     Args:
         before, after: ONNX models.
@@ -317,7 +317,7 @@ def compare_with_float32(
 
 
 def _apart(right: Array, found: Array) -> tuple[float, str]:
-    """Return how far an output is away from float32's, to order by and as text."""
+    """Return how far an output is from float32's, as a number to sort by and as text."""
     a, b = right.astype(np.float64), found.astype(np.float64)
     sound = np.isfinite(a)
     lost = int((sound & ~np.isfinite(b)).sum())

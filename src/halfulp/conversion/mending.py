@@ -44,10 +44,10 @@ _MOST_DIMS = 64
 
 @dataclass
 class Choices:
-    """How to read what has several meanings, and what was read so far.
+    """How to read ambiguous nodes, and the readings so far.
 
     Attributes:
-        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None where nobody said.
+        slopes: the dim that slopes go along: ``channel``, ``last`` or its number; None if not given.
         of_node: the same for single nodes, by name, or as messages name them.
         reads: how often a value of the model is read, by name.
         may_raise: whether a node may need a newer opset than the model's.
@@ -81,7 +81,7 @@ class Mender:
         self._inputs: dict[str, ValueInfoProto] = {}
 
     def mend(self, node: NodeProto, edit: Editor) -> None:
-        """Add a node, mended where it breaks a clause.
+        """Add a node, mended if it breaks a clause.
 
         Raises:
             NoExactForm: it can have several meanings, or none.
@@ -124,7 +124,7 @@ class Mender:
     # --- types ------------------------------------------------------------------------------------
 
     def _types(self, node: NodeProto, row: OpVersion, edit: Editor) -> tuple[OpVersion, str | None]:
-        """Bring the operands to types that go together.
+        """Cast the operands to types that the operator takes together.
 
         Returns:
             The version that takes them: a newer one where the model's opset is to be raised. The type that the result
@@ -240,7 +240,7 @@ class Mender:
         return None
 
     def _place(self, node: NodeProto, row: OpVersion, axis: int, edit: Editor) -> None:
-        """Give a slope the shape in which it goes along a dim of X, counted from the last one."""
+        """Reshape a slope to lie along a dim of X, counted from the last one."""
         x, slope = (edit.value_info.value(name) for name in node.input)
         size = _size(slope)
         assert size is not None
@@ -264,7 +264,7 @@ class Mender:
             self._choices.per_channel.append(edit.label)
 
     def _reshape_default(self, name: str, shape: Dims, edit: Editor) -> bool:
-        """Give an input and its default another shape, if it is such an input of this graph; tell whether it is."""
+        """Change the shape of an input of this graph and its default; tell whether the value is an input."""
         if name not in self._inputs or name not in edit.value_info.defaults:
             return False
         tensor = edit.value_info.constants[name]
@@ -279,7 +279,7 @@ class Mender:
 
 
 def _attributes(node: NodeProto, row: OpVersion, edit: Editor) -> None:
-    """Bring attributes that a newer version lost to its form."""
+    """Convert attributes that a newer version lacks to its form."""
     known = {attribute.name for attribute in row.attributes}
     gone = {a.name for a in node.attribute} - known
     if node.op_type == "Pow" and gone & {"axis", "broadcast"}:
@@ -331,7 +331,7 @@ def _widen(node: NodeProto, row: OpVersion, x: str, y: str, edit: Editor) -> str
     differs = None
     wraps = [kind for kind in bases if not is_float(x) and not is_float(kind) and holds(kind, x)]
     if wraps and not (node.op_type == "Pow" and is_float(y)):
-        wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # its lowest bits are those of x's own result
+        wide = min(wraps, key=lambda kind: TYPES[kind].bits)  # low bits as in X's type
     elif is_float(x):
         wide = next((kind for kind in ("float32", "float64") if kind in bases and holds(kind, x)), "float32")
         differs = "the result is rounded twice" if holds(wide, x) else f"the result is one of {wide}"
@@ -365,7 +365,7 @@ def _fits(node: NodeProto, row: OpVersion, edit: Editor) -> bool:
 
 
 def _dim_of_slope(node: NodeProto, row: OpVersion, asked: str | int | None, edit: Editor) -> int:
-    """Return the dim of X that a slope goes along which does not fit as it is.
+    """Return the dim of X that a slope lies along, if the slope's own shape does not fit.
 
     Raises:
         NoExactForm: several dims may be meant, or none has as many elements.
@@ -409,7 +409,7 @@ def _dim_asked(asked: str | int, rank: int) -> int:
 
 
 def _size(slope: Value) -> int | None:
-    """Return the number of elements of a slope of which at most one dim is not 1; None for any other."""
+    """Return the number of elements of a slope with at most one dim other than 1; None for any other."""
     sizes = [dim for dim in slope.shape or () if dim != 1]
     if len(sizes) > 1 or not all(isinstance(dim, int) for dim in sizes):
         return None
@@ -466,7 +466,7 @@ def _reshaped(name: str, shape: Dims, edit: Editor) -> str:
     return edit.add("Reshape", [name], value, shape=list(shape))
 
 
-# --- what they share ------------------------------------------------------------------------------
+# --- shared helpers -------------------------------------------------------------------------------
 
 
 def _breach(node: NodeProto, opset: int, edit: Editor) -> SpecError | None:
@@ -484,6 +484,6 @@ def _sentence(error: HalfulpError) -> str:
 def _text(shape: Shape) -> str:
     if shape is None:
         return "[...]"
-    # Inference makes up names for dims that it does not know.
+    # Shape inference invents names for unknown dims.
     known = ["?" if dim is None or str(dim).startswith("unk__") else dim for dim in shape]
     return str(known).replace("'", "")

@@ -1,8 +1,9 @@
-"""Whole networks to OpenVINO's IR: OpenVINO's own reader takes the operators that are not ours.
+"""Whole networks to OpenVINO's IR: OpenVINO's own reader converts the operators other than Pow and PRelu.
 
-Ours are first put into forms that it keeps right (:mod:`halfulp.conversion.targets`). What it made of each of them is
-then compared with the ONNX node: nothing is written that means something else. The model is read, not optimized (as
-``openvino.convert_model`` would), so that each node is still there to be compared; plugins optimize as they compile.
+Pow and PRelu nodes are first put into forms that the reader keeps right (:mod:`halfulp.conversion.targets`).
+Each converted node is then compared with its ONNX node, so that nothing with another meaning is written. The
+model is read but not optimized (as ``openvino.convert_model`` would), so that each node is still there to be
+compared. Plugins optimize when they compile.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Network:
 
 @dataclass(frozen=True)
 class _Node:
-    """A Pow or PRelu of the ONNX model, with what is known of its operands."""
+    """A Pow or PRelu of the ONNX model, with the known types and shapes of its operands."""
 
     label: str
     type: str
@@ -97,7 +98,7 @@ def openvino() -> Any:
 
 
 def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Network, list[Change]]:
-    """Return an ONNX model in OpenVINO's form, and what was done to it.
+    """Return an ONNX model in OpenVINO's form, and the changes made to it.
 
     Args:
         proto: one that the front end accepts; changed in place.
@@ -105,8 +106,8 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
         folder: where its external data lies.
 
     Raises:
-        UnsupportedError: OpenVINO is not installed or refuses the model; a node of ours has no form that it keeps, or
-            did not come out as what it was.
+        UnsupportedError: OpenVINO is not installed or refuses the model; a Pow or PRelu node has no form that
+            it keeps, or has another meaning after its reader.
     """
     openvino()
     changes = inline(proto, file, folder)
@@ -125,7 +126,7 @@ def to_network(proto: ModelProto, file: str, folder: Path | None) -> tuple[Netwo
 
 
 def _declare(proto: ModelProto, file: str) -> None:
-    """Declare the inputs of bodies, as far as they are known: a Pow of unknown types becomes another operator."""
+    """Declare the known inputs of bodies: OpenVINO reads a Pow of unknown types as another operator."""
     for node in every_node(proto.graph):
         for _, body in subgraphs(node) if node.op_type == "Loop" else ():
             for info, kind in zip(body.input, ("int64", "bool"), strict=False):
@@ -155,7 +156,7 @@ def as_read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 
 def _ours(proto: ModelProto, file: str, folder: Path | None) -> list[_Node]:
-    """Return the nodes of ours, in subgraphs, too."""
+    """Return the Pow and PRelu nodes, including those in subgraphs."""
     found: list[_Node] = []
 
     def note(node: NodeProto, edit: Editor) -> None:
@@ -205,7 +206,7 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
 
 
 def link(source: Path, target: Path) -> None:
-    """Make a file appear elsewhere: a link as hard as OpenVINO wants it, or a copy in another file system."""
+    """Make a file appear elsewhere: a hard link, as OpenVINO requires, or a copy on another file system."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         target.hardlink_to(source)
@@ -226,7 +227,7 @@ def _outputs(model: Any) -> Iterator[Any]:
 
 
 def _difference(node: _Node, output: Any) -> str:
-    """Return in what a node of OpenVINO is not the ONNX node, or nothing."""
+    """Return how a node of OpenVINO differs from the ONNX node; empty if it does not."""
     if output is None:
         return f"its output {node.output!r} is gone"
     found = output.get_node()
@@ -263,7 +264,7 @@ def _other_operand(source: Any, name: str, value: Value, constant: Array | None)
             return f"its constant {name!r} is another"
         return ""
     names = source.get_names()
-    # What a body takes from around it is numbered.
+    # The values that a body reads from the graph around it are numbered.
     captured = producer.get_type_name() == "Parameter" and any(
         re.fullmatch(rf"{re.escape(name)}_\d+", given) for given in names
     )
@@ -295,7 +296,7 @@ def _type_name(kind: Any) -> str:
 
 
 _TOLERANCE = 1e-2
-"""Of an output's greatest magnitude: further away it is no other order of summing up."""
+"""A fraction of an output's greatest magnitude. Larger differences are not due to the order of summation."""
 
 
 def compare_network(
@@ -311,11 +312,11 @@ def compare_network(
 
     Args:
         before: the ONNX model.
-        network: its IR, which runs in f32 on the CPU: with our operators, and with OpenVINO's own.
+        network: its IR, which runs in f32 on the CPU: with halfulp's operators, and with OpenVINO's own.
         seed, dims, inputs, progress: as for :func:`halfulp.conversion.verify.compare`; there are no special values.
 
     Returns:
-        What was found: a line for each output, and a difference where it is more than a hundredth of the output's
+        The result: a line for each output, and a difference if it is more than a hundredth of the output's
         greatest magnitude away, from the original and from the unconverted network in OpenVINO.
     """
     model = before.model
@@ -338,7 +339,7 @@ def compare_network(
             made = fit(model, in_both, seed=seed, dims=dims, progress=progress)
             inputs, told = made.inputs(model, seed), str(made)
         expected = run(inputs)
-        # Compiled anew: after an inference that failed OpenVINO may give NaN.
+        # Compile again: after a failed inference, OpenVINO may give NaN.
         answers = [_runner(network, exact=exact, notes=notes)(inputs) for exact in (True, False)]
     except (ModelError, UnsupportedError) as error:
         return Verification(0, 0, (), "openvino", failure=error.message)
@@ -374,7 +375,7 @@ def compare_network(
 
 
 def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any) -> Verification:
-    """Add what OpenVINO makes of an IR to what a comparison found in halfulp; or that it is not installed.
+    """Add OpenVINO's results for an IR to a comparison made in halfulp, or a note that it is not installed.
 
     Args:
         found: that comparison, of all bits.
@@ -400,7 +401,7 @@ def also_in_openvino(found: Verification, before: Subject, ir: Model, **how: Any
 
 
 def _unconverted(before: Subject, file: str, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the outputs of the unconverted network in OpenVINO, with our operators; none if it does not run there."""
+    """Return the unconverted network's outputs in OpenVINO with halfulp's operators; empty if it fails."""
     assert before.proto is not None
     try:
         return _runner(as_read(before.proto, file, before.folder), exact=True)(inputs)
@@ -439,7 +440,7 @@ def _runner(
 
 
 def _apart(right: Any, found: Any) -> tuple[bool, str]:
-    """Return whether an output is near enough, and how far it is away."""
+    """Return whether an output is near enough, and how far away it is."""
     if not isinstance(right, np.ndarray) or found is None:
         return False, "missing" if found is None else f"{show(right)} became {show(found)}"
     if right.shape != found.shape or right.dtype != found.dtype:

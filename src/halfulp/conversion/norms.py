@@ -26,14 +26,14 @@ _SINCE = {"LayerNormalization": 17, "RMSNormalization": 23}
 
 @dataclass(frozen=True)
 class _Norm:
-    """A norm that one operator says.
+    """A norm that one operator can express.
 
     Attributes:
         operator: its name.
         nodes: all nodes of it; the last gives its result.
-        x: what is normalized.
+        x: the value that is normalized.
         axis: the first of the dims that it is normalized over, counted from the last.
-        epsilon: what is added to the mean of the squares.
+        epsilon: the number added to the mean of the squares.
         scale, bias: constants by name; None for a scale of ones, and for no bias.
     """
 
@@ -47,7 +47,7 @@ class _Norm:
 
 
 def fuse_norms(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Write norms as one operator each, in place, where the nodes are exactly that; return what was done.
+    """Replace norms by exactly equivalent single operators, in place; return the changes.
 
     Args:
         model: one that the front end accepts.
@@ -55,7 +55,7 @@ def fuse_norms(model: ModelProto, file: str, folder: Path | None) -> list[Change
         folder: where its external data lies.
 
     Raises:
-        HalfulpError: there is no such norm, or the opset lacks the operator.
+        HalfulpError: the model has no such norm, or the opset lacks the operator.
     """
     walk = Walk(model, file, folder)
     too_old: set[str] = set()
@@ -122,7 +122,7 @@ def _matched(graph: Owner, known: ValueInfo) -> list[_Norm]:
 
 
 def _is_alone(norm: _Norm, reads: Counter[str]) -> bool:
-    """Tell whether nothing else reads what is within a norm."""
+    """Tell whether no other node reads the inner values of a norm."""
     inside = Counter(name for node in norm.nodes for name in node.input)
     return all(reads[name] == inside[name] for node in norm.nodes[:-1] for name in node.output)
 

@@ -1,6 +1,6 @@
 """A whole ONNX model from one opset to another, a step at a time, node by node.
 
-What no step touches stays byte for byte as it was: names, doc strings, metadata, functions, subgraphs,
+Everything that no step touches is kept byte for byte: names, doc strings, metadata, functions, subgraphs,
 opset imports of other domains, references to external data.
 """
 
@@ -35,7 +35,7 @@ def to_opset(
     *,
     unchecked: Collection[str] = (),
 ) -> list[Change]:
-    """Convert a model in place, and return what was done.
+    """Convert a model in place, and return the changes.
 
     Args:
         model: one that the front end accepts.
@@ -48,7 +48,7 @@ def to_opset(
     Raises:
         UnsupportedError: nodes have no exact form there, or the onnx package no way to it: all of them are named.
         ModelError: a node breaks a clause of the version that it is of.
-        HalfulpError: there is no such opset.
+        HalfulpError: the opset does not exist.
     """
     if not 1 <= opset <= NEWEST:
         raise HalfulpError("no such opset", expected=f"1 to {NEWEST}", got=opset)
@@ -66,7 +66,7 @@ def to_opset(
 
 
 def _refuse(walk: Walk, opset: int, before: int) -> None:
-    """Raise UnsupportedError where nodes have no exact form: one as it is, several by the reasons."""
+    """Raise UnsupportedError if nodes have no exact form: one error unchanged, several grouped by reason."""
     refused = dict.fromkeys(walk.refused.values())  # a node of several outputs counts once
     if not refused:
         return
@@ -85,7 +85,7 @@ def _refuse(walk: Walk, opset: int, before: int) -> None:
 
 
 def inline(model: ModelProto, file: str, folder: Path | None) -> list[Change]:
-    """Put the bodies of a model's functions in the place of their calls, and return what was done.
+    """Inline a model's functions, and return the changes.
 
     Args:
         model: one that the front end accepts; changed in place.
@@ -184,7 +184,7 @@ def _set_opset(owner: ModelProto | FunctionProto, opset: int) -> None:
 
 
 def finish(walk: Walk) -> list[Change]:
-    """Sweep up after a walk; return all changes, that of the IR version too, if it had to be raised."""
+    """Clean up after a walk; return all changes, including that of the IR version if it had to be raised."""
     model = walk.model
     imports = [entry for entry in model.opset_import if not plain_domain(entry.domain)]
     least = max(onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True), _OLDEST_IR)
@@ -197,7 +197,7 @@ def finish(walk: Walk) -> list[Change]:
     return [*walk.told(), raised]
 
 
-# --- the IR version that goes with an opset: tools of an older opset read no newer one ------------
+# --- the IR version that goes with an opset: older tools do not read newer IR versions ---------
 
 
 _TYPES_SINCE = {
@@ -208,9 +208,9 @@ _TYPES_SINCE = {
     12: ("FLOAT8E8M0",),
     13: ("INT2", "UINT2"),
 }
-"""By the IR version that they came with."""
+"""The element types by the IR version that introduced them."""
 
-_IR_OF_METADATA = 10  # of nodes: older tools skip it
+_IR_OF_METADATA = 10  # on nodes: older tools skip it
 
 
 def usual(opset: int) -> int:
@@ -219,7 +219,7 @@ def usual(opset: int) -> int:
 
 
 def lower(model: ModelProto, opset: int, file: str) -> list[Change]:
-    """Lower a model's IR version to that of an opset's tools, as far as its content allows; return what was done."""
+    """Lower a model's IR version as far as an opset and the content allow; return the changes."""
     wanted, had = usual(opset), model.ir_version
     if had <= wanted:
         return []

@@ -1,4 +1,4 @@
-"""A converted model on its way out: whether the onnx package's checker accepts it, what it lost, and writing it."""
+"""Finishing a converted model: running onnx's checker, listing the lost parts, and writing files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def same_version(op_type: str, opset: int) -> tuple[int, int] | None:
 
 
 def correct_scalars(model: ModelProto, file: str) -> list[Change]:
-    """Declare the rank of outputs that a model declares as scalars though they are not; return what was done."""
+    """Declare the rank of outputs that a model wrongly declares as scalars; return the changes."""
     scalars = [
         info
         for info in model.graph.output
@@ -130,11 +130,11 @@ def _without_data(model: ModelProto) -> ModelProto:
     return copy
 
 
-# --- what another format has no place for ---------------------------------------------------------
+# --- parts that another format lacks --------------------------------------------------------------
 
 
 def dropped_metadata(model: ModelProto | Model | Program, file: str) -> list[Change]:
-    """Return a line for each thing of a model that does not go along into another format."""
+    """Return a line for each part of a model that is lost in another format."""
     if isinstance(model, ModelProto):
         found = _of_onnx(model)
     elif isinstance(model, Model):

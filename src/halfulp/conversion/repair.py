@@ -47,7 +47,7 @@ class Left:
 
     Attributes:
         node: the node, as messages name it.
-        why: what is wrong or doubtful about it, with the choices.
+        why: the error or the doubt, with the choices.
         valid: whether it breaks no clause.
     """
 
@@ -61,13 +61,13 @@ class Left:
 
 @dataclass(frozen=True, repr=False)
 class Repair(Printed):
-    """A repaired model, what was done to it, and what is left. ``print`` shows that as lines.
+    """A repaired model, the changes, and the nodes that are left. ``print`` shows these as lines.
 
     Attributes:
         model: the repaired model; an equal copy where nothing was to be repaired.
-        changes: what was done to which node, and whether that can change a value.
+        changes: the change to each node, and whether it can change a value.
         left: the nodes that are still broken, and valid ones that may be meant otherwise.
-        verification: what running the models found, where that was asked for.
+        verification: the result of running the models, if it was asked for.
         folder: where the model's external data lies.
     """
 
@@ -141,7 +141,7 @@ def repair(
         progress: gets a line for each run of a verification.
 
     Returns:
-        The repaired model with what was done and what is left, a line each.
+        The repaired model with a line for each change and for each node that is left.
 
     Raises:
         ModelError: the model is broken in another way.
@@ -180,7 +180,7 @@ def repair(
 def repaired(
     source: ModelProto, file: str, folder: Path | None, slopes: Slopes | None = None
 ) -> tuple[ModelProto, list[Change], list[Left]]:
-    """Return the repaired model, or the source where nothing was to be repaired, the changes and what is left.
+    """Return the repaired model (the source if nothing was to be repaired), the changes and the nodes left.
 
     Args:
         source: left as it is.
@@ -215,7 +215,7 @@ def _choices(slopes: Slopes | None) -> Choices:
 
 
 def _check_rest(model: ModelProto, file: str, folder: Path | None) -> HalfulpError | None:
-    """Refuse a model that is broken in another way than in Pow and PRelu nodes; return what is wrong with these."""
+    """Refuse a model that is broken outside its Pow and PRelu nodes; return the errors of these nodes."""
     try:
         build(model, file, folder, keep_unknown=True)
     except (ModelError, UnsupportedError) as error:
@@ -235,7 +235,7 @@ def _repaired(
     unreached = walk.told()
     _mend(walk, choices)
     if choices.per_channel and choices.doubtful and choices.slopes is None:
-        # What is certain of some of a model's slopes holds for the others, too.
+        # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
         choices.slopes = "channel"
         choices.doubtful.clear()
         _mend(walk, choices)
@@ -272,7 +272,7 @@ def _mend(walk: Walk, choices: Choices) -> None:
 
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
-    """Return what the clauses and the onnx package's checker hold against a repaired model."""
+    """Return the errors that the clauses and the onnx package's checker find in a repaired model."""
     copy = ModelProto()
     copy.CopyFrom(model)
     try:

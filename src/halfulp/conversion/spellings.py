@@ -24,7 +24,7 @@ from halfulp.specs.broadcast import UNIDIRECTIONAL, Mismatch
 
 How = Literal["expand", "fold"]
 
-_MOST = 16  # greater exponents become no products
+_MOST = 16  # larger exponents are not expanded into products
 _FOLDED = ("Mul", "Sqrt", "Reciprocal")
 _NOT_NEGATIVE = ("Abs", "Exp", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softplus")
 """Operators whose results are never below 0, nor -0."""
@@ -39,7 +39,7 @@ _NOT_FINITE = "a slope that is infinite or NaN {} NaN where X is not negative"
 def spelled(
     model: ModelProto, operator: str, how: How, file: str, folder: Path | None, walk: Walk | None = None
 ) -> list[Change]:
-    """Write the Pow or PRelu nodes of a model otherwise, in place, or other nodes as such; return what was done.
+    """Expand a model's Pow or PRelu nodes into other operators, or fold these, in place; return the changes.
 
     Args:
         model: one that the front end accepts.
@@ -69,7 +69,7 @@ def spelled(
                     edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
-        elif opset >= 7:  # before, the shapes of operands are to be equal
+        elif opset >= 7:  # in older opsets, the operands' shapes must be equal
             walk.rewrite(owner, opset, lambda node: node.op_type in kinds, fold, f"opset {opset}")
     return finish(walk)
 
@@ -78,12 +78,12 @@ def spelled(
 
 
 def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
-    """Add what computes a power with a constant exponent without Pow; tell whether there is such a form.
+    """Add nodes that compute a power with a constant exponent without Pow; tell whether such a form exists.
 
     Args:
         node: the Pow.
         edit: where to add.
-        why: what the change gives as the reason.
+        why: the reason that the change gives.
     """
     value, exponent = edit.value_info.value(node.input[0]), exponent_of(node, edit)
     x, output = node.input[0], node.output[0]
@@ -137,7 +137,7 @@ def _ones(node: NodeProto, value: Value, edit: Editor) -> None:
 
 
 def _fold_pow(node: NodeProto, edit: Editor) -> None:
-    """Add a Pow where its bits are those of the node; any other node as it is."""
+    """Add a Pow if it has the same bits as the node; add any other node unchanged."""
     x = edit.value_info.value(node.input[0])
     row_takes = x.type in ("float16", "float32", "float64") or (
         edit.opset >= 12 and x.type in ("int32", "int64")
@@ -180,12 +180,12 @@ def _is_never_negative(name: str, edit: Editor) -> bool:
 
 
 def expand_prelu(node: NodeProto, edit: Editor, why: str = "") -> bool:
-    """Add what computes a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or before opset 9 a sum.
+    """Add nodes that compute a PRelu: ``Where(Less(X, 0), Mul(slope, X), X)``, or a sum before opset 9.
 
     Args:
         node: the PRelu.
         edit: where to add.
-        why: what the change gives as the reason.
+        why: the reason that the change gives.
 
     Raises:
         NoExactForm: the type of X is not known, or its rank and that of the slope where they are needed.
@@ -232,7 +232,7 @@ class _Found(NamedTuple):
 
 
 def _fold_prelu(node: NodeProto, edit: Editor) -> None:
-    """Add a PRelu instead of a node that ends one of the forms that converters write; any other node as it is."""
+    """Add a PRelu if the node ends one of the forms that converters write; add any other node unchanged."""
     added = len(edit.nodes)
     found = _FORMS[node.op_type](node, edit)
     if found is None or not _fits(found.x, found.slope, edit):
@@ -246,7 +246,7 @@ def _fold_prelu(node: NodeProto, edit: Editor) -> None:
 
 
 def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:
-    """Return the node of ONNX that makes a value for one reader only, if it is of one of these operators."""
+    """Return the ONNX node that makes a value, if it has one reader and one of these operators."""
     node = edit.maker(name)
     if node is None or node.op_type not in op_types or plain_domain(node.domain) or edit.reads[name] > 1:
         return None
@@ -254,7 +254,7 @@ def _maker(name: str, edit: Editor, *op_types: str) -> NodeProto | None:
 
 
 def _is_zero(name: str, x: str, edit: Editor) -> bool:
-    """Tell whether a value is a constant 0 beside which X keeps its shape."""
+    """Tell whether a value is a constant 0 that leaves X's shape unchanged when broadcast."""
     like = edit.maker(name)
     if like is not None and like.op_type == "CastLike":
         name = like.input[0]
@@ -263,13 +263,13 @@ def _is_zero(name: str, x: str, edit: Editor) -> bool:
 
 
 def _beside_zero(node: NodeProto, edit: Editor) -> str | None:
-    """Return the other operand of a node of two of which one is 0."""
+    """Return the other operand of a node with two operands, one of which is 0."""
     a, b = node.input
     return a if _is_zero(b, a, edit) else b if _is_zero(a, b, edit) else None
 
 
 def _factor(product: NodeProto, x: str) -> str | None:
-    """Return what X is multiplied by."""
+    """Return the factor of X in a product."""
     a, b = product.input
     return a if b == x else b if a == x else None
 
@@ -298,12 +298,12 @@ def _of_where(node: NodeProto, edit: Editor) -> _Found | None:
         return _Found(x, slope, nodes, f"{form}, PRelu's function body," if sign == "<" else form)
     held = edit.value_info.array(slope)
     if held is not None and np.isfinite(held).all() and not np.signbit(held).any():
-        return _Found(x, slope, nodes, form)  # the product of a zero in X is that zero
+        return _Found(x, slope, nodes, form)  # if X is a zero, the product is that zero
     return _unless_infinite(x, slope, nodes, form, edit)
 
 
 def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
-    """``Relu(X)`` and a product of what X has below 0: ``+ slope * min(X, 0)``, ``- slope * Relu(-X)`` ..."""
+    """``Relu(X)`` and a product of X's negative part: ``+ slope * min(X, 0)``, ``- slope * Relu(-X)`` ..."""
     for above, name in (node.input, node.input[::-1])[: 1 if node.op_type == "Sub" else 2]:
         relu, below = _part(above, edit), _part(name, edit)
         if relu is None or below is None or (relu.is_negative, relu.factors) != (False, []):
@@ -320,7 +320,7 @@ def _of_sum(node: NodeProto, edit: Editor) -> _Found | None:
 def _unless_infinite(
     x: str, slope: str, nodes: list[NodeProto], form: str, edit: Editor, more: str = ""
 ) -> _Found | None:
-    """Return a form that gives NaN for infinite slopes, where the slope is not known to be one."""
+    """Return a form; None if a slope is infinite. For an unknown slope, a note tells of NaN."""
     held = edit.value_info.array(slope)
     if held is None:
         more = f"; {_NOT_FINITE.format('gave')}{more}"
@@ -344,7 +344,7 @@ class _Part:
     differs: str = ""
 
     def slope(self, edit: Editor) -> str | None:
-        """Return the value that scale and factors are, if it is one without rounding."""
+        """Return scale and factors as one value, if that needs no rounding."""
         scale, rest = self.scale, list[str]()
         for name in self.factors:
             array = edit.value_info.array(name)
@@ -369,7 +369,7 @@ class _Part:
 
 
 def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
-    """Return a value as a multiple of what X has above or below 0, None if it is no such multiple."""
+    """Return a value as a multiple of X's positive or negative part; None if it is not such a multiple."""
     node = _maker(name, edit, "Relu", "Max", "Min", "Sub", "Neg", "Mul")
     if node is None or depth > _DEEPEST:
         return None
@@ -405,7 +405,7 @@ def _part(name: str, edit: Editor, depth: int = 0) -> _Part | None:
 
 
 def _of_max(node: NodeProto, edit: Editor) -> _Found | None:
-    """``Max(X, slope * X)`` of slopes from 0 to 1."""
+    """``Max(X, slope * X)`` with slopes from 0 to 1."""
     for x, name in (node.input, node.input[::-1]) if len(node.input) == 2 else ():
         product = _maker(name, edit, "Mul")
         slope = None if product is None else _factor(product, x)
@@ -442,11 +442,11 @@ _FORMS: dict[str, Callable[[NodeProto, Editor], _Found | None]] = {
     "Max": _of_max,
     "LeakyRelu": _of_leaky_relu,
 }
-"""How a PRelu is found, by the operator that ends a form of it."""
+"""The functions that recognise a form of PRelu, by the form's last operator."""
 
 
 def _fits(x: str, slope: str, edit: Editor) -> bool:
-    """Tell whether a PRelu of this opset takes these two, whatever dims that are not known turn out to be."""
+    """Tell whether a PRelu of this opset takes these two operands for all sizes of their unknown dims."""
     a, b = edit.value_info.value(x), edit.value_info.value(slope)
     if a.type not in in_force("onnx", "PRelu", edit.opset).type_variables["T"] or b.shape is None:
         return False

@@ -1,9 +1,9 @@
-"""Operators from one opset to the next: Pow and PRelu, up and down, and others where the onnx package has no way.
+"""Operators from one opset to the next: Pow and PRelu, and others that the onnx package can't convert.
 
-A step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds what says the same in the
-opset on the other side, or raises NoExactForm. What a later opset says in an input becomes an attribute, if it is a
-constant; what it says by a default, or from the end of an axis, is said in full. A step that is not listed here is the
-onnx package's business (:mod:`halfulp.conversion.fallback`).
+A step is named by the operator and the versions on both sides, as ``("Pow", 7, 6)``. It adds equivalent nodes
+of the opset on the other side, or raises NoExactForm. A constant input that is an attribute in the older
+opset becomes that attribute. Defaults, and indices that count from the end of an axis, are written out in
+full. Steps that are not listed here are left to the onnx package (:mod:`halfulp.conversion.fallback`).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _prelu_6_7(node: NodeProto, edit: Editor) -> None:
 
 
 def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
-    """The slope becomes one element, or one for each channel; X is turned round for it if need be."""
+    """The slope becomes one element, or one per channel. If necessary, X is transposed for it."""
     x, slope = (edit.value_info.value(name) for name in node.input)
     if slope.shape is None:
         raise NoExactForm("the form of a slope in opset 6 depends on its shape, which is not known")
@@ -162,7 +162,7 @@ def _prelu_7_6(node: NodeProto, edit: Editor) -> None:
 
 
 def _exchanged(node: NodeProto, a: int, b: int, edit: Editor) -> None:
-    """Add a node with a Transpose before it and one behind it, which exchange two dims of X."""
+    """Add a node between two Transposes that exchange two dims of X."""
     x = edit.value_info.value(node.input[0])
     order = list(range(len(x.shape or ())))
     order[a], order[b] = order[b], order[a]
@@ -185,7 +185,7 @@ def _prelu_9_8(node: NodeProto, edit: Editor) -> None:
         edit.add("Identity", [node.input[0]], output=node.output[0], like=node)
         return None
     edit.note(f"PRelu takes no {kind} before opset 9: x + (x < 0) * (slope * x - x), which is the same")
-    real = edit.cast(node.input[0], "float64")  # whose sign is x's
+    real = edit.cast(node.input[0], "float64")  # it has the sign of X
     zero = edit.constant(np.zeros((), np.float64), "zero")
     below = edit.cast(edit.add("Less", [real, zero], Value("", "bool", x.shape)), kind)
     product = edit.add("Mul", [node.input[0], node.input[1]], x)
@@ -213,7 +213,7 @@ def _prelu_16_15(node: NodeProto, edit: Editor) -> None:
 
 
 def _cast(node: NodeProto, edit: Editor) -> None:
-    """The type that it makes is a name until opset 5, and a number from opset 6 on."""
+    """The result type is a name until opset 5, and a number from opset 6 on."""
     (to,) = (attribute for attribute in node.attribute if attribute.name == "to")
     kinds = TensorProto.DataType
     edit.keep(remade(node, to=kinds.Name(to.i) if edit.opset < 6 else kinds.Value(to.s.decode())))
@@ -232,7 +232,7 @@ def _constant_12_11(node: NodeProto, edit: Editor) -> None:
 
 
 def _constant_9_8(node: NodeProto, edit: Editor) -> None:
-    """What is not of floats becomes an initializer."""
+    """A Constant of another type than a float becomes an initializer."""
     tensor = held_tensor(node)
     if tensor is None or edit.value_info.value(node.output[0]).type in _FLOATS:
         return edit.keep(node)
@@ -243,7 +243,7 @@ def _constant_9_8(node: NodeProto, edit: Editor) -> None:
 
 
 def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
-    """It goes along all dims from its axis on; since opset 13, along one."""
+    """Until opset 12 it applies to all dims from its axis on; since opset 13, to one."""
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
     shape = edit.value_info.value(node.input[0]).shape
     if axis == -1 or (shape is not None and axis == len(shape) - 1):
@@ -258,7 +258,7 @@ def _hardmax_12_13(node: NodeProto, edit: Editor) -> None:
     return None
 
 
-# --- what they share ------------------------------------------------------------------------------
+# --- shared helpers -------------------------------------------------------------------------------
 
 
 def _with_second(node: NodeProto, name: str) -> NodeProto:
@@ -313,7 +313,7 @@ def _axes(axes: Array, name: str, edit: Editor) -> list[int]:
 
 
 def _same(node: NodeProto, edit: Editor) -> None:
-    """Add a node as it is, if the older opset takes its types."""
+    """Add a node unchanged, if the older opset takes its types."""
     fallback.check_types(node, edit)
     edit.keep(node)
 
@@ -340,7 +340,7 @@ def _pad_19_18(node: NodeProto, edit: Editor) -> None:
 
 
 def _pad_18_17(node: NodeProto, edit: Editor) -> None:
-    """Its axes become pads of 0 along the others."""
+    """Pads along some axes become pads along all; those of the other axes are 0."""
     if len(node.input) < 4 or not node.input[3]:
         return edit.keep(remade(node, node.input[:3]))
     axes = _axes(_constant(node, 3, edit), node.input[0], edit)
@@ -418,7 +418,7 @@ def _gather_11_10(node: NodeProto, edit: Editor) -> None:
 
 
 def _reshape_14_13(node: NodeProto, edit: Editor) -> None:
-    """A 0 in the shape is a size with allowzero, and copies a dim of X without."""
+    """With allowzero, a 0 in the shape is a size; without it, a 0 copies a dim of X."""
     if _attribute(node, "allowzero", 0):
         asked = edit.value_info.array(node.input[1])
         if asked is not None and (asked == 0).any():
@@ -460,7 +460,7 @@ def _slice_10_9(node: NodeProto, edit: Editor) -> None:
 
 
 def _clip_11_10(node: NodeProto, edit: Editor) -> None:
-    """A bound that is absent is the type's greatest number, where the older default is float32's."""
+    """An absent bound becomes the type's greatest number, because the older default is float32's."""
     kind = edit.value_info.value(node.input[0]).type
     if kind not in ("float16", "float32", "float64"):
         raise NoExactForm(f"Clip takes no {kind or 'type that is not known'} before opset 11")
@@ -495,7 +495,7 @@ def _reduce(node: NodeProto, edit: Editor) -> None:
 
 
 def _softmax_13_12(node: NodeProto, edit: Editor) -> None:
-    """It goes along one axis; before, along all from that axis on."""
+    """It applies to one axis; in older opsets, to all dims from that axis on."""
     axis, x = _attribute(node, "axis", -1), edit.value_info.value(node.input[0])
     if axis != -1 and not x.shape:
         raise NoExactForm(
@@ -537,7 +537,7 @@ def _roi_align_16_15(node: NodeProto, edit: Editor) -> None:
 
 
 def _gemm_11_10(node: NodeProto, edit: Editor) -> None:
-    """It has a C; -0 added to a number is that number."""
+    """C is required there. Adding -0 leaves every number unchanged."""
     new = node
     if len(node.input) < 3 or not node.input[2]:
         kind = edit.type_of(node.input[0])
@@ -554,7 +554,7 @@ def _dropout_12_11(node: NodeProto, edit: Editor) -> None:
 
 
 def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
-    """It has the mode DCR only: for CRD the channels are put into that order before it."""
+    """It has only the mode DCR: for CRD the channels are reordered first."""
     new = remade(node, node.input[:1], {"mode"})
     if _attribute(node, "mode", b"DCR") == b"CRD":
         x = edit.value_info.value(node.input[0])
@@ -570,7 +570,7 @@ def _depth_to_space_11_10(node: NodeProto, edit: Editor) -> None:
 
 
 def _resize_13_12(node: NodeProto, edit: Editor) -> None:
-    """An input that is absent is an empty one."""
+    """An absent input becomes an empty one."""
     new = remade(node)
     new.input.extend([""] * (3 - len(node.input)))
     for index in (1, 2):
@@ -579,7 +579,7 @@ def _resize_13_12(node: NodeProto, edit: Editor) -> None:
 
 
 def _resize_11_10(node: NodeProto, edit: Editor) -> None:
-    """It goes by scales, and from a coordinate to the one divided by the scale."""
+    """It takes scales, and divides a coordinate by the scale."""
     mode = _attribute(node, "mode", b"nearest")
     said = {
         "coordinate_transformation_mode": (b"half_pixel", b"asymmetric"),
@@ -606,7 +606,7 @@ def _resize_11_10(node: NodeProto, edit: Editor) -> None:
 
 
 def _resize_10_9(node: NodeProto, edit: Editor) -> None:
-    """Upsample says the same of scales that are not below 1."""
+    """Upsample is equivalent for scales of at least 1."""
     if (_constant(node, 1, edit) < 1).any():
         raise NoExactForm("before opset 10 there is no Resize, and Upsample makes nothing smaller")
     new = remade(node, node.input[:2])
@@ -686,4 +686,4 @@ STEPS: Mapping[tuple[str, int, int], Step] = {
     ("Constant", 9, 8): _constant_9_8,
     **dict(_steps()),
 }
-"""By operator, the opset that the node is of, and the one that it goes to."""
+"""The steps by operator, the node's version, and the version that it is converted to."""

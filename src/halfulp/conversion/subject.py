@@ -1,4 +1,4 @@
-"""A model to be compared with another, and what runs it: ONNX Runtime with our operators in it, or our own walk."""
+"""A model to be compared, and its engine: ONNX Runtime with halfulp's operators, or halfulp itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Subject:
-    """One of the two models.
+    """One of the two compared models.
 
     Attributes:
         model: as it was read.
@@ -79,10 +79,10 @@ def given(name: str) -> str:
 
 
 def runs(*subjects: Subject) -> tuple[str, list[Run]]:
-    """Return an engine that takes all of these models, by name, and what runs each in it.
+    """Return the name of an engine that takes all of these models, and a runner for each.
 
-    ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. What consists of
-    operators of ours needs none.
+    ONNX Runtime evaluates a network in a fraction of the time, node by node as the model says. Models with
+    only Pow, PRelu and plumbing run without it.
     """
     onnx_models = [subject for subject in subjects if subject.proto is not None]
     if len(onnx_models) == len(subjects) and find_spec("onnxruntime") and not all(map(is_all_ours, subjects)):
@@ -95,13 +95,13 @@ def runs(*subjects: Subject) -> tuple[str, list[Run]]:
                 for subject in onnx_models
                 if subject.proto is not None and isinstance(subject.model, Model)
             ]
-        except HalfulpError:  # refused, or not to be patched without types that nobody declares
+        except HalfulpError:  # refused, or can't be patched because types are not declared
             pass
     return "halfulp", [partial(run, subject.model) for subject in subjects]
 
 
 def has_foreign(subject: Subject) -> bool:
-    """Return whether a model has a node, in its functions too, that is neither ours nor plumbing between formats."""
+    """Return whether a model has a node, in its functions too, that is neither Pow, PRelu nor plumbing."""
     return any(node.function is None and is_foreign(node) for node in all_nodes(subject.nodes))
 
 
@@ -116,7 +116,7 @@ def is_ours(node: Node) -> bool:
 
 
 def is_all_ours(subject: Subject) -> bool:
-    """Return whether no node of a model goes to another library."""
+    """Return whether no node of a model runs in another library."""
     return not any(_is_foreign(node) for node in all_nodes(subject.nodes))
 
 

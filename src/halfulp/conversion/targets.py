@@ -1,9 +1,10 @@
 """An ONNX model rewritten so that a target accepts each of its Pow and PRelu nodes.
 
-Which types ONNX Runtime and OpenVINO take was measured, and is read from ``halfulp.measured``. DirectML's
-are those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). ``basic`` is a
-runtime with neither operator, and the Pow of IREE (3.13) is wrong for negative bases: these get other spellings.
-Where a type must go through another, the change says whether the result can differ for it.
+Which types ONNX Runtime and OpenVINO take was measured, and is read from ``halfulp.measured``. DirectML's are
+those that ONNX Runtime's DmlExecutionProvider lists, TensorRT's those of its parser (10.0). ``basic`` is a
+runtime with neither operator, and the Pow of IREE (3.13) is wrong for negative bases: for these two, the
+nodes are expanded into other operators. If a type must be cast to another one, the change says whether the
+result can differ.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SMALL_INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 @dataclass(frozen=True)
 class Target:
-    """What a target accepts.
+    """The types, opsets and spellings that a target accepts.
 
     Attributes:
         name: as ``--target`` spells it.
@@ -75,7 +76,7 @@ class Target:
     multiplies: tuple[str, ...] = ()
 
     def takes(self, operator: str, types: tuple[str, ...]) -> bool:
-        """Tell whether it takes a Pow of such types whatever its exponent is, or a PRelu whatever its slopes are."""
+        """Tell whether it takes a Pow of such types for every exponent, or a PRelu for all slopes."""
         x, y = types if len(types) == 2 else ("", "")
         return operator not in self.spelled and (
             operator == "PRelu"
@@ -102,7 +103,7 @@ def _measured(name: str, **more: Any) -> Target:
     bases = {x for x, _ in pairs}
     exponents = {y for _, y in pairs if all((x, y) in pairs for x in bases)}
     prelu = {_version(op): taken[op] for op in taken if op.startswith("onnx.PRelu-")}
-    oldest = 7  # before that, both refuse or misread how the operands are broadcast
+    oldest = 7  # both refuse or misread the broadcasting of older opsets
     return Target(
         name,
         opsets=(oldest, None),
@@ -123,20 +124,20 @@ def _version(operator: str) -> int:
 
 
 def _in_order(types: Iterable[str]) -> tuple[str, ...]:
-    """Return floating types first, and of each kind the short ones."""
+    """Return the types sorted: floating types first, then by width."""
     return tuple(sorted(types, key=lambda name: (not is_float(name), TYPES[name].bits, name)))
 
 
 @cache
 def known_targets() -> Mapping[str, Target]:
-    """Return the targets by name; the first call reads what was measured."""
+    """Return the targets by name; the first call reads the measurements."""
     rows = (
         _measured(
             "onnxruntime",
             wide="float64",
             unlike={"int64": "ONNX Runtime computes integer powers in float64: above 2^53 it rounds"},
         ),
-        # Its reader takes exponents of other types, and casts them or the base, but its Power has one type.
+        # The reader takes exponents of other types and casts them or the base, but Power has one type.
         replace(
             _measured("openvino"),
             exponents=(),
@@ -187,7 +188,7 @@ def known_targets() -> Mapping[str, Target]:
 def for_target(
     model: ModelProto, name: str, file: str, folder: Path | None, walk: Walk | None = None
 ) -> list[Change]:
-    """Rewrite a model in place for a target, and return what was done.
+    """Rewrite a model in place for a target, and return the changes.
 
     Args:
         model: one that the front end accepts.
@@ -197,12 +198,12 @@ def for_target(
         walk: the walk to do it in, if there is one that has changed nothing yet.
 
     Raises:
-        HalfulpError: there is no such target.
+        HalfulpError: the target does not exist.
         UnsupportedError: a node can't be rewritten, or not be brought to an opset of the target's.
         ModelError: a node breaks a clause of the version that it is of.
     """
     known = known_targets()
-    if name not in tuple(known):  # a name that can't be hashed is none
+    if name not in tuple(known):  # also refuses names that can't be hashed
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
     target = known[name]
     changes = _into_range(model, target, file, folder, walk)
@@ -254,7 +255,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
     if x in target.multiplies and expand_pow(node, edit, f"{target.name} takes no {x} here"):
         return None
     base, between = x, None
-    # An integer to the power of a float saturates, and to that of an integer wraps around.
+    # An integer base saturates with a float exponent, and wraps around with an integer exponent.
     is_mixed = is_float(y) and not is_float(x)
     if x not in target.bases or (
         target.widens_base and (is_mixed or widens_base(x, y, edit.value_info.array(node.input[1])))
@@ -289,7 +290,7 @@ def _pow(node: NodeProto, edit: Editor, target: Target) -> None:
 
 
 def departs(target: Target, base: TensorType, y: str, constant: Array | None) -> str | None:
-    """Return how a power that a target takes departs from the document; None where this one does not.
+    """Return how a power that a target takes departs from the specification; None if it does not.
 
     Args:
         target: the target.
@@ -299,7 +300,7 @@ def departs(target: Target, base: TensorType, y: str, constant: Array | None) ->
     """
     x = base.type
     if x in target.unlike:
-        # Elements of a column, whose last dim is 1, may be taken one by one, and otherwise than those of a vector.
+        # If the last dim is 1, a runtime may compute elements one by one, unlike those of a vector.
         is_vector = base.shape is None or base.shape[-1:] not in ((), (1,))
         if constant is not None and constant.size == 1 and is_vector:
             return None if float(constant.item()) in target.exact.get((x, y), ()) else target.unlike[x]
@@ -311,7 +312,7 @@ def departs(target: Target, base: TensorType, y: str, constant: Array | None) ->
 
 
 def widens_base(x: str, y: str, exponent: Array | None) -> bool:
-    """Return whether a base goes to float32 because its own type would round a floating exponent.
+    """Return whether a base is cast to float32 because its own type would round a floating exponent.
 
     Args:
         x, y: the types of base and exponent.
@@ -322,7 +323,7 @@ def widens_base(x: str, y: str, exponent: Array | None) -> bool:
 
 
 def wider(x: str, target: Target) -> tuple[str, str]:
-    """Return the type that a base of a type that is not taken goes through, and what that costs."""
+    """Return the type that a base of an unsupported type is cast to, and how the result can then differ."""
     if x in SIGNIFICANT and SIGNIFICANT[x] <= SIGNIFICANT["float32"]:
         if is_float(x):
             return "float32", "the power is rounded twice: to float32, then back"
@@ -336,7 +337,7 @@ def wider(x: str, target: Target) -> tuple[str, str]:
 def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Editor, target: Target) -> str:
     """Return the exponent in a type that the target takes, exactly if there is one."""
     if not is_float(base):
-        # To the power of an integer it wraps around, to that of a float it saturates.
+        # With an integer exponent it wraps around, with a float exponent it saturates.
         wanted = tuple(kind for kind in wanted if is_float(kind) == is_float(y))
     preferred = sorted(wanted, key=lambda kind: (kind != base, kind != "float32"))
     array = edit.value_info.array(name)
@@ -357,7 +358,7 @@ def _exponent(name: str, y: str, base: str, wanted: tuple[str, ...], edit: Edito
 
 
 def lost(kind: str) -> str:
-    """Return what becomes of exponents that the type they are cast to does not hold."""
+    """Return the effect on exponents that the type they are cast to does not hold."""
     return f"an exponent that {kind} does not hold {'is rounded' if is_float(kind) else 'wraps around'}"
 
 
@@ -399,7 +400,7 @@ def _cost(kind: str, wide: str) -> str:
 
 
 def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
-    """Add a PRelu of a scalar as one of a vector of one element: a slope of rank 1 does not fit a scalar."""
+    """Add a PRelu of a scalar as a PRelu of a one-element vector: a slope of rank 1 does not fit a scalar."""
     edit.note("X and the slope, scalars, get rank 1, and Y loses it")
     vector = remade(node, [edit.unsqueeze(name, [0]) for name in node.input])
     vector.output[0] = edit.new_name("vector")
@@ -409,7 +410,7 @@ def _vector_prelu(node: NodeProto, edit: Editor, target: Target) -> None:
 
 
 def _padded(node: NodeProto, edit: Editor) -> str:
-    """Return the slope with X's rank: one of rank 1 would be taken for one per channel."""
+    """Return the slope with X's rank: the target would read one of rank 1 as one value per channel."""
     given: str = node.input[1]
     x, slope = edit.value_info.value(node.input[0]), edit.value_info.value(given)
     if slope.shape is None or len(slope.shape) > 1 or (is_one(slope) and slope.shape):

@@ -1,7 +1,7 @@
-"""Comparing a model with what it was converted to: both run on the same inputs, bits compared.
+"""Comparing a model with its converted form: both run on the same inputs, and their bits are compared.
 
-A runtime may compute a node otherwise in another opset: where outputs differ, each node of the new model is given the
-operands that the old one computes.
+A runtime may compute a node differently in another opset. If outputs differ, each node of the new model is
+therefore run on the operands that the old model computes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _SPECIAL_INTEGERS = (0, 1, -1, 2, -2, 3, 7, 31, 64)
 
 @dataclass(frozen=True)
 class Verification:
-    """What a comparison found.
+    """The result of a comparison.
 
     Attributes:
         rounds: on how many sets of inputs both ran.
         elements: how many elements of outputs were compared.
-        differences: what differs, a line each; empty where every bit is the same.
-        engine: what ran the models: ``halfulp`` or ``onnxruntime``, the latter with our operators in it.
+        differences: a line for each difference; empty if every bit is the same.
+        engine: the engine that ran the models: ``halfulp``, or ``onnxruntime`` with halfulp's operators.
         dims: the sizes that were made up for symbolic dims, as a line; empty if none were.
         failure: why nothing was compared, or nothing that verifies anything; empty if something was.
         notes: how far each output is away, where another runtime ran the new model, for which bits can't be asked; and
@@ -80,7 +80,7 @@ class Verification:
 
 
 def verified(found: Verification | None) -> str:
-    """Return what a comparison found, if there was one, as the end of a line."""
+    """Return the result of a comparison as the end of a line; empty if there was none."""
     if found is None:
         return ""
     return ", verified" if found.same else ", not verified" if found.failure else ", with other outputs"
@@ -107,7 +107,7 @@ def compare(
         progress: gets a line for each run that may take long.
 
     Returns:
-        What was found. Where the first model runs on no inputs that can be made up, that is its ``failure``.
+        The result. If the first model runs on no made-up inputs, its ``failure`` says so.
 
     Raises:
         HalfulpError: ``dims`` names no dim of the model.
@@ -146,7 +146,7 @@ def compare(
 
 
 def _notes(comparison: _Comparison, engine: str) -> tuple[str, ...]:
-    """Return what is said of differences that are the runtime's own: the outputs, and the nodes, each once."""
+    """Return the note on the runtime's own differences: the outputs, and the nodes, each once."""
     if not comparison.notes:
         return ()
     by_node: dict[str, str] = {}
@@ -192,7 +192,7 @@ class _Comparison:
 
     @property
     def failure(self) -> str:
-        """Why nothing was verified, if no output verified anything."""
+        """The reason that nothing was verified, if no output verified anything."""
         return "" if self._telling or self.differences else nothing_told(self._reasons)
 
     def run(self, inputs: dict[str, Any], told: str) -> None:
@@ -228,7 +228,7 @@ class _Comparison:
             self._attribute(differences, inputs, near)
 
     def _attribute(self, differences: list[str], inputs: Mapping[str, Any], near: bool) -> None:
-        """Note differences of outputs as the conversion's or as the runtime's own; ``near``: they are roundings."""
+        """Record differences as the conversion's or the runtime's; ``near``: they are roundings."""
         if self._nodes is None:
             self.differences += [*differences, *_parting(self._before, self._after, inputs)]
             return
@@ -267,7 +267,7 @@ def _parting(before: Subject, after: Subject, inputs: Mapping[str, Any]) -> Iter
 
 
 def nothing_told(reasons: Mapping[str, str]) -> str:
-    """Return why nothing is verified if these are the reasons of all outputs; empty if one has numbers."""
+    """Return why nothing is verified, from the reasons of all outputs; empty if one output has numbers."""
     if not reasons or any(map(is_usable, reasons.values())):
         return ""
     told = "; ".join(f"output {printable(name)!r} is {reason}" for name, reason in islice(reasons.items(), 3))
@@ -284,7 +284,7 @@ def _silent(subject: Subject) -> Subject:
 
 
 def _declared(subject: Subject, wanted: Collection[str]) -> Model:
-    """Return a model to make inputs up for: of a program, whose resources are inputs if the other model has them."""
+    """Return a model to make up inputs for. A program's resources are inputs if the other model has them."""
     if isinstance(subject.model, Model):
         return subject.model
     inputs = tuple(value for value in subject.model.inputs if value.name in wanted)
@@ -298,9 +298,9 @@ def _shaped(array: Array, declared: Value) -> Array:
 
 
 def _with_specials(inputs: Mapping[str, Array], seed: int, *, integers: bool) -> dict[str, Array]:
-    """Return inputs with special values among them: in integers only where these are asked for.
+    """Return inputs with special values among them. Integers get special values only if that is asked for.
 
-    Elsewhere an integer may say how often a loop runs, or how large a tensor is.
+    Otherwise, an integer may be the number of a loop's iterations, or the size of a tensor.
     """
     rng = np.random.default_rng(seed)
     return {
@@ -332,7 +332,7 @@ def _limits(bits: int, *, signed: bool) -> tuple[int, int]:
 
 
 _ROUNDINGS = 64
-"""How many units in the last place of its greatest magnitude an output may change by another order of summing up."""
+"""How many ulps of its greatest magnitude an output may change if the order of summation changes."""
 
 
 class Origin(NamedTuple):
@@ -341,7 +341,7 @@ class Origin(NamedTuple):
     Attributes:
         label: how messages name the node in the old model.
         difference: between the outputs, in one line.
-        is_runtimes: whether only roundings differ, of a node that is as it was or has become its function body.
+        is_runtimes: whether only roundings differ, in an unchanged node or one that became its function body.
     """
 
     label: str
@@ -363,7 +363,7 @@ class Nodes:
         self._opset = default_opset(before.proto.opset_import) or 1
         self._constants = [_constants(subject) for subject in (before, after)]
         self._before, self._after = before, after
-        # A constant stays one: some kernels need it.
+        # Constants stay constants: some kernels need that.
         self._nodes = [
             (node, name)
             for node in before.nodes
@@ -374,7 +374,7 @@ class Nodes:
         self._cut: dict[tuple[str, ...], Run] = {}
 
     def origins(self, inputs: Mapping[str, Any]) -> list[Origin]:
-        """Return where differences come from on these inputs, in the old model's order.
+        """Return the nodes that cause differences on these inputs, in the old model's order.
 
         Raises:
             HalfulpError: a part of a model does not run by itself.
@@ -397,9 +397,9 @@ class Nodes:
                 yield Origin(node.label, told, runtimes)
 
     def _is_kept(self, node: Node, name: str) -> bool:
-        """Return whether a node has its operator and its operands still, or has become its function body.
+        """Return whether a node still has its operator and operands, or has become its function body.
 
-        Never of a Pow or PRelu.
+        Always False for a Pow or PRelu.
         """
         old_node, new_node = self._old[name], self._new[name]
         if (
@@ -440,7 +440,7 @@ def _makers(proto: ModelProto) -> dict[str, NodeProto]:
 
 
 def _is_near(right: Array, found: Any) -> bool:
-    """Return whether floats differ by no more than other roundings on the way to them make."""
+    """Return whether floats differ by no more than differences of intermediate rounding can cause."""
     if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (right.dtype, right.shape):
         return False
     try:
@@ -456,7 +456,7 @@ def _is_near(right: Array, found: Any) -> bool:
 
 
 def difference(a: Any, b: Any) -> str | None:
-    """Return in what two values differ, in one line, or None; one NaN is as good as another."""
+    """Return how two values differ, in one line, or None. All NaNs count as equal."""
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         found = (difference(x, y) for x, y in zip(a, b, strict=True))
         return next((text for text in found if text is not None), None)
@@ -470,7 +470,7 @@ def difference(a: Any, b: Any) -> str | None:
         flat = [np.ascontiguousarray(each).reshape(-1) for each in (a, b)]
         bits = [each.view(np.uint8).reshape(each.size, a.itemsize) for each in flat]
         differs = (bits[0] != bits[1]).any(axis=1)
-        differs &= ~((flat[0] != flat[0]) & (flat[1] != flat[1]))  # which NaN it is, no document says
+        differs &= ~((flat[0] != flat[0]) & (flat[1] != flat[1]))  # any NaN is right
     places = np.flatnonzero(differs)
     if not places.size:
         return None

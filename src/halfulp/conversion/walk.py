@@ -75,7 +75,7 @@ class Walk:
         yield self.model.graph, default_opset(self.model.opset_import) or 1
 
     def told(self) -> list[Change]:
-        """Return what was done since this was last called."""
+        """Return the changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
@@ -95,8 +95,8 @@ class Walk:
             owner: one of :attr:`owners`.
             opset: the version that new nodes are of.
             wanted: tells which nodes to rewrite.
-            rewrite: adds what takes a node's place; raises NoExactForm where nothing can.
-            where: what has no form for it then, such as ``opset 6``.
+            rewrite: adds the replacement of a node; raises NoExactForm if there is none.
+            where: the opset or target that then lacks a form for it, such as ``opset 6``.
             collect: whether a node without a form is noted in :attr:`refused` and left alone from then on.
 
         Raises:
@@ -126,7 +126,7 @@ class Walk:
 
     @cached_property
     def _labels(self) -> dict[str, dict[str, str]]:
-        """What messages call each node before any place changes: by path, then by output."""
+        """The name of each node in messages, before any node moves: by path, then by output."""
         found: dict[str, dict[str, str]] = {}
 
         def note(path: str, owner: Owner, where: str) -> None:
@@ -147,7 +147,7 @@ class Walk:
         return next((labels[output] for output in node.output if output in labels), node.op_type)
 
     def _known(self, owner: Owner, outer: ValueInfo | None, path: str) -> ValueInfo:
-        """Return what is known of the values that a graph's nodes can see, with what was added so far."""
+        """Return the known types and shapes of the values that a graph's nodes can see, with added ones."""
         if path not in self._value_info:
             types = self._types.setdefault(path, {})
             self._value_info[path] = known = ValueInfo(types, self._reader, outer)
@@ -155,7 +155,7 @@ class Walk:
         return self._value_info[path]
 
     def known(self, owner: Owner) -> Iterator[tuple[Owner, ValueInfo]]:
-        """Give one of :attr:`owners` and the graphs within it, with what is known of the values that each can see."""
+        """Give one of :attr:`owners` and the graphs within it, with the known types of their values."""
         todo: list[tuple[str, Owner, ValueInfo | None]] = [
             (root(owner) if isinstance(owner, FunctionProto) else "", owner, None)
         ]
@@ -219,7 +219,7 @@ class Walk:
 
 
 def drop_unreached(model: ModelProto, file: str) -> list[Change]:
-    """Leave out the functions that a model's graph does not reach; return what was done."""
+    """Remove the functions that a model's graph does not reach; return the changes."""
     kept = {identity(function) for function in reached(model)}
     names = [function.name for function in model.functions if identity(function) not in kept]
     for index in reversed(range(len(model.functions))):
@@ -240,7 +240,7 @@ def _drop_constants(owner: Owner, useless: set[str]) -> None:
 
 
 def check_clauses(walk: Walk) -> None:
-    """Refuse a model of which a Pow or PRelu breaks a clause of its own version, in subgraphs and functions, too.
+    """Refuse a model if a Pow or PRelu breaks a clause of its version, also in subgraphs and functions.
 
     Raises:
         ModelError: a node breaks a clause, by the types and shapes that are declared or inferred.
@@ -264,13 +264,13 @@ def check_clauses(walk: Walk) -> None:
 
 
 def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bool = True) -> None:
-    """Refuse a Pow or PRelu that breaks a clause of its own version, whatever it is fed.
+    """Refuse a Pow or PRelu that breaks a clause of its own version for all inputs.
 
     Args:
         node: the node.
         opset: the version of ONNX's own operators that is in force.
-        value_info: what is known of its operands.
-        output: whether what is known of its output is compared, too.
+        value_info: the known types and shapes of its operands.
+        output: whether the known type and shape of its output are compared, too.
 
     Raises:
         SpecError: with the clause.
@@ -288,21 +288,21 @@ def check_node(node: NodeProto, opset: int, value_info: ValueInfo, *, output: bo
 
 
 def fits_only_if(row: OpVersion, x: Shape, slope: Shape) -> str | None:
-    """Return what is not known of X and must hold for a slope of one dim; None where the slope is known to fit or not.
+    """Return the condition on X's unknown shape under which a one-dim slope fits; None if that is known.
 
-    A slope of shape [C] along a last dim that is not known is one per channel more often than it is right.
+    If the last dim is unknown, a slope of shape [C] is more often a per-channel slope than a correct one.
     """
     if row.broadcasting.name != "unidirectional" or not slope or slope[-1] == 1 or set(slope[:-1]) - {1}:
         return None
     if not isinstance(slope[-1], int) or (x is not None and (len(x) < 3 or isinstance(x[-1], int))):
         return None
     if x is not None and isinstance(x[1], int) and x[1] != slope[-1]:
-        return None  # it can't be meant for the channels
+        return None  # it can't be a per-channel slope
     symbol = "" if x is None or x[-1] is None else f", {x[-1]},"
     return f"the last dim of X{symbol} has {slope[-1]} elements"
 
 
-@lru_cache(maxsize=4096)  # the nodes of a large model are of few kinds
+@lru_cache(maxsize=4096)  # cached: a large model has few kinds of nodes
 def _check(
     op_type: str,
     opset: int,

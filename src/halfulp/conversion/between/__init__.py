@@ -1,7 +1,7 @@
 """Between the formats: graphs of operators that belong to no format.
 
 Such a graph has ONNX's operators by name. Broadcasting is NumPy's, each operand has a type of its own, and types,
-axes and shapes are attributes. What a format lacks is its writer's business.
+axes and shapes are attributes. Each format's writer handles the operators that the format lacks.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Draft:
         return Model(self.file, Graph(self._name, *ends, constants, tuple(self.nodes), declared))
 
     def note(self, label: str, what: str, differs: str | None = None) -> None:
-        """Say what was done."""
+        """Record a change."""
         self.changes.append(Change(label, what, differs))
 
     def add_input(self, value: Value) -> None:
@@ -81,7 +81,7 @@ class Draft:
         self.types[value.name] = _type(value)
 
     def add_constant(self, array: Array, name: str) -> str:
-        """Add a constant, under a name like this if it is taken, and return that."""
+        """Add a constant and return its name: the one wished for, or a similar one if that is taken."""
         name = self.free(name)
         self.constants[name] = array
         self.types[name] = TensorType(type_name(array.dtype), array.shape)
@@ -97,7 +97,7 @@ class Draft:
         return name
 
     def free(self, wished: str) -> str:
-        """Return a name that no value has, like the one wished for."""
+        """Return an unused name that resembles the one wished for."""
         return unused(wished, self.types)
 
 
@@ -141,12 +141,12 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
 
     Args:
         model: of OpenVINO, or of ONNX in an opset from 13 on, without functions.
-        changes: gets what could not be carried over.
+        changes: gets a line for each thing that could not be carried over.
         labels: how messages name the nodes that make these values, where not as the model does.
 
     Raises:
-        UnsupportedError: nodes that are neither ours nor plumbing, all of them named; a node that means
-            something only when it runs.
+        UnsupportedError: nodes that are neither Pow, PRelu nor plumbing, all of them named; a node whose
+            meaning is known only when it runs.
         ModelError: shapes that don't fit together.
     """
     graph = model.graph
@@ -175,7 +175,7 @@ def neutral(model: Model, changes: list[Change], labels: Mapping[str, str] | Non
 
 
 def is_foreign(node: Node) -> bool:
-    """Return whether a node is neither ours nor plumbing."""
+    """Return whether a node is neither Pow, PRelu nor plumbing."""
     if node.domain or node.function is not None:
         return True
     return node.type not in (_ONNX if node.standard == "onnx" else OPENVINO)
@@ -246,7 +246,7 @@ def _shape(node: Node, draft: Draft) -> tuple[int, ...]:
 
 
 def _shape_squeezed(node: Node, draft: Draft) -> tuple[int, ...]:
-    """Return what Reshape is asked for instead: the dims that stay are copied or numbers."""
+    """Return the new shape argument of Reshape. Unchanged dims are copied or given as numbers."""
     shape = draft.types[node.inputs[0]].shape
     if shape is None:
         raise NoExactForm("the rank of what is squeezed is not known")
@@ -283,7 +283,7 @@ def _openvino_slope(x: str, slope: str, label: str, draft: Draft) -> str:
 
 
 def integral(array: Array) -> Array:
-    """Tell of each element of an exponent whether it is an integer."""
+    """Tell for each element of an exponent whether it is an integer."""
     if array.dtype.kind in "iu":
         return np.ones(array.shape, bool)
     with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
 """DxDispatch programs to graphs of no format, and back: an operator for each Pow and PRelu.
 
 Reshape, Unsqueeze and Identity cost nothing there: the next operator sees the same resource in other
-sizes. What is broadcast is read with strides of 0.
+sizes. Broadcast operands are read with strides of 0.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def read(program: Program, changes: list[Change]) -> tuple[Model, dict[str, str]
     Resources that the dispatches read become inputs, whose defaults are their initial values.
 
     Raises:
-        UnsupportedError: dispatchables that are not ours; tensors that lie in their resource in a way
-            that can't be said elsewhere; ScaleBias where its rounding can't.
+        UnsupportedError: dispatchables that are not Pow or PRelu; tensors whose layout in their resource
+            other formats can't express; a ScaleBias whose rounding they can't express.
     """
     refuse_foreign(program)
     return _Reader(program, changes).read()
@@ -59,7 +59,7 @@ class _Reader:
         self._program = program
         self._draft = Draft(Model(program.file, Graph("graph", (), (), {}, (), {})), changes)
         self._held: dict[str, str] = {}  # by resource, the value that it holds now
-        self._written: dict[str, str] = {}  # by resource, the name of what is written to it
+        self._written: dict[str, str] = {}  # by resource, the name of the value written to it
 
     def read(self) -> tuple[Model, dict[str, str]]:
         program, draft = self._program, self._draft
@@ -168,7 +168,7 @@ class _Reader:
         return draft.add("Where", [whole, power, instead], label)
 
     def _scaled(self, x: str, scale_bias: DML_SCALE_BIAS, label: str) -> str:
-        """Return x * Scale + Bias with one rounding, through float64 where that is free of a second one."""
+        """Return x * Scale + Bias with one rounding, through float64 where that causes no second rounding."""
         draft = self._draft
         scale, bias = (float(np.float32(value)) for value in (scale_bias.Scale, scale_bias.Bias))
         power_of_two = abs(frexp(scale)[0]) == 0.5
@@ -196,7 +196,7 @@ class _Writer:
 
     def __init__(self, model: Model, changes: list[Change]) -> None:
         self._draft = Draft(model, changes)
-        self._root: dict[str, str] = {}  # the value whose elements a value has
+        self._root: dict[str, str] = {}  # by value, the value whose elements it shares
         self._resources: dict[str, Resource] = {}
 
     def program(self) -> Program:
@@ -238,7 +238,10 @@ class _Writer:
         return self._root.get(name, name)
 
     def _computing(self) -> list[Node]:
-        """Return the nodes that compute: a reshaped value has another's elements, constants are cast now."""
+        """Return the nodes that compute.
+
+        Reshaped values share their source's elements; constants are cast here.
+        """
         draft, kept = self._draft, []
         for node in draft.nodes:
             (output,) = node.outputs
@@ -254,7 +257,7 @@ class _Writer:
         return kept
 
     def _named_resources(self, nodes: list[Node]) -> dict[str, str]:
-        """Return each value's resource: an output gives its name to what its elements are made by."""
+        """Return each value's resource: the value that makes an output's elements takes the output's name."""
         made = {node.outputs[0] for node in nodes}
         names = {name: name for name in self._draft.types}
         taken = set()

@@ -18,7 +18,7 @@ from halfulp.models.onnx.tensors import enum_of
 from halfulp.types import TYPES, ElementType
 
 OPSET = 18
-"""The opset of what is written, where no type needs a later one."""
+"""The opset of the written model, where no type needs a later one."""
 
 _BASES = ("float64", "float32", "float16", "bfloat16", "int32", "int64")
 _SLOPED = (*_BASES, "uint32", "uint64")
@@ -26,7 +26,7 @@ _EXPONENTS = (*_SLOPED, "int8", "int16", "uint8", "uint16")
 
 
 def write(model: Model, changes: list[Change]) -> ModelProto:
-    """Return the ONNX model of a neutral one; notes what it does to types that an operator lacks.
+    """Return the ONNX model of a neutral one. Casts for types that an operator lacks are noted.
 
     Raises:
         UnsupportedError: a type that ONNX lacks, or an operator has no exact form for, naming the node.
@@ -112,7 +112,7 @@ class _Writer:
         if y.kind == "uint" or (exponent is not None and bool((exponent >= 0).all())):
             self._cast(powers, x.name, output)
             return
-        # 0 to a negative power is the type's largest value, whose bits the wider type does not have.
+        # 0 to a negative power is the type's largest value, whose bits the wider result lacks.
         narrow = self._cast(powers, x.name)
         zero = self._constant(np.zeros((), wide), output)
         none = self._constant(np.zeros((), y.dtype), output)

@@ -18,7 +18,7 @@ _NAMES = {kind: name for name, kind in OPENVINO.items()}
 
 
 def write(model: Model, changes: list[Change]) -> Model:
-    """Return the OpenVINO model of a neutral one; notes what it does to types that an operator lacks.
+    """Return the OpenVINO model of a neutral one. Casts for types that an operator lacks are noted.
 
     Raises:
         UnsupportedError: a type that OpenVINO lacks, or an operator has no exact form for, naming the node.
@@ -59,7 +59,7 @@ class _Writer:
     ) -> str:
         """Add an operator as OpenVINO spells it, and return its output's name: a new one where none is given.
 
-        Its kind and attributes are as neutral graphs have them, ``like`` is the node that it is made for.
+        The kind and attributes are those of neutral graphs. ``like`` is the node that the operator replaces.
         """
         if kind not in _NAMES:
             raise NoExactForm(f"{kind.lower()} is none of OpenVINO's layers that are written here")
@@ -162,7 +162,7 @@ class _Writer:
         name, slope = node.inputs
         x, shape = draft.types[name], draft.types[slope].shape
         if TYPES[x.type].kind != "float":
-            # What the function body of PRelu says is exact for integers.
+            # The function body of PRelu is exact for integers.
             draft.note(label, f"becomes its function body: PReLU takes no {x.type}")
             zero = self._constant(np.zeros((), TYPES[x.type].dtype), output)
             below = self._add("Less", (name, zero), node)
