@@ -125,7 +125,7 @@ REFUSED = {
     ("an optional", "older"): "does not convert Optional to opset 14",
     ("an optional", "IR"): "No conversion rule found",
     ("an operator of ONNX-ML", "IR"): "No conversion rule found",
-    ("an operator of nobody", "run"): "the type of 'a' can't be inferred",
+    ("an operator of nobody", "run"): "the onnx package does not evaluate x.y.Foo",
     ("an operator of nobody", "older"): "not verified: ",
     ("an operator of nobody", "newer"): "not verified: ",
     ("an operator of nobody", "target"): "the type of its input 'a' is not known",
