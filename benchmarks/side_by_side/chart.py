@@ -13,7 +13,7 @@ from side_by_side.rows import IN_CACHE
 
 _TYPES = ("float32", "float64", "float16", "bfloat16")
 _COLOURS = ("#c1121f", "#457b9d", "#e07a1f", "#2a9d8f", "#7b5ea7", "#8d6e63", "#3d5a80", "#6a994e")
-_LEAST = 1e-4  # per cent; what is less is drawn on the line of the exact ones
+_LEAST = 1e-4  # per cent; smaller shares are drawn on the line of the exact libraries
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
@@ -40,7 +40,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="svg", metadata={"Date": None})
     pyplot.close(figure)
-    # Matplotlib ends lines with spaces, which version control complains of.
+    # Matplotlib ends lines with spaces, which version control reports.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
 
 
@@ -59,7 +59,7 @@ def _panel(panel: Any, title: str, lines: Sequence[Line]) -> None:
         colour = _COLOURS[LIBRARIES.index(library)]
         marker, size = ("D", 8) if ours else ("o", 6)
         panel.plot(time, share, marker, color=colour, markersize=size, clip_on=False)
-        # Neighbours' labels lie at different heights; at the top there is room below only.
+        # Labels of neighbours are at different heights. At the top there is room only below.
         height = (7, 16, -14, -23)[place % 4] if share < 50 else -14
         panel.annotate(
             library, (time, share), color=colour, fontweight="bold" if ours else "normal",

@@ -1,4 +1,4 @@
-"""The lines of the result: one for each participant of a row in a setting. Everything else is derived from them."""
+"""The result's lines: one for each participant of a row in a setting. All else is derived from them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Line:
-    """What one participant did.
+    """The result of one participant.
 
     Attributes:
         group, label, place, threads, isa: the row and its setting.
-        library: who; "beside" is halfulp on what the row is held against.
-        elements: how many results.
-        turns: how often it was measured.
+        library: the participant's name; "beside" is halfulp on the case that the row is compared with.
+        elements: the number of results.
+        turns: the number of measurements.
         ns: the median time per element, in nanoseconds.
         low, high: the quartiles.
-        least: the least time.
-        ratio: the median, turn by turn, of halfulp's time divided by this one.
-        misrounded, farthest: how many results are not the right ones, and the greatest distance from the
-            right one in representable values; None where there is nothing to compare.
-        refused: why it did not take part.
+        least: the minimum time.
+        ratio: the median, over the turns, of halfulp's time divided by this one.
+        misrounded, farthest: the number of wrong results, and the maximum distance from the right result in
+            representable values; None if there is nothing to compare.
+        refused: the reason why it did not take part.
     """
 
     group: str
@@ -46,7 +46,7 @@ class Line:
 
     @property
     def row(self) -> tuple[str, str, str, int, str]:
-        """What the lines of one row in one setting have in common."""
+        """The fields that the lines of one row in one setting have in common."""
         return self.group, self.label, self.place, self.threads, self.isa
 
 

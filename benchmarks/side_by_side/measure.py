@@ -1,4 +1,7 @@
-"""Carries out the rows: a process for each setting, and where a row has two of them, these in turns."""
+"""Measures the rows, with a process for each setting.
+
+If a row has two settings, their processes take turns.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from side_by_side.line import Line
 from side_by_side.rows import Row, Setting
 
 _FOLDER = Path(__file__).parents[1]
-_SLICES = 6  # how often two processes change over
+_SLICES = 6  # the number of turns of two processes
 
 
 class WorkerError(RuntimeError):
-    """A process that measures has ended before its time, or contradicts another."""
+    """A measuring process ended early, or contradicts another one."""
 
 
 class Worker:
@@ -65,7 +68,7 @@ class Worker:
 
 
 class Workers:
-    """The processes, started when first needed, and again after one has died."""
+    """The processes. Each is started when first needed, and again after it died."""
 
     def __init__(self, quick: bool, log: Path) -> None:
         self._quick, self._log = quick, log
@@ -75,7 +78,7 @@ class Workers:
         """Return the lines of a row.
 
         Raises:
-            WorkerError: a process died of it, or two settings gave different bits.
+            WorkerError: a process died, or two settings gave different bits.
         """
         slices = _SLICES if len(row.settings) > 1 else 1
         answers: dict[Setting, dict[str, Any]] = {}
@@ -139,9 +142,9 @@ def workers(quick: bool, log: Path) -> Iterator[Workers]:
 
 
 def imports(repeats: int, modules: Sequence[str] = ("halfulp", "numpy")) -> Iterator[Line]:
-    """Yield what importing costs in a fresh process; the modules take turns."""
+    """Yield the time of importing each module in a fresh process. The modules take turns."""
     samples = {module: partial(_import_nanoseconds, module) for module in modules}
-    for sample in samples.values():  # once for the files to be compiled and read
+    for sample in samples.values():  # once, so that the files are compiled and cached
         sample()
     times = in_turns(samples, 0, repeats)
     for module, taken in times.items():
@@ -152,7 +155,7 @@ def imports(repeats: int, modules: Sequence[str] = ("halfulp", "numpy")) -> Iter
 
 def _import_nanoseconds(module: str) -> float:
     code = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
-    # As a user has it: installers compile the files, an import does where it may write.
+    # As for a user: installers compile the files, or an import does if it may write.
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables
@@ -161,6 +164,6 @@ def _import_nanoseconds(module: str) -> float:
 
 
 def elapsed(start: float) -> str:
-    """Return how long it is since then, in words."""
+    """Return the time since then, in words."""
     seconds = round(time.monotonic() - start)
     return f"{seconds // 60} min {seconds % 60} s"

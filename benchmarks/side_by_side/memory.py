@@ -1,4 +1,4 @@
-"""The memory-bandwidth yardstick: the bytes that a case must read and write, moved and nothing else."""
+"""The memory-bandwidth yardstick: it only moves the bytes that a case must read and write."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from halfulp.benchmark.peers import Array, Case
 
 ORDINARY, STREAMING = "memory, ordinary stores", "memory, streaming stores"
 _SOURCE = Path(__file__).with_name("memory.cpp")
-_FEW = 1 << 12  # a second operand of fewer bytes than these stays in the nearest cache
+_FEW = 1 << 12  # bytes; a smaller second operand stays in the nearest cache
 
 
 def compiled(folder: Path) -> Path | None:
-    """Return the compiled yardstick's path, made if it is older than its source; None without a compiler."""
+    """Return the yardstick's path, compiled if older than its source; None without a compiler."""
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None:
         return None
@@ -30,7 +30,7 @@ def compiled(folder: Path) -> Path | None:
 
 
 def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], object]]:
-    """Return a call for each kind of stores, by name: the faster one is the yardstick."""
+    """Return a call for each kind of stores, by name. The faster one is the yardstick."""
     move = ctypes.CDLL(str(library)).move_bytes
     x, y, out = _contiguous(case.x), _contiguous(case.y), case.output
     y_bytes = y.itemsize if y.nbytes > _FEW else 0
@@ -38,7 +38,7 @@ def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], obj
     size = (out.nbytes - to_line) // x.itemsize // 64 * 64  # all but a few elements
 
     def prepared(streaming: bool) -> Callable[[], object]:
-        # Made beforehand: a call takes little longer than that.
+        # Created beforehand, because creating them takes nearly as long as a call.
         arguments = (
             ctypes.c_void_p(x.ctypes.data), x.itemsize, ctypes.c_void_p(y.ctypes.data), y_bytes,
             ctypes.c_void_p(out.ctypes.data + to_line), ctypes.c_ssize_t(size), int(streaming), threads,
@@ -49,7 +49,7 @@ def calls(library: Path, case: Case, threads: int) -> dict[str, Callable[[], obj
 
         def call() -> object:
             move(*arguments)
-            return x, y, out  # which keeps the memory alive
+            return x, y, out  # keeps the memory alive
 
         return call
 

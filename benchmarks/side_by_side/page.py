@@ -26,7 +26,7 @@ FIRST_SCREEN = ("arrays", "float32 ** float32", IN_CACHE, 1, "")  # the row that
 
 
 def machine() -> list[str]:
-    """Return the machine and the versions, a line each, as read where this runs."""
+    """Return the machine and the versions, a line each, as read on this machine."""
     model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     flags = set(re.findall(r"\b(?:avx512f|avx2|asimd)\b", _read("/proc/cpuinfo")))
     widest = next((n for n in ("avx512f", "avx2", "asimd") if n in flags), "")
@@ -78,7 +78,7 @@ def _misrounded(line: Line) -> str:
 
 
 def regenerate(text: str, parts: Mapping[str, str]) -> str:
-    """Return a page with its parts replaced: what stands between ``<!-- NAME:begin -->`` and ``end``.
+    """Return a page with its parts replaced: the text between ``<!-- NAME:begin -->`` and ``end``.
 
     Raises:
         ValueError: the page lacks a part.
@@ -92,10 +92,10 @@ def regenerate(text: str, parts: Mapping[str, str]) -> str:
 
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    # A column that nobody fills is left out.
+    # Empty columns are left out.
     kept = [i for i in range(len(columns)) if i == 0 or any(row[i] for row in rows)]
     table = [[columns[i] for i in kept], ["---"] * len(kept)]
-    # In a table's cell two stars are a power, not emphasis.
+    # In a table's cell, two stars mean a power, not emphasis.
     table += [[row[i].replace("**", r"\*\*") for i in kept] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 

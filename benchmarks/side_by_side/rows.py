@@ -31,7 +31,7 @@ CONSTANTS = {
 
 
 class Setting(NamedTuple):
-    """How a process is set up: the threads, and the instruction set ("" for the best there is)."""
+    """The setting of a process: the threads, and the instruction set ("" for the best available)."""
 
     threads: int = 1
     isa: str = ""
@@ -45,15 +45,15 @@ class Row:
     """One row.
 
     Attributes:
-        group: which rows it belongs with.
-        label: what it is, within the group.
+        group: the group of the row.
+        label: the row's name within the group.
         place: IN_CACHE, OUT_OF_CACHE, or nothing.
         make: makes the case.
-        settings: how the processes are set up that measure it, in turns.
-        peers: whom to ask.
-        beside: makes another case, which halfulp computes in the same turns: what the row is held against.
-        memory: whether to measure the memory's speed with it.
-        addition: whether to measure NumPy's addition of the operands with it.
+        settings: the settings of the processes that measure it in turns.
+        peers: the libraries to measure.
+        beside: makes another case to compare the row with. halfulp computes it in the same turns.
+        memory: whether to measure the memory's speed, too.
+        addition: whether to measure NumPy's addition of the operands, too.
     """
 
     group: str
@@ -74,7 +74,7 @@ def rows(quick: bool = False) -> list[Row]:
     """Return all rows.
 
     Args:
-        quick: out of cache means a quarter of the elements: still more than a cache holds, but not by far.
+        quick: use a quarter of the elements out of cache. They still exceed a cache, but not by far.
     """
     sizes = {IN_CACHE: 1 << 16, OUT_OF_CACHE: 1 << (22 if quick else 24)}
     found = [*_instruction_sets(sizes[IN_CACHE]), *_calls(), *_worst(sizes[IN_CACHE])]
@@ -114,7 +114,7 @@ def _instruction_sets(size: int) -> Iterator[Row]:
 
 
 def _products(place: str, size: int) -> Iterator[Row]:
-    """What products alone compute, on a processor without AVX-512."""
+    """Powers that are computed by products alone, on a processor without AVX-512."""
     only = (Setting(1, "avx2"),)
     cube, integers = partial(constant_power, "float32", 3, size), partial(power, "int64", "int64", size)
     yield Row("instruction sets", "float32 ** 3", place, cube, only, memory=True)
@@ -167,8 +167,8 @@ def _prelu(place: str, size: int) -> Iterator[Row]:
 def image(type_name: str, kind: str, layout: str, size: int) -> Case:
     """Return a PRelu of an image with 64 channels.
 
-    Per channel, NHWC means the axes in that order. Elementwise, where the order of the axes would make
-    no difference, it means arrays in the order NCHW whose memory is in the order NHWC.
+    Per channel, NHWC means axes in that order. Elementwise, the order of the axes would make no difference,
+    so NHWC means arrays in the order NCHW whose memory is in the order NHWC.
     """
     side = math.isqrt(size // 64)
     shape, channels = ((1, 64, side, side), (64, 1, 1)) if layout == "NCHW" else ((1, side, side, 64), (64,))
@@ -211,7 +211,7 @@ def _strided(place: str) -> Iterator[Row]:
 
 
 def _layouts(place: str) -> Iterator[Row]:
-    """Operands whose elements lie in another order than the other's, by many short axes."""
+    """Operands whose elements are in different orders, with many short axes."""
     shapes = (
         {"(2,) * 16": (2,) * 16, "(3,) * 10": (3,) * 10}
         if place == IN_CACHE

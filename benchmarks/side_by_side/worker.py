@@ -2,9 +2,9 @@
 
     python -m side_by_side.worker THREADS [--quick]
 
-Each line of its input is a request, {"row": index, "seconds": s}; each line of its output the answer: the
-nanoseconds per element of each participant turn by turn, and, the first time that a row is asked for, what
-comparing their results found.
+Each line of its input is a request, {"row": index, "seconds": s}. Each line of its output is an answer: the
+nanoseconds per element of each participant in each turn, and for the first request of a row also the
+comparison of their results.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def comparison(row: Row, threads: int, library: Path | None) -> Comparison:
 def serve(threads: int, quick: bool) -> None:
     """Answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # a library's own prints must not mix with the answers
     known, current, held = rows(quick), -1, None
     library = memory.compiled(BUILD)
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, Any] = {}
         if held is None or request["row"] != current:
-            held = None  # first, for its memory
+            held = None  # freed first, to release its memory
             current = request["row"]
             held = comparison(known[current], threads, library)
             answer = {"elements": held.elements, "digest": held.digest, "refused": held.refused}

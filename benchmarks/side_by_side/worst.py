@@ -1,4 +1,4 @@
-"""Arrays made of nothing but the cases that are slow elsewhere, and how slow they may be."""
+"""Arrays that consist only of cases that are slow in other libraries, and the time that they may take."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from halfulp.types import element_type
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 
-# The classes of N8 (docs/numerics.md): how many times an ordinary element's time one may take.
+# The classes of N8 (docs/numerics.md): the maximum time of an element, in times of ordinary elements.
 SPECIAL, FEW_BITS, INTEGER, HARD = 2.0, 5.0, 10.0, 20.0
-# No bound in ordinary elements, but a time: for what does not occur unless it is looked for.
+# An absolute time instead of such a bound, for cases that occur only if someone searches for them.
 CONSTRUCTED = None
 
 _FOLDER = Path(__file__).parents[2] / "data" / "worst_cases"
@@ -32,14 +32,14 @@ def _case(x: Array, y: Array, type_name: str, size: int) -> Case:
 
 
 def exact(type_name: str, size: int) -> Case:
-    """Return powers of small integers, all of which the type holds."""
+    """Return powers of small integers that the type represents exactly."""
     pairs = [(x, y) for x in range(2, 16) for y in range(2, 8) if math.log2(x) * y <= _DIGITS[type_name]]
     x, y = np.array(pairs, np.float64).T
     return _case(x, y, type_name, size)
 
 
 def ties(type_name: str, size: int) -> Case:
-    """Return squares of odd integers that have one bit too many: each lies amid two values."""
+    """Return squares of odd integers that have one bit too many, so that each is a tie."""
     digits = _DIGITS[type_name]
     least, most = math.isqrt(1 << digits) + 1, math.isqrt((2 << digits) - 1)
     x = np.arange(least | 1, most + 1, 2)[-4096:].astype(np.float64)
@@ -47,7 +47,7 @@ def ties(type_name: str, size: int) -> Case:
 
 
 def specials(type_name: str, size: int) -> Case:
-    """Return what IEEE 754 has rules of its own for: zeros, ones, infinities, NaN, negative bases."""
+    """Return special cases of IEEE 754: zeros, ones, infinities, NaN, negative bases."""
     values = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -2, 2, 0.5, -0.5, 3, -3])
     x, y = (axis.ravel() for axis in np.meshgrid(values, values))
     return _case(x, y, type_name, size)
@@ -57,7 +57,7 @@ def subnormals(type_name: str, size: int) -> Case:
     """Return subnormal bases and subnormal results, half of each."""
     random, count = np.random.default_rng(7), 4096
     lowest = _LEAST_NORMAL_EXPONENT[type_name]
-    # A result of 2^r with r up to some bits below the least normal number.
+    # A result of 2^r, with r down to some bits below the smallest normal number.
     r = lowest - random.uniform(0.5, _DIGITS[type_name] - 2, count)
     y = random.uniform(1.5, 4, count).astype(element_type(type_name).dtype).astype(np.float64)
     x = np.exp2(r / y)
@@ -90,11 +90,11 @@ class Worst:
     """One row.
 
     Attributes:
-        label: what it is.
-        make: makes the case, of so many elements.
-        beside: makes the ordinary case of these types that it is held against.
+        label: the row's name.
+        make: makes the case with the given number of elements.
+        beside: makes the ordinary case of these types for the comparison.
         reach: the class, a bound of N8.
-        peers: whom to ask.
+        peers: the libraries to measure.
     """
 
     label: str
@@ -105,7 +105,7 @@ class Worst:
 
 
 def _share(case: Callable[[int], Case], special: float, share: float, size: int) -> Case:
-    """Return a case of which a share of the bases, at random places, is special."""
+    """Return a case in which a share of the bases, at random places, is special."""
     ordinary = case(size)
     x = ordinary.x.copy()
     x[np.random.default_rng(7).permutation(size)[: max(1, int(size * share))]] = special
@@ -113,7 +113,7 @@ def _share(case: Callable[[int], Case], special: float, share: float, size: int)
 
 
 def _huge(x_type: str, y_type: str, share: float, size: int) -> Case:
-    """Return a case of which a share of the exponents are so great as the type allows."""
+    """Return a case in which a share of the exponents are as large as the type allows."""
     ordinary, most = power(x_type, y_type, size), int(np.iinfo(y_type).max)
     random = np.random.default_rng(7)
     y = np.where(random.random(size) < share, random.integers(most // 2, most, size, y_type), ordinary.y)
@@ -128,7 +128,7 @@ def _pair(x_type: str, x: float, y_type: str, y: float | tuple[float, float], si
 
 
 def _great_integers(x_type: str, log2_of_power: tuple[float, float], size: int) -> Case:
-    """Return bases beyond 2^53, which are no doubles, with exponents for powers of these sizes."""
+    """Return bases beyond 2^53 that no double represents, with exponents for powers of these sizes."""
     random = np.random.default_rng(7)
     x = random.integers(1 << 53, np.iinfo(x_type).max, size, x_type)
     return Case("pow", x, random.uniform(*log2_of_power, size) / np.log2(x.astype(np.float64)))
@@ -146,7 +146,7 @@ def rows() -> Iterator[Worst]:
 
 
 def _shares(name: str) -> Iterator[Worst]:
-    """Yield special bases among ordinary ones: with an array of exponents, and with constants that have a formula."""
+    """Yield special bases among ordinary ones, with arrays of exponents and constants that have a formula."""
     shares = {1.0: "all", 0.5: "half", 1 / 2048: "one in 2048"}
     values = {"NaN": math.nan, "zero": 0.0, "infinite": math.inf}
     ordinary = {name: partial(power, name, name)}
@@ -195,8 +195,8 @@ def _integers() -> Iterator[Worst]:
 
 
 def _pairs() -> Iterator[Worst]:
-    # Ties at half the least subnormal number, and what was looked for: an exponent or a base beside one that is exact,
-    # and powers that lie as near to 1 as they can without being 1.
+    # Ties at half the smallest subnormal number, and cases found by search: an exponent or a base next to an
+    # exact one, and the powers nearest to 1 that are not 1.
     pairs = [
         ("float32", "0x1p-1", "float32", "0x1.2cp+7", FEW_BITS),
         ("float32", "0x1p-2", "float32", "0x1.2cp+6", FEW_BITS),

@@ -1,4 +1,4 @@
-"""Powers of integers that the kernels do not give: in float64, from the exact integers, and without a loss."""
+"""Powers of integers that the kernels do not compute: in float64 from exact integers, and without a loss."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _CHUNK = 1 << 16  # elements that are checked at a time
 
 
 def as_float64(array: Array) -> Array:
-    """Return a base as float64: an integer rounded, a number of any other type exactly. Other types stay."""
+    """Return a base as float64.
+
+    Integers are rounded; floats stay exact. Other types are returned unchanged.
+    """
     row = TYPES.get(type_name(array.dtype))
     return array if row is None and array.dtype.kind != "b" else array.astype(_FLOAT64)
 
 
 def corrections(x: Array, y: Array) -> tuple[Array, list[float]] | None:
-    """Return the powers in float64 that a rounded base gets wrong: where they are in the result, and their values.
+    """Return the float64 powers that a rounded base gets wrong: their positions and their values.
 
     Args:
         x: the base before it was rounded. float64 lacks many integers of more than 53 bits.
@@ -121,7 +124,7 @@ def check_powers(x: Array, y: Array) -> None:
 
 @cache
 def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Return the least and the greatest base whose power an integer type holds, by exponents from 0 to _MOST."""
+    """Return the minimum and maximum base whose power fits an integer type, by exponents from 0 to _MOST."""
     if dtype.kind == "u":
         highest = [_root(2**bits - 1, n) for n in range(_MOST + 1)]
         return np.zeros(_MOST + 1, dtype), np.array(highest, dtype)
@@ -133,7 +136,10 @@ def _bases(bits: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 
 
 def _root(number: int, degree: int) -> int:
-    """Return the greatest integer whose power of this degree is at most the number; for degree 0 the number."""
+    """Return the largest integer whose power of this degree is at most the number.
+
+    Degree 0 returns the number.
+    """
     if degree < 2:
         return number
     root: int = round(float(number) ** (1 / degree)) + 1

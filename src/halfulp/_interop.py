@@ -157,7 +157,7 @@ def from_foreign(operand: Any) -> Array:
     if device is not None and device not in _PROCESSORS:
         raise BufferError(f"it is in a device's memory (DLPack's type {device}); copy it to the processor's")
     if not hasattr(type(operand), "__array__"):
-        return np.from_dlpack(operand)  # which does not support bfloat16 and float8
+        return np.from_dlpack(operand)  # does not support bfloat16 and float8
     try:
         return np.asarray(operand)
     except TypeError as error:
@@ -284,7 +284,7 @@ def as_array(operand: Any) -> Array:
 
 
 def not_numbers(operand: Number | Array) -> str:
-    """Return why an operand has no powers, and what to write instead; empty for any element type of the table."""
+    """Return why an operand has no powers, and a replacement; empty for any element type of the table."""
     if not isinstance(operand, np.ndarray):
         return "a Python integer of more than 64 bits; pass float(value)"
     kind, dtype = operand.dtype.kind, operand.dtype

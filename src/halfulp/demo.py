@@ -1,4 +1,4 @@
-"""Four small networks of the kinds that Pow and PRelu live in, with seeded random weights: ``halfulp demo``."""
+"""Four small networks of kinds that use Pow and PRelu, with seeded random weights: ``halfulp demo``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Graph:
         )
         opsets = [helper.make_opsetid("", opset)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="halfulp demo")
-        model.ir_version = max(helper.find_min_ir_version_for(opsets), 4)  # 4: initializers are no inputs
+        model.ir_version = max(helper.find_min_ir_version_for(opsets), 4)  # 4: initializers need no input
         if is_valid:
             onnx.checker.check_model(model, full_check=True)
         return model
@@ -65,7 +65,7 @@ def _as_type(weight: onnx.TensorProto, type: int) -> onnx.TensorProto:
 
 
 def super_resolution(seed: int = 1) -> onnx.ModelProto:
-    """Return a network that doubles the sides of a one-channel image; PRelu-16, a slope per channel."""
+    """Return a network that doubles the sides of a one-channel image: PRelu-16 with a slope per channel."""
     g = Graph(seed)
 
     def conv(x: str, name: str, channels: tuple[int, int], size: int) -> str:
@@ -89,7 +89,7 @@ def super_resolution(seed: int = 1) -> onnx.ModelProto:
 
 
 def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.ModelProto:
-    """Return a pre-norm transformer block; Pow-15 with constant exponents 2 and 3, as exporters write it."""
+    """Return a pre-norm transformer block with Pow-15 and exponents 2 and 3, as exporters write it."""
     g = Graph(seed)
     for name, value in {"two": 2.0, "three": 3.0, "half": 0.5, "one": 1.0, "epsilon": 1e-5}.items():
         g.weight(name, value)
@@ -140,8 +140,8 @@ def transformer_block(seed: int = 2, width: int = 32, heads: int = 4) -> onnx.Mo
 
 
 def face(seed: int = 3) -> onnx.ModelProto:
-    """Return a network as old converters of face recognition wrote it: slopes of shape (C,), which no runtime reads
-    alike, and an exponent of integers, which came with opset 12."""
+    """Return a network like those of old face recognition converters: its slopes have shape (C,), which
+    runtimes interpret differently, and its exponent has an integer type, which opset 12 introduced."""
     g = Graph(seed)
     x = "image"
     for name, inner, outer in (("conv1", 3, 8), ("conv2", 8, 12)):
@@ -159,7 +159,10 @@ def face(seed: int = 3) -> onnx.ModelProto:
 
 
 def norm_float16(seed: int = 4, width: int = 64) -> onnx.ModelProto:
-    """Return a LayerNorm in float16, whose square overflows for activations of some hundreds: it answers zeros."""
+    """Return a float16 LayerNorm.
+
+    For activations of some hundreds, its square overflows and its output is zero.
+    """
     g = Graph(seed)
     mean = g.node("ReduceMean", "x", output="norm.mean", axes=[-1])
     centred = g.node("Sub", "x", mean, output="norm.centred")
@@ -176,7 +179,7 @@ NETWORKS = (super_resolution, transformer_block, face, norm_float16)
 
 
 def write(folder: Path) -> list[Path]:
-    """Write the networks into a folder, and inputs of ``norm_float16`` that overflow; return the files."""
+    """Write the networks into a folder, with inputs that overflow in ``norm_float16``. Return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for build in NETWORKS:

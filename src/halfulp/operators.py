@@ -1,7 +1,7 @@
-"""From a row and operands to a result: the sole door to the core.
+"""Operators: they compute a result from a row and operands. Only this module calls the core.
 
-A call checks its operands against the row (once for given types, shapes and attributes: plans are
-kept), views them as the plan says, and passes them to the core.
+A call checks its operands against the row. The resulting plan is cached by types, shapes and attributes.
+The call then views the operands as in the plan and passes them to the core.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
-from numpy import (  # looked up in the module, they would take a tenth of a small call
+from numpy import (  # looking them up in the module would take 10 % of a small call
     asarray,
     generic,
     ndarray,
@@ -45,14 +45,14 @@ from halfulp.types import TYPES
 
 for _row in TYPES.values():
     _core.register_type(_row.dtype.num, _row.name)
-for _alias in ("longlong", "ulonglong", "int_", "uint"):  # numbers of their own, where C's types coincide
+for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for the same C types
     _core.register_type(np.dtype(_alias).num, np.dtype(_alias).name)
 
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
 
 
 class Operator(OpVersion):
-    """An operator version that computes: ``print`` shows it as a page, a call computes.
+    """An operator version. ``print`` shows its page, and a call computes.
 
     Example:
         >>> import halfulp as hu
@@ -67,34 +67,36 @@ class Operator(OpVersion):
 
         Args:
             *inputs: array-likes of the types and shapes that the version allows. A Python number has no
-                type of its own: where the document wants the first input's type it takes that (if it
-                fits), and as an exponent of any type it counts exactly.
-            out: where to put the result: any strides and byte order, and it may share memory with an input.
-            **attributes: spelled as in the document.
+                type of its own. If the document requires the first input's type, the number gets that type
+                (if it fits). As an exponent of any type it counts exactly.
+            out: an array for the result, of any strides and byte order. It may share memory with an input.
+            **attributes: attributes, spelled as in the document.
 
         Returns:
-            An array of the document's type and shape; ``out`` where that is given.
+            An array of the document's type and shape; ``out`` if that is given.
 
         Raises:
             SpecError: the document does not allow it.
         """
-        with _core.DefaultEnvironment():  # for what NumPy does with numbers
+        with _core.DefaultEnvironment():  # for NumPy's own operations on numbers
             if len(inputs) == len(self.inputs) == 2:
                 arrays: tuple[Array, ...] = self.as_arrays(*inputs)
             else:
                 arrays = tuple(map(as_array, inputs))
             values = self.check_attributes(attributes)
             plan = _plan(self, tuple(map(tensor_type, arrays)), tuple(values.items()))
-            # The plan does not have the exponent: it is kept for values that compare equal, as 0.0 and -0.0 do.
+            # The plan does not include the exponent, because plans are cached for equal values, and 0.0
+            # equals -0.0.
             y = arrays[1] if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
             return _compute(self, plan, arrays[0], y.reshape(plan.y_shape), out, values.get("ScaleBias"))
 
     def as_arrays(self, x: Any, y: Any, as_array: Callable[[Any], Any] = as_array) -> tuple[Any, Any]:
         """Return two operands as arrays.
 
-        A Python number takes the other operand's type; the first of two numbers takes the one that NumPy gives it.
-        Where base and exponent may have different types, an exponent counts exactly, a float as the base of integers
-        is a float64, and so is the base of two numbers whose power is no integer.
+        A Python number gets the other operand's type. The first of two numbers gets the type that NumPy gives
+        it. If base and exponent may have different types, an exponent counts exactly. A float base with
+        integer exponents is a float64. If both operands are numbers and the power is not an integer, the base
+        is a float64, too.
 
         Args:
             x, y: the operands.
@@ -126,7 +128,7 @@ class Operator(OpVersion):
         return array
 
     def __str__(self) -> str:
-        from halfulp.pages.page import page, text  # lazily: computing does not need it
+        from halfulp.pages.page import page, text  # lazily, because computing does not need it
 
         return text(page(self))
 
@@ -140,7 +142,10 @@ class Operator(OpVersion):
 
 
 def base_dtype(number: Number, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of a Python number as the base of exponents of a type: a float beside integers is a float64."""
+    """Return the type of a Python number as the base of exponents of a type.
+
+    Beside integers, a float is a float64.
+    """
     if type(number) is not float or dtype.kind == "f":
         return dtype
     row = TYPES.get(dtype.name)
@@ -151,11 +156,11 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def number_array(number: Number, dtype: np.dtype[Any], *, exactly: bool = False) -> Array | None:
-    """Return a Python number as a read-only 0-d array of a type, whatever the floating-point environment.
+    """Return a Python number as a read-only 0-d array of a type, in any floating-point environment.
 
-    It is kept for the next call. None where the number does not fit, see ``halfulp._interop.number_as``.
+    It is cached for the next call. None if the number does not fit, see ``halfulp._interop.number_as``.
     """
-    # -0.0 equals 0.0, and so has to be told apart.
+    # The key must distinguish -0.0 from 0.0, because they are equal.
     return _kept_number(number, isinstance(number, float) and math.copysign(1, number), dtype, exactly)
 
 
@@ -168,7 +173,7 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
     return array
 
 
-# For the layers above, which do not import the core themselves.
+# For other modules, which do not import the core themselves.
 instruction_set = _core.instruction_set
 thread_count = _core.thread_count
 share_threads_of = _core.share_threads_of
@@ -210,7 +215,7 @@ def _compute(
         )
     if not target.flags.writeable:
         raise row.error("output", "out must be writeable", expected=output, got="a read-only array")
-    # The core looks at the operands' bounds only; views may share none of the elements in between.
+    # The core compares only the operands' bounds. Views with overlapping bounds may still share no elements.
     if is_safe_to_overwrite(target, x) and is_safe_to_overwrite(target, y):
         _core.apply(kernel, x, y, target, scale_bias, out_is_safe=True)
     else:
@@ -219,13 +224,13 @@ def _compute(
 
 
 def op(id: str) -> Operator:
-    """Return the operator version of an id; a version between two gives the one in force then.
+    """Return the operator version of an id. A number between two versions selects the one then in force.
 
     Args:
         id: such as ``"onnx.Pow-13"``; ``ops()`` lists them.
 
     Raises:
-        UnsupportedError: there is no such operator, or no version of it as early as that.
+        UnsupportedError: the operator is unknown, or its first version is later.
 
     Example:
         >>> op("onnx.Pow-14")
@@ -253,11 +258,11 @@ PRELU = _operator(find("onnx.PRelu-16"), type_variables={"T": _ANY})
 
 
 def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any) -> Any:
-    """Return what NumPy's ufuncs would: an operand's own result, or that of ``compute`` as the operands' kind."""
-    if isinstance(out, tuple) and len(out) == 1:  # as __array_ufunc__ passes it
+    """Return an operand's own result, or that of ``compute`` in the operands' class, as NumPy's ufuncs do."""
+    if isinstance(out, tuple) and len(out) == 1:  # __array_ufunc__ passes a tuple
         (out,) = out
     if is_on_cuda(x) or is_on_cuda(y) or is_on_cuda(out):
-        from halfulp.cuda import apply  # lazily: few need it
+        from halfulp.cuda import apply  # lazily, because few callers need it
 
         if not isinstance(compute, Operator):
             raise HalfulpError(
@@ -275,12 +280,12 @@ def _call(compute: Callable[..., Array], ufunc: Ufunc, x: Any, y: Any, out: Any)
             result = compute(without_mask(x), without_mask(y), out=without_mask(out))
         except SpecError as error:
             raise _with_help(error, compute, x, y) from None
-        result = like_operands(x, y, out, result if out is None else out)  # which joins the masks
+        result = like_operands(x, y, out, result if out is None else out)  # joins the masks
     return result
 
 
 def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) -> SpecError:
-    """Return an error that says what to write instead of the operands, where that can be told."""
+    """Return an error that names a replacement for the operands, if one is known."""
     x, y = (a if is_number(a) else as_array(without_mask(a)) for a in (x, y))
     for name, operand in (("X", x), ("slope" if compute is PRELU else "Y", y)):
         if error.message.startswith(f"{name} must have a type") and (why := not_numbers(operand)):
@@ -295,7 +300,7 @@ def _with_help(error: SpecError, compute: Callable[..., Array], x: Any, y: Any) 
 
 
 def _explain(operator: Operator, *operands: Any) -> None:
-    """Raise the SpecError for which a library declined, where it was the operands' types: dask drops it."""
+    """If a library declined because of the operands' types, raise the SpecError, which dask drops."""
     if not all(is_number(a) or isinstance(getattr(a, "dtype", None), np.dtype) for a in operands):
         return
     if any(map(is_number, operands)):
@@ -305,7 +310,10 @@ def _explain(operator: Operator, *operands: Any) -> None:
 
 
 def _plain(operand: Any, other: Array) -> Any:
-    """Return a NumPy scalar beside an array as an array, which the core accepts, and anything else unchanged."""
+    """Return a NumPy scalar beside an array as an array, which the core accepts.
+
+    Return any other operand unchanged.
+    """
     return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
 
 
@@ -332,28 +340,29 @@ def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> A
 def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
-    The result has x's type, integers included: 2^-1 and 2^0.5 of an integer array are 0 and 1, and what is too large
-    wraps. ``integers="raise"`` refuses these, and ``float_power`` computes them as float64.
+    The result has x's type, also for integers: 2^-1 and 2^0.5 of an integer array are 0 and 1, and powers
+    that are too large wrap. ``integers="raise"`` refuses these, and ``float_power`` computes them as float64.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
+    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack
+    (halfulp._interop).
 
     Args:
-        x: the base: an array-like of any type of the type table. A Python number takes y's type; a float beside
-            integers is a float64.
-        y: the exponent: of any type of the table, broadcast with x as NumPy does. A Python number counts
-            exactly: an integer of any size is that integer, a float that double.
-        out: an array of the result's type and shape to put it in; it may share memory with x or y.
-        integers: whether powers that x's integer type does not hold wrap, as ONNX says, or are refused.
+        x: the base, an array-like of any type of the type table. A Python number gets y's type; a float
+            beside integers is a float64.
+        y: the exponent, of any type of the table. It is broadcast with x by NumPy's rule. A Python number
+            counts exactly: an integer of any size is that integer, a float is that double.
+        out: an array of the result's type and shape for the result. It may share memory with x or y.
+        integers: whether powers that x's integer type cannot hold wrap, as ONNX specifies, or are refused.
 
     Returns:
-        An array of x's type and the broadcast shape; a scalar where both are scalars. Floating types: the
+        An array of x's type and the broadcast shape; a scalar if both are scalars. Floating types: the
         exact value rounded once, to nearest, ties to even. Integer types: the exact integer modulo 2^n for
-        an integer y >= 0; else the exact value truncated and saturated.
+        an integer y >= 0; otherwise the exact value truncated and saturated.
 
     Raises:
-        SpecError: a type that is not in the table, or shapes that do not broadcast (onnx.Pow-15).
-        HalfulpError: with ``integers="raise"`` and an integer type: an exponent that is negative or not an integer, or
-            a power that overflows. The error names the first.
+        SpecError: a type is not in the table, or the shapes do not broadcast (onnx.Pow-15).
+        HalfulpError: with ``integers="raise"`` and an integer type, an exponent is negative or not an
+            integer, or a power overflows. The error names the first.
 
     Example:
         >>> pow(np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.int64))
@@ -367,7 +376,7 @@ def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> A
         if integers != "raise":
             raise HalfulpError("integers must be 'wrap' or 'raise'", got=repr(integers)[:80])
         return checked_pow(x, y, out=out)
-    base, exponent = x, y  # as POW.as_arrays returns them, where one is an array: without a further call
+    base, exponent = x, y  # POW.as_arrays would return the same if one is an array; this saves the call
     if type(x) is ndarray:
         if type(y) is not ndarray:
             exponent = exponent_array(y) if is_number(y) else _plain(y, x)
@@ -386,7 +395,7 @@ def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> A
 
 
 def checked_pow(x: Any, y: Any, /, *, out: Any = None) -> Any:
-    """Return what ``pow`` does with ``integers="raise"``."""
+    """Return the result of ``pow`` with ``integers="raise"``."""
     return _call(_checked_pow, CHECKED_UFUNC, x, y, out)
 
 
@@ -411,19 +420,19 @@ def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any: ...
 def float_power(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """Return x to the power y as float64, elementwise, correctly rounded: ``np.float_power`` for every element type.
 
-    Integers count exactly, also those that float64 lacks. Powers of such bases are computed one by one, at some
-    microseconds each. Other libraries' arrays are treated as by ``pow``.
+    Integers count exactly, also those that float64 cannot represent. Powers of such bases are computed one by
+    one, at some microseconds each. Other libraries' arrays are treated as in ``pow``.
 
     Args:
-        x: the base: an array-like of a type of the type table, or of bool.
-        y: the exponent, of such a type, broadcast with x as NumPy does.
-        out: an array of float64 and the result's shape to put it in; it may share memory with x or y.
+        x: the base, an array-like of a type of the type table, or of bool.
+        y: the exponent, of such a type. It is broadcast with x by NumPy's rule.
+        out: a float64 array of the result's shape for the result. It may share memory with x or y.
 
     Returns:
-        An array of float64 and the broadcast shape; a scalar where both are scalars.
+        A float64 array of the broadcast shape; a scalar if both are scalars.
 
     Raises:
-        SpecError: another type, or shapes that do not broadcast (onnx.Pow-15).
+        SpecError: a type is not allowed, or the shapes do not broadcast (onnx.Pow-15).
 
     Example:
         >>> float_power(np.array([10, 2, 3]), np.array([-1, 0.5, 2]))
@@ -442,7 +451,7 @@ def _float_power(x: Any, y: Any, *, out: Array | None = None) -> Array:
             y = y.astype(np.int8)
         base = as_float64(x)
         POW.infer(base, y)
-        exact = corrections(x, y)  # before the result is written, which may share the operands' memory
+        exact = corrections(x, y)  # before the result is written, because it may share the operands' memory
         result = POW(base, y, out=out)
         if exact is not None:
             where, powers = exact
@@ -461,19 +470,20 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any: ...
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
-    It treats other libraries' arrays as NumPy's ufuncs do, and those with DLPack (halfulp._interop).
+    It treats other libraries' arrays as NumPy's ufuncs do, and also accepts arrays with DLPack
+    (halfulp._interop).
 
     Args:
         x: an array-like of any type of the type table.
-        slope: of x's type, of a shape that broadcasts to x's own. A Python number takes x's type.
-        out: an array of x's type and shape to put the result in; it may share memory with x or slope.
+        slope: the slope, of x's type and a shape that broadcasts to x's own. A Python number gets x's type.
+        out: an array of x's type and shape for the result. It may share memory with x or slope.
 
     Returns:
-        An array of x's type and shape; a scalar where both are scalars. Floating types: the product rounded
-        once; NaN and zeros in x pass bit for bit. Integer types: the product modulo 2^n.
+        An array of x's type and shape; a scalar if both are scalars. Floating types: the product rounded
+        once; NaN and zeros in x are returned bit for bit. Integer types: the product modulo 2^n.
 
     Raises:
-        SpecError: types that differ or are not in the table, a slope that would enlarge x (onnx.PRelu-16).
+        SpecError: the types differ or are not in the table, or the slope would enlarge x (onnx.PRelu-16).
 
     Example:
         >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
@@ -494,7 +504,7 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     return _call(PRELU, PRELU_UFUNC, x, slope, out)
 
 
-# What libraries with an __array_ufunc__ are handed; at the module's top, because it is pickled by name.
+# Passed to libraries with an __array_ufunc__. Defined at module level, because they are pickled by name.
 POW_UFUNC = Ufunc(pow, "POW_UFUNC")
 CHECKED_UFUNC = Ufunc(checked_pow, "CHECKED_UFUNC")
 FLOAT_POWER_UFUNC = Ufunc(float_power, "FLOAT_POWER_UFUNC")

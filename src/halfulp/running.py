@@ -1,7 +1,7 @@
-"""Running a model in the engine that suits it: ``hu.run``, and what ``halfulp run`` shows of a run.
+"""Run a model in a suitable engine: ``hu.run``, and the details that ``halfulp run`` shows.
 
-ONNX Runtime, with halfulp's operators in it, evaluates a network in a fraction of the time of the walk in
-:mod:`halfulp.models.run.api`. A model of operators that halfulp has itself needs no other engine.
+ONNX Runtime with halfulp's operators evaluates a network much faster than the walk in
+:mod:`halfulp.models.run.api`. If halfulp has all operators of a model, no other engine is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from halfulp.models.source import Source, format_of
 Engine = Literal["auto", "onnxruntime", "halfulp"]
 Inputs = Mapping[str, Any] | Literal["random"]
 
-_MOST_NAMED = 3  # inputs in the call that an error shows
+_MOST_NAMED = 3  # maximum number of inputs in the call that an error shows
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Run:
     """A run of a model.
 
     Attributes:
-        outputs: by name, with the inputs.
-        engine: a line that says which engine ran the model, and why if another one was possible.
-        made_up: a line on what was made up of the inputs, empty if nothing was.
-        report: which engine evaluated which node, where that was asked for.
-        lost: a line for each Pow and PRelu node with results that are infinite or NaN though the operands are finite;
-            of a network in ONNX Runtime where it has tensors of float16 or bfloat16.
+        outputs: the outputs by name, with the inputs.
+        engine: a line with the engine that ran the model, and the reason if another one was possible.
+        made_up: a line about made-up inputs; empty if no input was made up.
+        report: the engine of each node, if a report was requested.
+        lost: a line for each Pow and PRelu node with results that are infinite or NaN though the operands are
+            finite. In ONNX Runtime, only networks with tensors of float16 or bfloat16 are looked at.
     """
 
     outputs: api.Outputs
@@ -70,31 +70,33 @@ def run(
 
     Args:
         model: a path (.xml is OpenVINO's, .json is DxDispatch's, anything else ONNX), the bytes of a
-            file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
-        inputs: arrays by name, or ``"random"`` to have all of them made up, of sizes on which the model runs. An input
-            with an initializer of its name may be left out. For OpenVINO a name is a tensor's or a Parameter's; for
-            DxDispatch a resource's, whose initial values the array replaces.
-        engine: ``onnxruntime``, with halfulp's Pow and PRelu in it; ``halfulp``, node by node; ``auto`` is onnxruntime
-            for an ONNX model with operators that halfulp does not have, where it is installed and takes the model.
-        dims: sizes of symbolic dims of inputs that are made up; one without a name is ``INPUT[AXIS]``.
-        seed: for inputs that are made up.
+            file, an ``onnx.ModelProto``, or a model that :func:`halfulp.models.load` returned.
+        inputs: arrays by name, or ``"random"`` to make up all inputs, of sizes on which the model runs. If an
+            input has an initializer of its name, it may be left out. For OpenVINO, a name is that of a tensor
+            or a Parameter. For DxDispatch, it is that of a resource, and the array replaces its initial
+            values.
+        engine: ``onnxruntime``, with halfulp's Pow and PRelu in it, or ``halfulp``, node by node. ``auto``
+            means onnxruntime if an ONNX model has operators that halfulp lacks, and onnxruntime is installed
+            and takes it.
+        dims: sizes of symbolic dims of made-up inputs. A dim without a name is called ``INPUT[AXIS]``.
+        seed: the seed of made-up inputs.
         output_folder: where the writeFile commands of a DxDispatch file may write, instead of the file's own folder.
 
     Returns:
-        A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are those that were fed or made
-        up, and its ``vacuous`` has the names of outputs that verify nothing, each with the reason. An OpenVINO output
-        goes by its tensor name, and is found by its Result's name too. For DxDispatch they are the resources that a
-        dispatch wrote.
+        A dict of the model's outputs: arrays, and lists for sequences. Its ``inputs`` are the given or
+        made-up inputs, and its ``vacuous`` has the names of outputs that verify nothing, each with the
+        reason. The key of an OpenVINO output is its tensor name; its Result's name works too. For DxDispatch,
+        the outputs are the resources that a dispatch wrote.
 
     Warns:
-        RuntimeWarning: once for each Pow or PRelu node with results that are infinite or NaN though its operands are
-            finite. ``hu.audit(model, inputs=...)`` says more.
+        RuntimeWarning: once for each Pow or PRelu node with results that are infinite or NaN though its
+            operands are finite. ``hu.audit(model, inputs=...)`` gives the details.
 
     Raises:
         ModelError: the model is broken or unsafe, an input is missing, an input or a result contradicts what the model
             declares, or a node breaks a clause of its operator (then ``.clause`` is set).
         UnsupportedError: an operator that no engine here evaluates.
-        HalfulpError: ``onnxruntime`` is asked for and cannot run the model, or options contradict each other.
+        HalfulpError: ``onnxruntime`` is requested and cannot run the model, or options contradict each other.
 
     Example:
         >>> import numpy as np
@@ -114,12 +116,12 @@ def run(
 
 
 def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
-    """Read a model, with the ONNX message that it comes from, for :func:`evaluate`.
+    """Read a model together with its ONNX message, for :func:`evaluate`.
 
     Raises:
-        ModelError: it is broken, or a Pow or PRelu breaks a clause whatever it is fed.
+        ModelError: it is broken, or a Pow or PRelu breaks a clause for all inputs.
         UnsupportedError: an operator that the engine does not know.
-        HalfulpError: there is no such engine.
+        HalfulpError: the engine's name is unknown.
     """
     if engine not in get_args(Engine):
         raise HalfulpError("no such engine", expected=", ".join(get_args(Engine)), got=repr(engine)[:80])
@@ -130,14 +132,14 @@ def opened(source: Source | Model | Program, engine: str = "auto") -> Subject:
     proto, file, folder = parse(source)
     subject = Subject(build(proto, file, folder, keep_unknown=engine != "halfulp"), proto, folder)
     if has_ours(subject):
-        copy = ModelProto()  # which the walk may change
+        copy = ModelProto()  # because the walk may change it
         copy.CopyFrom(proto)
         check_clauses(Walk(copy, file, folder))
     return subject
 
 
 def refuse_breaches(path: Path) -> None:
-    """Refuse an ONNX file of which a Pow or PRelu breaks a clause, without a second copy of its weights in memory.
+    """Refuse an ONNX file if a Pow or PRelu breaks a clause, without a second copy of its weights in memory.
 
     Raises:
         ModelError: the first such node, and the clause.
@@ -157,12 +159,12 @@ def evaluate(
     progress: Callable[[str], None] | None = None,
     with_report: bool = False,
 ) -> Run:
-    """Do what :func:`run` does, and say how.
+    """Run a model as :func:`run` does, and return the outputs with details of the run.
 
     Args:
-        subject: of :func:`opened`.
+        subject: the model as :func:`opened` returned it.
         inputs, engine, dims, seed, output_folder: as for :func:`run`.
-        progress: gets a line for each set of inputs that is tried.
+        progress: a callback that receives a line for each set of inputs that is tried.
         with_report: whether to report on single nodes.
     """
     model = subject.model
@@ -235,7 +237,7 @@ def _check_options(
 
 
 def _why_not(subject: Subject, engine: str) -> str:
-    """Return why onnxruntime is not asked at all, or nothing."""
+    """Return the reason for not trying onnxruntime; empty if it may be tried."""
     if subject.proto is None:
         return "onnxruntime runs ONNX files only"
     if not has_module("onnxruntime"):

@@ -1,4 +1,4 @@
-"""One case, several libraries: who refuses, who misrounds and by how much, who takes how long; as a table shows it."""
+"""Compare libraries on one case: refusals, misrounded results, times, and their cells in a table."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from halfulp.types import element_type
 class Comparison:
     """A case with the libraries that compute it, ready to be timed.
 
-    halfulp's results are the measure: that they are correctly rounded is what the tests prove against
-    slow exact oracles, not this comparison.
+    halfulp's results are the reference. The tests, not this comparison, prove against slow exact oracles that
+    they are correctly rounded.
 
     Args:
-        case: what to compute.
+        case: the computation.
         libraries: the peers' names; halfulp always takes part.
-        threads: how many each may use.
+        threads: the number of threads that each library may use.
         others: more calls to time in the same turns, by name.
 
     Attributes:
-        refused: why a library does not take part, by name.
-        exactness: what comparing with the right results found, by name.
-        digest: of the bits of halfulp's results.
+        refused: the reason why a library does not take part, by name.
+        exactness: the comparison with the right results, by name.
+        digest: a hash of the bits of halfulp's results.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Comparison:
 
 
 class Exactness(NamedTuple):
-    """What a comparison found.
+    """The findings of a comparison.
 
     Attributes:
-        misrounded: how many results are not the right one: another number, or a zero of the wrong sign.
-        total: how many were compared.
-        farthest: the greatest distance from the right result, in representable values; a NaN that should
-            be a number, or the other way round, counts as the type's whole range.
+        misrounded: the number of wrong results: another number, or a zero of the wrong sign.
+        total: the number of results that were compared.
+        farthest: the maximum distance from the right result, in representable values. A NaN that should
+            be a number, or a number that should be NaN, counts as the type's whole range.
     """
 
     misrounded: int
@@ -82,7 +82,7 @@ class Exactness(NamedTuple):
 
 
 def exactness(result: Array, right: Array) -> Exactness:
-    """Compare results with the right ones; all NaNs are one.
+    """Compare results with the right ones. All NaNs count as equal.
 
     Raises:
         ValueError: their types or shapes differ.
@@ -99,7 +99,7 @@ def exactness(result: Array, right: Array) -> Exactness:
 
 
 def _bits(array: Array, unsigned: np.dtype[np.unsignedinteger]) -> Array:
-    # A view needs a dtype of its size only, so any strides will do.
+    # A view needs only a dtype of the same size, so any strides work.
     return array.view(unsigned)
 
 
@@ -113,23 +113,23 @@ def _farthest(a: Array, b: Array) -> int:
             return 1 << element.bits
     else:
         ranks_a, ranks_b = a, b
-    # Python's integers: the distance of two int64 may need 64 bits without a sign.
+    # Python integers, because the distance of two int64 may need 64 unsigned bits.
     greater, less = np.maximum(ranks_a, ranks_b), np.minimum(ranks_a, ranks_b)
     return int((greater.astype(np.uint64) - less.astype(np.uint64)).max())
 
 
 def _ranks(values: Array) -> Array:
-    """Number the floats in their order: neighbours differ by one, and so do the two zeros."""
+    """Number the floats in ascending order. Neighbours differ by one, and so do the two zeros."""
     codes = values.view(f"i{values.dtype.itemsize}").astype(np.int64)
     lowest = np.int64(-(1 << (8 * values.dtype.itemsize - 1)))
     return np.where(codes < 0, lowest - codes - 1, codes)
 
 
-# --- as a person reads it ------------------------------------------------------------------------
+# --- text for a terminal -------------------------------------------------------------------------
 
 
 def time_of(nanoseconds: float) -> str:
-    """Return a time in the unit that suits it; without a unit it is nanoseconds."""
+    """Return a time in a suitable unit. A number without a unit is in nanoseconds."""
     units = (("", 1.0), (" µs", 1e3), (" ms", 1e6))
     unit, scale = next((u for u in units if nanoseconds < 1000 * u[1]), units[-1])
     value = nanoseconds / scale
@@ -137,7 +137,7 @@ def time_of(nanoseconds: float) -> str:
 
 
 def error(misrounded: int, total: int, farthest: int) -> str:
-    """Return the share of wrong results, and how far off the farthest is if that is more than a neighbour."""
+    """Return the share of wrong results, and the maximum distance if it is more than one value."""
     if misrounded == 0:
         return "exact"
     percent = 100 * misrounded / total
@@ -150,13 +150,13 @@ def error(misrounded: int, total: int, farthest: int) -> str:
 
 
 def cell(summary: Summary, found: Exactness | None) -> str:
-    """Return a median with half the distance of the quartiles, and what comparing the results found."""
+    """Return a median with half the distance of the quartiles, and the exactness of the results."""
     text = f"{time_of(summary.median)} ±{50 * (summary.high - summary.low) / summary.median:.0f}%"
     return text if found is None else f"{text}; {error(*found)}"
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table for a terminal; what follows a semicolon in a cell goes below it, empty columns go."""
+    """Return a table for a terminal. A semicolon starts a new line in a cell; empty columns are left out."""
     kept = [index for index in range(len(columns)) if index == 0 or any(row[index] for row in rows)]
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index in kept:

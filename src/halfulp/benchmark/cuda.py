@@ -1,7 +1,8 @@
-"""Times on a CUDA device: halfulp beside a copy of the same bytes, torch, and of CuPy and JAX what is installed.
+"""Times on a CUDA device: halfulp beside a copy of the same bytes, torch, and CuPy and JAX if installed.
 
-All take turns in one run on the same operands, which torch keeps in the device's memory; the device's own clock (events
-in the stream) times all but JAX, which has streams of its own and is waited for.
+All take turns in one run on the same operands, which torch keeps in the device's memory. The device's own
+clock (events in the stream) times every library except JAX. JAX has its own streams, so the host's clock
+times it until the result is ready.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Row(NamedTuple):
     """One computation on elements of a type.
 
     Attributes:
-        label: what a person calls it.
-        type: of the operands and the result.
-        exponent: a number, or None where each element has its own.
-        channels: of a PReLU with a slope each; 0 for a power.
+        label: the name in the table.
+        type: the type of the operands and the result.
+        exponent: a number, or None if each element has its own.
+        channels: the number of channels of a PReLU, each with a slope; 0 for a power.
     """
 
     label: str
@@ -36,7 +37,7 @@ class Row(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The bytes read and written for an element."""
+        """The number of bytes read and written for each element."""
         operands = 3 if self.exponent is None and not self.channels else 2
         return operands * int(getattr(torch, self.type).itemsize)
 
@@ -51,13 +52,13 @@ ROWS = (
 
 
 class Line(NamedTuple):
-    """What a row took.
+    """The times of a row.
 
     Attributes:
         row: the row.
         copy: seconds that a copy of the same bytes takes.
-        seconds: by library, the median.
-        misrounded: by library, the share of results that are not halfulp's; NaNs are alike.
+        seconds: the median time of each library.
+        misrounded: the share of each library's results that differ from halfulp's. All NaNs count as equal.
     """
 
     row: Row
@@ -80,10 +81,10 @@ def measure(row: Row, size: int, turns: int, device: str = "cuda") -> Line:
     """Measure a row.
 
     Args:
-        row: which.
-        size: how many elements.
-        turns: how often each library's turn comes, beside a first one that does not count.
-        device: as torch names it.
+        row: the row to measure.
+        size: the number of elements.
+        turns: the number of turns of each library, after a first one that is not counted.
+        device: torch's name of the device.
     """
     generator = torch.Generator(device).manual_seed(1)
     dtype = getattr(torch, row.type)
@@ -130,7 +131,7 @@ def _calls(row: Row, x: Any, y: Any, out: Any) -> dict[str, Call]:
 
 
 def _jax_computes_on(device: str) -> bool:
-    """Whether JAX is installed, and for the device."""
+    """Whether JAX is installed with support for the device."""
     if not has_module("jax"):
         return False
     import jax

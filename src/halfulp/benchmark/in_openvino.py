@@ -29,36 +29,38 @@ _WIDE = frozenset(ROWS[name].name for name in WIDE)
 
 
 def preparer(network: Network) -> Prepare:
-    """Return what compiles a network: first as it is, then with halfulp's operators, from one reading of its weights.
+    """Return a function that compiles a network, unchanged or with halfulp's operators.
+
+    Both compiled models use weights that were read once.
 
     Raises:
         ModelError: OpenVINO does not read it.
     """
     try:
         model = core().read_model(network.path)
-    except RuntimeError as error:  # of no class of its own
+    except RuntimeError as error:  # OpenVINO has no class for this error
         told = f"openvino's reader refuses it: {sentence(error)}"
         raise ModelError(told, file=network.path.name) from None
     return lambda ours: _prepare(model, network, ours=ours)
 
 
 def _prepare(model: Any, network: Network, *, ours: bool) -> tuple[Contender, Call]:
-    results = _results(network, ours=ours)  # before the network takes its memory
+    results = _results(network, ours=ours)  # first, before the network occupies its memory
     release()
     left = put_into(model) if ours else []
     names = _names(model, network)
     compiled = Compiled(model, network.path.name, threads=network.threads, profile=True)
     compiled.bind(network.inputs)
     compiled.infer()
-    outputs = dict(compiled.named_outputs())  # before it runs again
+    outputs = dict(compiled.named_outputs())  # read before the next run
     found = Contender.of(outputs, _times(compiled, names), results, left)
     return found, compiled.infer
 
 
 def _names(model: Any, network: Network) -> set[str]:
-    """Return the names of the Power and PReLU nodes, halfulp's or OpenVINO's, that are Pow and PRelu of the network.
+    """Return the names of the nodes, halfulp's or OpenVINO's, that are Pow and PRelu in the network.
 
-    Of an ONNX model OpenVINO's reader makes such nodes of other operators, too.
+    OpenVINO's reader of ONNX models also creates Power and PReLU nodes for other operators.
     """
     if format_of(network.path) == "openvino":
         found = [node for node in model.get_ordered_ops() if node.get_type_name() in _KINDS]
@@ -90,9 +92,9 @@ def _times(compiled: Compiled, names: set[str]) -> NodeTimes:
 
 
 def _results(network: Network, *, ours: bool) -> list[Exactness]:
-    """Return how exact each node is, alone.
+    """Compute each node alone, and return its exactness.
 
-    Types of 64 bits are left out: in the network such a node may have neighbours that narrow them.
+    Nodes of 64-bit types are left out, because their neighbours in the network may narrow the operands.
     """
     samples = network.samples.without(_WIDE)
     if not samples.nodes:
@@ -107,7 +109,7 @@ def _results(network: Network, *, ours: bool) -> list[Exactness]:
 
 
 def _alone(samples: Samples) -> Any:
-    """Return a model of these nodes."""
+    """Return a model that consists of these nodes."""
     if any(node.standard == "onnx" for node in samples.nodes.values()):
         return core().read_model(samples.proto().SerializeToString())
     ends: dict[str, Any] = {}

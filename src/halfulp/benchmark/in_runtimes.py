@@ -1,4 +1,4 @@
-"""A network in every runtime that is installed, with halfulp's kernels and without; as a table and as JSON."""
+"""Measure a network in every installed runtime, with and without halfulp's kernels; give a table or JSON."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _COLUMNS = ("", "a run", "its Pow and PRelu", "their results")
 
 @dataclass(frozen=True)
 class Timed:
-    """A contender, and how long its runs took; or why it does not run.
+    """A contender and the times of its runs, or the reason why it does not run.
 
     Attributes:
-        contender: what ran, if it did.
-        times: seconds of each run, in turns with all others.
-        refused: why it does not run; empty if it does.
+        contender: the session that ran; None if it did not run.
+        times: the seconds of each run; all contenders take turns.
+        refused: the reason why it does not run; empty if it runs.
     """
 
     contender: Contender | None = None
@@ -51,7 +51,7 @@ class Timed:
 
     @property
     def summary(self) -> Summary:
-        """The median of its times, and the quartiles."""
+        """The median and the quartiles of its times."""
         return summary(self.times)
 
 
@@ -61,8 +61,8 @@ class InRuntime:
 
     Attributes:
         runtime, version: its name and version.
-        own: with its own Pow and PRelu.
-        ours: with halfulp's.
+        own: the result with the runtime's own Pow and PRelu.
+        ours: the result with halfulp's.
     """
 
     runtime: str
@@ -72,19 +72,19 @@ class InRuntime:
 
     @property
     def ratio(self) -> float | None:
-        """The time with halfulp divided by the time without, the median over the turns; None if one does not run."""
+        """The median ratio of the time with halfulp to the time without; None if one of them does not run."""
         both = self.own.contender and self.ours.contender
         return ratio(self.ours.times, self.own.times) if both else None
 
     @property
     def difference(self) -> Exactness | None:
-        """How far the outputs without halfulp are from those with it."""
+        """The distance of the outputs without halfulp from those with it."""
         own, ours = self.own.contender, self.ours.contender
         return difference(own.outputs, ours.outputs) if own and ours else None
 
     @property
     def vacuous(self) -> dict[str, str]:
-        """The outputs whose comparison shows nothing, by name, and why."""
+        """The outputs whose comparison verifies nothing, by name, each with the reason."""
         found = self.ours.contender or self.own.contender
         return vacuous(found.outputs) if found else {}
 
@@ -96,9 +96,9 @@ def compare(
 
     Args:
         network: an ONNX model, or one in OpenVINO's IR.
-        runtimes: of :func:`runtimes_of`.
-        seconds: how long to measure, in all.
-        progress: is told each step before it begins.
+        runtimes: as returned by :func:`runtimes_of`.
+        seconds: the total time of the measurement.
+        progress: a callback that receives the name of each step before it begins.
     """
     rows = []
     for runtime in runtimes:
@@ -108,7 +108,7 @@ def compare(
 
 
 def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progress) -> InRuntime:
-    """Run a network in a runtime, and let go of both sessions."""
+    """Run a network in a runtime, then release both sessions."""
     found: dict[str, Contender | str] = {}
     calls: dict[str, Call] = {}
     labels = (runtime, f"{runtime} with halfulp")
@@ -136,14 +136,14 @@ def _in_runtime(runtime: str, network: Network, seconds: float, progress: Progre
 
 
 def runtimes_of(path: Path) -> tuple[str, ...]:
-    """Return the runtimes that are installed and read a file's format."""
+    """Return the installed runtimes that read a file's format."""
     readers = {"openvino": ("openvino",), "directml": ()}.get(format_of(path), RUNTIMES)
     return tuple(name for name in readers if has_module(name))
 
 
 def _preparer(runtime: str, network: Network) -> Prepare:
     if runtime == "openvino":
-        from halfulp.benchmark import in_openvino  # it imports OpenVINO
+        from halfulp.benchmark import in_openvino  # imported here, because it imports OpenVINO
 
         return in_openvino.preparer(network)
     return lambda ours: _in_onnxruntime(network, ours=ours)
@@ -163,7 +163,10 @@ def _in_onnxruntime(network: Network, *, ours: bool) -> tuple[Contender, Call]:
 
 
 def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> NodeTimes:
-    """Return the times of nodes with these labels: ONNX Runtime makes a Pow of some other operators, too."""
+    """Return the times of the nodes with these labels.
+
+    ONNX Runtime also turns some other operators into Pow.
+    """
 
     def is_wanted(row: NodeRun) -> bool:
         return (row.engine == "halfulp" if ours else row.operator in SUPPORTED_OPS) and row.label in labels
@@ -177,13 +180,13 @@ def _times(reports: Sequence[RunReport], labels: set[str], *, ours: bool) -> Nod
 
 
 def _labels(network: Network) -> set[str]:
-    """Return how a report names the Pow and PRelu nodes."""
+    """Return the labels of the Pow and PRelu nodes in a report."""
     nodes = nodes_of(network.model.graph)
     return {f"'{printable(node.source.name)}' ({node.type})" for node in nodes}
 
 
 def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
-    """Return how exact each Pow and PRelu node of the graph is, alone."""
+    """Compute each Pow and PRelu node of the graph alone, and return its exactness."""
     samples = network.samples
     if not samples.nodes:
         return []
@@ -195,11 +198,11 @@ def _results(network: Network, settings: engine.Settings) -> list[Exactness]:
 
 
 def report(rows: Sequence[InRuntime], nodes: int) -> Table:
-    """Return the table: two lines a runtime.
+    """Return the table, with two lines for each runtime.
 
     Args:
-        rows: what was measured.
-        nodes: how many Pow and PRelu the network has.
+        rows: the measurements.
+        nodes: the number of Pow and PRelu nodes in the network.
     """
     lines = []
     for row in rows:
@@ -209,7 +212,7 @@ def report(rows: Sequence[InRuntime], nodes: int) -> Table:
 
 
 def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
-    """Yield the gain for each runtime, and why a runtime does not run."""
+    """Yield the gain in each runtime, or the reason why the runtime does not run."""
     for row in rows:
         if row.ratio is not None and row.difference is not None:
             apart = row.difference
@@ -232,7 +235,7 @@ def sentences(rows: Sequence[InRuntime]) -> Iterator[str]:
 
 
 def document(rows: Sequence[InRuntime]) -> list[dict[str, Any]]:
-    """Return what was measured as JSON has it: seconds, shares from 0 to 1, distances in representable values."""
+    """Return the measurements for JSON: seconds, shares from 0 to 1, distances in representable values."""
     return [
         {
             "runtime": row.runtime,
@@ -270,7 +273,7 @@ def _exact(contender: Contender, nodes: int) -> str:
 def _time(seconds: float) -> str:
     return (
         time_of(1e9 * seconds) if seconds >= 1e-6 else f"{1e6 * seconds:.2f} µs"
-    )  # nanoseconds have no unit there
+    )  # here nanoseconds are written without a unit
 
 
 def _entry(found: Timed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A network to be measured: a light copy of its file, its Pow and PRelu nodes, and a runtime's results."""
+"""A network to measure: a small copy of its file, its Pow and PRelu nodes, and a runtime's results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from halfulp.types import TYPES
 
 PROFILED_RUNS = 10
 _WEIGHTS = "weights.halfulp"
-_LEAST = 1024  # bytes of a tensor that goes to that file
+_LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
 _ALIGNED = 64
 
 
@@ -43,8 +43,9 @@ _ALIGNED = 64
 def light(path: Path) -> Iterator[Path]:
     """Yield a copy of a model's file for all sessions.
 
-    The weights of an ONNX model lie beside it, so that each session maps the same file and holds no copy. Its functions
-    are inlined, and each Pow and PRelu has a name that no other one has: a runtime's profile speaks of them by name.
+    The weights of an ONNX model are in a file beside it, so that every session maps that file and holds no
+    copy. Its functions are inlined. Each Pow and PRelu gets a unique name, because a runtime's profile lists
+    nodes by name.
     """
     if format_of(path) == "openvino":
         yield path
@@ -68,10 +69,10 @@ def light(path: Path) -> Iterator[Path]:
 
 
 def release() -> None:
-    """Give memory that is not used any more back to the system, before the next session takes its own."""
+    """Return unused memory to the system before the next session allocates its own."""
     gc.collect()
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc, which keeps what was freed
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory
         if trim is not None:
             trim(0)
 
@@ -86,7 +87,7 @@ def _name_nodes(graph: GraphProto) -> None:
 
 
 def _is_mapped() -> bool:
-    """Return whether every runtime finds weights beside a model: ONNX Runtime does so from 1.21 on."""
+    """Return whether every runtime finds weights beside a model. ONNX Runtime finds them since 1.21."""
     version = version_of("onnxruntime")
     return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
 
@@ -106,7 +107,7 @@ def _move_weights(graph: GraphProto, path: Path) -> None:
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:
-    """Yield the Pow and PRelu nodes, those in subgraphs and functions included."""
+    """Yield the Pow and PRelu nodes, including those in subgraphs and functions."""
     for node in graph.nodes:
         if node.function is not None:
             yield from nodes_of(node.function)
@@ -121,23 +122,23 @@ def _is_wanted(node: Node) -> bool:
 
 
 class Samples:
-    """The Pow and PRelu nodes of a graph, those in its subgraphs left out, and the operands that they get.
+    """The Pow and PRelu nodes of a graph without its subgraphs, and their operands.
 
     Args:
         model: the network.
-        values: tensors by name, those of :func:`watched`.
+        values: tensors by name, as the function from :func:`watched` returns them.
 
     Attributes:
-        nodes: those whose operands are known, by the name of the result in a model of them alone. Its name in the
-            network may be that of another one's operand.
-        values: their operands by name.
-        constants: which of these are constants of the model.
+        nodes: the nodes with known operands, by the name of the result in a model of these nodes alone. In
+            the network, the result may have the name of another node's operand.
+        values: the operands of the nodes, by name.
+        constants: the names of the operands that are constants of the model.
     """
 
     def __init__(self, model: Model, values: Mapping[str, Any]) -> None:
         self._model, graph = model, model.graph
         self.constants = graph.constants.keys() - {value.name for value in graph.inputs}
-        for node in graph.nodes:  # a runtime folds what is made of constants
+        for node in graph.nodes:  # a runtime folds nodes of constants
             is_held = node.type in ("Constant", "Const")
             if is_held or (any(node.inputs) and self.constants >= {*filter(None, node.inputs)}):
                 self.constants.update(node.outputs)
@@ -156,7 +157,7 @@ class Samples:
         return {name: array for name, array in self.values.items() if name not in self.constants}
 
     def without(self, types: Set[str]) -> Samples:
-        """Return the nodes whose operands are not of these types, but for constants."""
+        """Return the nodes without an operand of these types. Constants are not counted."""
         kept = {
             name: array
             for name, array in self.values.items()
@@ -170,11 +171,14 @@ class Samples:
         return result
 
     def exactness(self, results: Mapping[str, Any]) -> list[Exactness]:
-        """Return how exact the results of these nodes are, which a runtime gave, by name."""
+        """Return the exactness of a runtime's results of these nodes, given by name."""
         return [exactness(results[name], self.right(node)) for name, node in self.nodes.items()]
 
     def proto(self) -> ModelProto:
-        """Return an ONNX model of these nodes alone: it takes their operands, and gives their results."""
+        """Return an ONNX model of these nodes alone.
+
+        Its inputs are their operands, and its outputs their results.
+        """
         inputs, constants = [], []
         for name, array in self.values.items():
             if name in self.constants:
@@ -195,7 +199,7 @@ class Samples:
 
 
 def watched(path: Path, model: Model) -> Run:
-    """Return what runs a network and gives its outputs and the operands of its Pow and PRelu nodes."""
+    """Return a function that runs a network and returns its outputs and its Pow and PRelu nodes' operands."""
     graph = model.graph
     known = {*graph.constants, *(value.name for value in graph.inputs)}
     operands = [name for node in graph.nodes if _is_wanted(node) for name in node.inputs]
@@ -211,14 +215,14 @@ def _is_tensor(value: Any) -> bool:
 
 
 class Network(NamedTuple):
-    """What runs, and on what.
+    """A network and its inputs.
 
     Attributes:
-        path: the file.
-        model: the same, as it was read and checked.
+        path: the network's file.
+        model: the model in that file, read and checked.
         inputs: arrays by name.
-        threads: how many a runtime uses.
-        samples: its Pow and PRelu nodes with their operands.
+        threads: the number of threads that a runtime uses.
+        samples: the Pow and PRelu nodes with their operands.
     """
 
     path: Path
@@ -229,7 +233,7 @@ class Network(NamedTuple):
 
     @property
     def outputs_of_nodes(self) -> set[str]:
-        """The names of the tensors that its Pow and PRelu nodes give, those in subgraphs included."""
+        """The names of the results of its Pow and PRelu nodes, including those in subgraphs."""
         return {node.outputs[0] for node in nodes_of(self.model.graph)}
 
 
@@ -237,26 +241,26 @@ def network_of(path: Path, model: Model, run: Run, inputs: Mapping[str, Array], 
     """Return a network with the operands of its nodes.
 
     Args:
-        path, model, inputs, threads: as :class:`Network` has them.
-        run: of :func:`watched`.
+        path, model, inputs, threads: as in :class:`Network`.
+        run: the function that :func:`watched` returned.
 
     Raises:
         ModelError: the network does not run on these inputs.
     """
     try:
         seen = run(inputs)
-    except UnsupportedError:  # an operator that a runtime may have all the same
+    except UnsupportedError:  # a runtime may still have this operator
         seen = {}
     return Network(path, model, inputs, threads, Samples(model, {**inputs, **seen}))
 
 
 class NodeTimes(NamedTuple):
-    """What the runtime's own profile says of the Pow and PRelu nodes.
+    """The Pow and PRelu nodes in the runtime's own profile.
 
     Attributes:
-        executed: how many of them ran as such; the others are merged into other layers, or folded.
-        seconds: their time in a run.
-        share: that of the time of all nodes, 0 to 1.
+        executed: the number of nodes that ran as such. The others are merged into other layers, or folded.
+        seconds: the time of these nodes in a run.
+        share: their share of the time of all nodes, from 0 to 1.
     """
 
     executed: int
@@ -268,8 +272,8 @@ class NodeTimes(NamedTuple):
         """Return the medians over several runs.
 
         Args:
-            executed: as above.
-            runs: the seconds of these nodes, and of all nodes.
+            executed: the number of nodes that ran as such.
+            runs: for each run, the seconds of these nodes and of all nodes.
         """
         seconds = statistics.median(part for part, _ in runs)
         return cls(
@@ -279,15 +283,15 @@ class NodeTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class Contender:
-    """What a network gives in a runtime.
+    """The results of a network in a runtime.
 
     Attributes:
-        outputs: what came out, by name: tensors only.
+        outputs: the output tensors by name. Sequences are left out.
         nodes: the time of its Pow and PRelu nodes.
-        results: how exact the results of these nodes are, of those that no subgraph holds, together: the runtime
-            computed these nodes alone, on the operands that they get in the network.
-        compared: how many nodes that is.
-        left: a sentence for each node that stays the runtime's own where halfulp's were to take their place.
+        results: the exactness of these nodes together, without those in subgraphs. The runtime computes the
+            nodes alone, on their operands in the network.
+        compared: the number of nodes in ``results``.
+        left: a sentence for each node that halfulp's operators should have replaced, but did not.
     """
 
     outputs: Mapping[str, Array]
@@ -304,7 +308,7 @@ class Contender:
         results: Sequence[Exactness],
         left: Iterable[str] = (),
     ) -> Contender:
-        """Return it of all outputs and of the results of single nodes."""
+        """Return a contender with all outputs and with the results of single nodes."""
         tensors = {name: value for name, value in outputs.items() if _is_tensor(value)}
         return cls(tensors, nodes, together(results), len(results), tuple(left))
 
@@ -315,7 +319,7 @@ HalfulpError where the runtime refuses that."""
 
 
 def together(found: Iterable[Exactness]) -> Exactness:
-    """Return what several comparisons found as one."""
+    """Combine several comparisons into one."""
     misrounded = total = farthest = 0
     for one in found:
         misrounded, total = misrounded + one.misrounded, total + one.total
@@ -324,6 +328,6 @@ def together(found: Iterable[Exactness]) -> Exactness:
 
 
 def difference(found: Mapping[str, Any], other: Mapping[str, Any]) -> Exactness:
-    """Return how far the outputs of two runs are apart: those that both have, of the same type and shape."""
+    """Compare the outputs that two runs have in common, with the same type and shape."""
     pairs = [(found[name], other[name]) for name in found if name in other]
     return together(exactness(a, b) for a, b in pairs if a.dtype == b.dtype and a.shape == b.shape)

@@ -1,6 +1,7 @@
-"""The libraries side by side: what they are asked for, in which environment, and how each computes it.
+"""The libraries side by side: the cases, the environment, and each library's way of computing a case.
 
-A function each returns a library's way of computing a case, and loads the library. ``PREPARE`` names all of them.
+One function for each library loads it and returns its way of computing a case. ``PREPARE`` lists these
+functions.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One computation; the result has x's type and the broadcast shape.
+    """One computation. The result has x's type and the broadcast shape.
 
     Attributes:
-        operator: which one.
+        operator: the operator's name.
         x: the base, or PRelu's input.
         y: the exponent, or the slope. A 0-d exponent is a constant, which a library may know beforehand.
-        returned: the result is a new array, as in `z = pow(x, y)`, from those libraries that else are given
-            one to put it in. Meant for small arrays, where the call is what takes the time.
+        returned: if true, each library returns a new array, as in `z = pow(x, y)`, even if it could write
+            the result into a given one. Meant for small arrays, where the call itself takes most of the time.
     """
 
     operator: Literal["pow", "prelu"]
@@ -45,9 +46,10 @@ class Case:
 
     @cached_property
     def output(self) -> Array:
-        """Where a library that can be told puts the result: in x's order of memory, where the shapes agree.
+        """The array for the result, in x's memory order if the shapes agree.
 
-        One array for all, since of two that differ in nothing but their place one may take half as long again.
+        All libraries that accept an output array share this one, because the same computation may take 1.5x
+        as long with an array at another address.
         """
         if self.x.shape == self.shape:
             return np.empty_like(self.x)
@@ -55,7 +57,7 @@ class Case:
 
     @property
     def constant(self) -> int | float | None:
-        """The constant exponent as a Python number, an int where it is integral; None where there is none."""
+        """The constant exponent as a Python number, an int if it is integral; None if it is not constant."""
         if self.operator != "pow" or self.y.ndim:
             return None
         value = float(self.y)
@@ -96,22 +98,21 @@ def prelu(type_name: str, shape: tuple[int, ...], slope_shape: tuple[int, ...]) 
     return Case("prelu", x, (slopes if element.kind == "int" else slopes / 8).astype(element.dtype))
 
 
-# --- what each library does ----------------------------------------------------------------------
+# --- the libraries -------------------------------------------------------------------------------
 
 _SPECIAL_TO_NUMPY = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal}
 
 
 class RefusalError(Exception):
-    """A library does not do this, or not for these types; the text is the library's own message."""
+    """The library does not support the operator or these types. The text is the library's own message."""
 
 
 class Prepared(NamedTuple):
-    """A computation that is ready to be called again and again, its operands in place.
+    """A computation that can be called repeatedly, with its operands in memory.
 
     Attributes:
-        call: computes all results, and returns when that is done; where the library allows, into memory
-            that is there already.
-        to_numpy: makes an array of what ``call`` returned.
+        call: computes all results before it returns, into existing memory if the library allows it.
+        to_numpy: converts the value that ``call`` returned to an array.
     """
 
     call: Callable[[], Any]
@@ -129,12 +130,12 @@ def prepare(name: str, case: Case, threads: int) -> Prepared:
     """Return a library's way of computing a case.
 
     Raises:
-        RefusalError: the library does not do this, or not for these types.
+        RefusalError: the library does not support the operator or these types.
     """
     try:
         prepared = PREPARE[name](case, threads)
         result = prepared.to_numpy(prepared.call())
-    except Exception as error:  # each library has its own kinds
+    except Exception as error:  # each library has its own exceptions
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise RefusalError(lines[0]) from error
     if result.dtype != case.x.dtype or result.shape != case.shape:
@@ -143,14 +144,17 @@ def prepare(name: str, case: Case, threads: int) -> Prepared:
 
 
 def _halfulp(case: Case, threads: int) -> Prepared:
-    """Compute into an array; HALFULP_NUM_THREADS says on how many threads."""
+    """Compute into an array. HALFULP_NUM_THREADS sets the number of threads."""
     x, y, out = case.x, case.y, None if case.returned else case.output
     function = operators.pow if case.operator == "pow" else operators.prelu
     return Prepared(lambda: function(x, y, out=out), np.asarray)
 
 
 def _numpy(case: Case, threads: int) -> Prepared:
-    """Compute into an array, by what ``**`` uses for some constants; always on one thread. PRelu as one writes it."""
+    """Compute into an array on one thread. Some constant exponents use the same ufunc as ``**``.
+
+    PRelu is the usual NumPy expression.
+    """
     x, y, out = case.x, case.y, None if case.returned else case.output
     np.seterr(all="ignore")
     if case.operator == "prelu":
@@ -158,12 +162,12 @@ def _numpy(case: Case, threads: int) -> Prepared:
     if case.constant in _SPECIAL_TO_NUMPY:
         function = _SPECIAL_TO_NUMPY[case.constant]
         return Prepared(lambda: function(x, out=out), np.asarray)
-    # "unsafe": with an exponent of a wider type the power is computed in that, then converted.
+    # "unsafe": if the exponent has a wider type, the power is computed in that type and then converted.
     return Prepared(lambda: np.power(x, y, out=out, casting="unsafe"), np.asarray)
 
 
 def _torch(case: Case, threads: int) -> Prepared:
-    """Compute into a tensor; PRelu makes a new one, and its slope must be a scalar or per channel."""
+    """Compute into a tensor. PRelu returns a new one, and its slope must be a scalar or per channel."""
     torch: Any = import_module("torch")
     torch.set_num_threads(threads)
 
@@ -193,7 +197,10 @@ def _torch(case: Case, threads: int) -> Prepared:
 
 
 def _onnxruntime(case: Case, threads: int) -> Prepared:
-    """Make a session of one node, and bind arrays to its input and output; a constant exponent is an initializer."""
+    """Create a session of one node, and bind arrays to its input and output.
+
+    A constant exponent is an initializer.
+    """
     from onnx import helper, numpy_helper
 
     ort: Any = import_module("onnxruntime")
@@ -213,7 +220,7 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    # Threads that wait for work actively would slow the next library.
+    # Threads that spin-wait for work would slow the next library.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
@@ -223,7 +230,7 @@ def _onnxruntime(case: Case, threads: int) -> Prepared:
 
     def call() -> object:
         session.run_with_iobinding(binding)
-        return feeds, out  # which keeps the bound memory alive
+        return feeds, out  # keeps the bound memory alive
 
     return Prepared(call, lambda result: np.asarray(result[1]))
 
@@ -236,12 +243,13 @@ def _enum(dtype: np.dtype[Any]) -> int:
 
 
 def _openvino(case: Case, threads: int) -> Prepared:
-    """Compile a graph of one node with static shapes, in float32 at least, and set its tensors on the arrays' own
-    memory; a constant exponent is a Constant.
+    """Compile a graph of one node with static shapes, with float32 as its minimum precision.
+
+    Its tensors use the arrays' own memory. A constant exponent is a Constant.
     """
     ov: Any = import_module("openvino")
     opset: Any = import_module("openvino.opset13")
-    from halfulp.integrations.openvino.operators import core  # it imports OpenVINO
+    from halfulp.integrations.openvino.operators import core  # imported here, because it imports OpenVINO
 
     if not (case.x.flags.c_contiguous and case.y.flags.c_contiguous):
         raise NotImplementedError("operands that are not contiguous")
@@ -250,11 +258,11 @@ def _openvino(case: Case, threads: int) -> Prepared:
         return getattr(ov.Type, element_type(array.dtype).openvino or "")
 
     def tensor(array: Array) -> Any:
-        if array.dtype.name == "bfloat16":  # which it knows, but not as a dtype
+        if array.dtype.name == "bfloat16":  # OpenVINO has this type, but not as a dtype
             return ov.Tensor(array.view(np.int16), list(array.shape), ov_type(array))
         return ov.Tensor(array, shared_memory=True)
 
-    # Of rank 1 a slope would belong to the second dim, whatever its place.
+    # A slope of rank 1 would always apply to the second dim.
     y = (
         case.y.reshape((1,) * (case.x.ndim - case.y.ndim) + case.y.shape)
         if case.operator == "prelu"
@@ -276,13 +284,13 @@ def _openvino(case: Case, threads: int) -> Prepared:
 
     def call() -> object:
         request.infer()
-        return inputs, out  # which keeps the memory alive
+        return inputs, out  # keeps the memory alive
 
     return Prepared(call, lambda result: np.asarray(result[1]))
 
 
 def _numexpr(case: Case, threads: int) -> Prepared:
-    """Compile the expression, evaluated into an array; a constant exponent stands in its text."""
+    """Compile the expression and evaluate it into an array. A constant exponent is part of its text."""
     numexpr: Any = import_module("numexpr")
     numexpr.set_num_threads(threads)
     operands = {"x": case.x, "y": case.y}
@@ -299,9 +307,9 @@ def _numexpr(case: Case, threads: int) -> Prepared:
 
 
 def _jax(case: Case, threads: int) -> Prepared:
-    """Compile the function for the CPU; it returns a new array. A constant exponent is known when it is compiled.
+    """Compile the function for the CPU. It returns a new array. A constant exponent is known to the compiler.
 
-    NPROC in the environment says on how many threads it computes.
+    NPROC in the environment sets the number of threads.
     """
     jax: Any = import_module("jax")
     jax.config.update("jax_platforms", "cpu")
@@ -316,10 +324,10 @@ def _jax(case: Case, threads: int) -> Prepared:
 
 
 def _numba(case: Case, threads: int) -> Prepared:
-    """Compile a ufunc; a constant exponent is known when it is compiled."""
+    """Compile a ufunc. A constant exponent is known to the compiler."""
     numba: Any = import_module("numba")
     x, y, out = case.x, case.y, case.output
-    # An integral constant as an integer; another in x's own type, or it would be float64.
+    # An integral constant is an integer. Any other gets x's type, because it would be float64 otherwise.
     constant = x.dtype.type(case.y) if isinstance(case.constant, float) else case.constant
     operands = (x, y) if constant is None else (x,)
     types = [numba.from_dtype(array.dtype) for array in operands]
@@ -375,7 +383,7 @@ _THREADS = (
     "NPROC",  # JAX: the size of the thread pool of its CPU client
 )
 
-# ONNX Runtime, OpenVINO and numexpr call the C library's pow, which follows the processor alone.
+# ONNX Runtime, OpenVINO and numexpr call the C library's pow, which depends only on the processor.
 _ISA = {
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2", "NUMBA_CPU_NAME": "haswell"},
     "scalar": {
@@ -387,16 +395,16 @@ _ISA = {
 
 
 def environment(threads: int, isa: str = "") -> dict[str, str]:
-    """Return the variables for a process in which all libraries use as many threads, and the same
-    instruction set as far as they let themselves be told; they are read when a library is loaded.
+    """Return environment variables that give all libraries the same number of threads and, if they can be
+    told, the same instruction set. A library reads them when it is loaded.
 
     Args:
         threads: how many.
         isa: ``"scalar"``, ``"avx2"``, ``"avx512"``, or nothing for the best.
     """
     variables = dict.fromkeys(_THREADS, str(threads))
-    variables["OMP_WAIT_POLICY"] = "passive"  # or threads that wait for work slow the next library
-    # A new result is not charged with the system's zeroing of its memory, as `out=` is not.
+    variables["OMP_WAIT_POLICY"] = "passive"  # threads that spin-wait would slow the next library
+    # Exclude the time that the system takes to zero the memory of a new result, as with `out=`.
     variables |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
     if isa:
         variables |= {"HALFULP_ISA": isa} | _ISA.get(isa, {})

@@ -1,6 +1,6 @@
-"""Times of several calls that take turns, so that whatever else the machine does falls on all of them.
+"""Times of several calls that take turns, so that other load on the machine affects all of them.
 
-``in_turns`` is the one measuring loop of the package and of ``benchmarks/``.
+``in_turns`` is the only measuring loop of the package and of ``benchmarks/``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 Call = Callable[[], object]
 
-_SHORTEST = 300e-6  # seconds a sample; a shorter call is repeated
-_LONG = 2e-3  # a call of this length finds no cache warm that one before it could have warmed
+_SHORTEST = 300e-6  # minimum seconds of a sample; a shorter call is repeated
+_LONG = 2e-3  # seconds; a call this long does not profit from caches that an earlier call warmed
 
 
 class Summary(NamedTuple):
-    """The median of some times, the quartiles around it, and the least."""
+    """The median, the quartiles and the minimum of some times."""
 
     median: float
     low: float
@@ -36,19 +36,19 @@ def summary(times: Sequence[float]) -> Summary:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Return the median of the ratios turn by turn, which a change of the machine's speed leaves alone."""
+    """Return the median of the ratios of each turn. A change of the machine's speed does not affect it."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 def in_turns(
     samples: Mapping[str, Callable[[], float]], seconds: float, least: int, most: int = 1000
 ) -> dict[str, list[float]]:
-    """Return samples taken in turns, by name; every turn has another order.
+    """Take samples in turns and return them by name. Every turn has a different order.
 
     Args:
-        samples: each takes a sample and returns it.
-        seconds: how long to go on.
-        least, most: how many turns there are at least and at most.
+        samples: functions that each take a sample and return it.
+        seconds: the time after which to stop.
+        least, most: the minimum and the maximum number of turns.
     """
     names = list(samples)
     taken: dict[str, list[float]] = {name: [] for name in names}
@@ -71,7 +71,7 @@ class InterleavedRuns:
     """Calls that take turns.
 
     Args:
-        calls: by name. Each is called here, to warm it up and to see how long it takes.
+        calls: the calls by name. Each is called here, to warm it up and to estimate its time.
     """
 
     def __init__(self, calls: Mapping[str, Call]) -> None:
@@ -81,7 +81,7 @@ class InterleavedRuns:
         for name, call in calls.items():
             call()
             length = _timed(call, 1)
-            if length < 10 * _LONG:  # unless something came in between
+            if length < 10 * _LONG:  # unless an interruption made it longer
                 length = min(length, _timed(call, 1), _timed(call, 1))
             self.repeats[name] = max(1, round(_SHORTEST / length))
             self.warm[name] = length < _LONG

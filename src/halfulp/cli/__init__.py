@@ -1,4 +1,4 @@
-"""The command line: one file per verb; this file has the parts that all of them share."""
+"""The command line. Each verb has its own file; this file has the parts that all verbs share."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Verb(_Flags, TyperCommand):
 
 
 class _Verbs(_Flags, TyperGroup):
-    """The verbs, with their errors as text on stderr and a status, never as a traceback."""
+    """The verbs. An error becomes text on stderr and an exit status, never a traceback."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         try:
@@ -69,7 +69,7 @@ class _Verbs(_Flags, TyperGroup):
         except (OSError, SystemExit) as error:
             if isinstance(error, SystemExit) and not _is_of_rich(error):
                 raise
-            # A wrong usage could not be written: the status alone says it.
+            # If the usage error cannot be written, only the exit status reports it.
             _let_go(sys.stderr)
             sys.exit(2)
 
@@ -91,17 +91,17 @@ def _in_words() -> Iterator[None]:
             yield
         except typer.Exit as error:
             ended = error
-        if sys.stdout is not None:  # as it is where it is closed
+        if sys.stdout is not None:  # None if it was closed at the start
             sys.stdout.flush()
         if ended is None:
             return
         raise ended
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None  # as a shell reports it
+        raise typer.Exit(130) from None  # the status that a shell reports
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not _is_of_rich(error):
             raise
-        _let_go(sys.stdout)  # the reader has gone, as in `halfulp ... | head`
+        _let_go(sys.stdout)  # the reader closed the pipe, as in `halfulp ... | head`
         raise typer.Exit(0) from None
     except HalfulpError as error:
         text = error.titled
@@ -119,12 +119,12 @@ def _in_words() -> Iterator[None]:
 
 
 def _is_of_rich(error: SystemExit) -> bool:
-    """Tell whether rich ended the program, with status 1, because the reader of its output has gone."""
+    """Return whether rich exited with status 1 because the reader of its output closed the pipe."""
     return isinstance(error.__context__, BrokenPipeError)
 
 
 def _let_go(stream: TextIO | None) -> None:
-    """Turn a stream that can't be written into one that takes all: Python would complain of it at its end."""
+    """Redirect an unwritable stream to the null device, or Python would report an error at exit."""
     try:
         if stream is not None:
             stream.flush()
@@ -166,5 +166,5 @@ def _common(
 def main() -> None:
     """Run the command line and exit with its status."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows ? for some signs
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows ? for some characters
     app(prog_name="halfulp")

@@ -1,4 +1,4 @@
-"""``halfulp apply``: one operator on .npy files, in pieces, so that memory doesn't bound their size."""
+"""``halfulp apply``: one operator on .npy files, in pieces, so that files may be larger than memory."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def apply(
     check_not_read(output, [each.path for each in operands if isinstance(each, NpyFile)], force=force)
     values = dict(_attribute(op, text) for text in attributes or [])
     if not values.keys() <= {attribute.name for attribute in op.attributes}:
-        op.infer(*map(tensor_type, operands), **values)  # which says so, and by which clause
+        op.infer(*map(tensor_type, operands), **values)  # raises the error, with its clause
     _stream(op, operands, values, output)
     typer.echo(f"{op.id}: {output}")
 
 
 def _operands(op: Operator, inputs: list[str], types: dict[int, np.dtype[Any]]) -> list[Operand]:
-    """Return the files, and a number as an array of the type in which it counts beside them."""
+    """Return the files, and each number as an array of its type beside them."""
     given: list[NpyFile | Number] = []
     for index, text in enumerate(inputs):
         number = None if Path(text).exists() else _number(text)
@@ -104,7 +104,7 @@ def _number(text: str) -> Number | None:
 def _opened(path: Path, dtype: np.dtype[Any] | None) -> NpyFile:
     file = open_npy(path, dtype)
     if dtype is not None and (held := tensor_type(file).type) != element_type(dtype).name:
-        # Only raw bytes are viewed as what --type says; nothing is ever converted.
+        # Only raw bytes are viewed as the type that --type names. Nothing is ever converted.
         raise HalfulpError(f"{path}: holds another type than --type says", expected=dtype.name, got=held)
     return file
 
@@ -144,7 +144,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def _stream(op: Operator, operands: list[Operand], attributes: dict[str, Any], output: Path) -> None:
-    """Compute piece by piece, each mapped for as long as it takes."""
+    """Compute piece by piece. Each piece is mapped only while it is computed."""
     x, *others = map(tensor_type, operands)
     plan = op.plan(x, others[0] if others else None, attributes)
     shapes = [operands[0].shape, plan.y_shape][: len(operands)]
@@ -156,7 +156,7 @@ def _stream(op: Operator, operands: list[Operand], attributes: dict[str, Any], o
         except OSError as error:
             raise HalfulpError(f"{output}: can't be written: {error.strerror}") from None
         for region in _tracked(list(regions(shape, _PIECE))):
-            # No mapping outlasts its piece: Windows replaces no file that is mapped.
+            # Unmap each piece after its computation: Windows cannot replace a mapped file.
             evaluate(
                 *(window(file, own, region) for file, own in zip(operands, shapes, strict=True)),
                 out=window(result, shape, region, "r+"),
@@ -164,10 +164,10 @@ def _stream(op: Operator, operands: list[Operand], attributes: dict[str, Any], o
 
 
 def _evaluator(op: Operator, attributes: dict[str, Any]) -> Callable[..., Any]:
-    """Return what computes one piece.
+    """Return a function that computes one piece.
 
-    A piece of the operands may mean something else to the operator's own broadcasting rule than the
-    whole did. The plan has applied that rule; what is left is NumPy's.
+    The operator's own broadcasting rule could treat a piece of the operands differently from the whole.
+    The plan has already applied that rule, so that only NumPy's broadcasting remains.
     """
     if op.kernel == "pow":
         return pow
@@ -189,13 +189,13 @@ def _tracked(pieces: list[tuple[slice, ...]]) -> Iterator[tuple[slice, ...]]:
 
 
 def regions(shape: tuple[int, ...], limit: int) -> Iterator[Region]:
-    """Yield regions that cover an array of this shape once, in order, each of ``limit`` elements at most.
+    """Yield regions that cover an array of this shape once, in order, each with at most ``limit`` elements.
 
     Each region is contiguous in an array in C order.
     """
     if 0 in shape:
         return
-    # The first dim whose trailing block fits is cut; those before it go one by one.
+    # Cut the first dim whose trailing block fits. The dims before it are iterated one index at a time.
     cut = next((axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= limit), 0)
     if not shape:
         yield ()
@@ -213,8 +213,8 @@ def window(file: Operand, shape: tuple[int, ...], region: Region, mode: Literal[
 
     Args:
         file: the operand.
-        shape: what its shape becomes before broadcasting: its own, with dims of 1 put in.
-        region: of the output, as :func:`regions` makes it; dims of 1 stay whole.
+        shape: its shape before broadcasting: the file's own shape with dims of 1 inserted.
+        region: a region of the output from :func:`regions`. Dims of 1 are mapped whole.
     """
     parts = region[len(region) - len(shape) :]
     parts = tuple(slice(0, 1) if size == 1 else part for size, part in zip(shape, parts, strict=True))
@@ -229,13 +229,13 @@ def window(file: Operand, shape: tuple[int, ...], region: Region, mode: Literal[
 
 
 def expanded(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return a view of an array with dims of 1 put in, so that it has this shape; never a copy.
+    """Return a view of an array with dims of 1 inserted to get this shape. It never copies.
 
-    A one-element array may also lose dims.
+    Dims of a one-element array may also be removed.
     """
     if array.size == 1:
         return array.reshape(shape)
-    # reshape() would copy an array in Fortran order, which may be larger than memory.
+    # reshape() would copy an array in Fortran order, and the array may be larger than memory.
     sizes = iter(array.shape)
     size = next(sizes, None)
     index: list[slice | None] = []

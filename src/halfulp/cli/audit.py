@@ -1,4 +1,4 @@
-"""``halfulp audit``: what runtimes make of a model's nodes, what is wrong about them, and what to do."""
+"""``halfulp audit``: how runtimes compute a model's nodes, which faults these have, and how to fix them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def audit(
 
     Example: halfulp audit net.onnx --target onnxruntime -i x=x.npy
     """
-    # Here, so that the other verbs need not wait for the onnx package.
+    # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.report import WIDTH, lines
 
     check_writable(output)

@@ -1,4 +1,4 @@
-"""``halfulp bench``: time and exactness beside NumPy and what else is installed; or of a network in its runtimes."""
+"""``halfulp bench``: time and exactness beside other installed libraries, or of a network in its runtimes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from halfulp.benchmark.network import Network
     from halfulp.benchmark.peers import Case
 
-_SIZE = 1 << 18  # the operands lie in a cache, and the threads are worth waking
-_SECONDS = 0.5  # a row of arrays
+_SIZE = 1 << 18  # elements: the operands fit in a cache, and waking the threads pays
+_SECONDS = 0.5  # for each row of arrays
 _NETWORK_SECONDS = 5.0
-_DEVICE_SIZE = 1 << 26  # far more than a device's caches
+_DEVICE_SIZE = 1 << 26  # elements: far more than a device's caches hold
 
 
 def bench(
@@ -91,7 +91,7 @@ def bench(
 
 
 def _arrays(threads: int, seconds: float) -> None:
-    # Here, so that the other verbs need not wait for it.
+    # Imported here, so that the other verbs do not load it.
     from rich.console import Console
     from rich.progress import track
 
@@ -178,10 +178,10 @@ def _network(
     seed: int,
     output: Path | None,
 ) -> None:
-    """Measure a network and print what was found; the arguments are those of the verb.
+    """Measure a network and print the results. The arguments are those of the verb.
 
     Raises:
-        HalfulpError: there is no such network, no runtime for it, or no inputs on which it runs.
+        HalfulpError: the network, a runtime for it, or inputs on which it runs are missing.
     """
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
     from halfulp.benchmark.network import light, nodes_of, release
@@ -234,7 +234,7 @@ def _runnable(
     seed: int,
     progress: Callable[[str], None],
 ) -> tuple[Network, str]:
-    """Return the network with inputs on which it runs, and a line on those that were made up."""
+    """Return the network with inputs on which it runs, and a line about the inputs that were made up."""
     from halfulp.benchmark.network import network_of, release, watched
     from halfulp.models import load
     from halfulp.models.graph import Model

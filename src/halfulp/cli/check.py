@@ -107,7 +107,7 @@ def check(
 
     Example: halfulp check onnxruntime openvino --html report.html
     """
-    # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
     from halfulp.conformance.allow import load as load_allowed
     from halfulp.conformance.check import selection
     from halfulp.conformance.document import dumps
@@ -160,7 +160,7 @@ def _check_all(
     dask: str | None,
     allowed: Allowed | None,
 ) -> list[CheckReport]:
-    """Check one target after the other, and show how far that is."""
+    """Check one target after the other, and show the progress."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -178,7 +178,7 @@ def _check_all(
     reports = []
     for spec in specs[1:]:
         with Process(spec) as process:
-            process.start()  # what can't be loaded is known before the first one's run
+            process.start()  # a target that cannot be loaded fails before the first run
     errors = Console(stderr=True)
     with Bars(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
         for spec in specs:
@@ -219,7 +219,7 @@ def _export(folder: Path, mode: Mode, chosen: Selection, ulp_limit: float) -> st
 
 
 def _installed(chosen: Selection) -> list[TargetSpec]:
-    """Return the installed runtimes that take anything of what is chosen, and say which.
+    """Return the installed runtimes that accept any of the chosen cases, and print their names.
 
     Raises:
         HalfulpError: there are none.
@@ -254,12 +254,12 @@ def _having(device: str) -> list[TargetSpec]:
 
 
 def _listed(values: list[str] | None) -> list[str]:
-    """Return names that were given one by one or with commas between them."""
+    """Return names that were given separately or as lists with commas."""
     return [name.strip() for value in values or [] for name in value.split(",") if name.strip()]
 
 
 def _distinct(specs: list[TargetSpec]) -> list[TargetSpec]:
-    """Number the targets whose names are the same, so that reports can tell them apart."""
+    """Number the targets that have equal names, so that reports can distinguish them."""
     seen: Counter[str] = Counter()
     numbered = []
     for spec in specs:

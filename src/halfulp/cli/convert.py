@@ -1,4 +1,4 @@
-"""``halfulp convert``: a model in another opset or format, and what was done to it."""
+"""``halfulp convert``: a model in another opset or format, and a list of the changes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def convert(
 
     Example: halfulp convert net.onnx new.onnx --opset 15 --verify
     """
-    # Here, so that the other verbs need not wait for the onnx package.
+    # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion import convert as convert_model
     from halfulp.models import load
 

@@ -1,4 +1,4 @@
-"""The options ``--input`` and ``--dim``: arrays from files, and sizes for inputs that are made up."""
+"""The options ``--input`` and ``--dim``: arrays from files, and sizes for made-up inputs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _read(path: Path, declared: Value) -> Array:
             return next(iter(entries.values()))
         raise HalfulpError(f"{path}: no entry {declared.name!r}", got=", ".join(entries) or "no entries")
     if path.suffix == ".pb":
-        from halfulp.models.onnx.tensors import read_pb  # which imports the onnx package
+        from halfulp.models.onnx.tensors import read_pb  # imported here, because it imports the onnx package
 
         return read_pb(path)
     if path.suffix == ".npy":
@@ -118,8 +118,8 @@ def sizes(arguments: list[str] | None, *, made_up: bool) -> dict[str, int]:
     """Return the sizes that ``--dim`` gives, by dim.
 
     Args:
-        arguments: those of the option.
-        made_up: whether inputs are made up, which these sizes are for.
+        arguments: the values of the option.
+        made_up: whether inputs are made up. The sizes apply only to such inputs.
 
     Raises:
         HalfulpError: one is not NAME=N, or no inputs are made up.

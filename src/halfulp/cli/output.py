@@ -1,4 +1,4 @@
-"""Where a verb writes: files, each complete or not at all, and text also to standard output, spelled ``-``."""
+"""The output of a verb: files, written completely or not at all, and text also to standard output (``-``)."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ FORCE = typer.Option("--force", help="Replace a file that is read.")
 
 
 def is_stdout(path: Path | None) -> bool:
-    """Whether an option's FILE stands for standard output."""
+    """Whether an option's FILE means standard output."""
     return path == _STDOUT
 
 
 def check_writable(path: Path | None, *, binary: bool = False) -> None:
-    """Refuse what can't be written: before long work, not after it.
+    """Refuse an output that cannot be written, before long work instead of after it.
 
     Args:
-        path: a file, ``-``, or None where nothing is to be written.
-        binary: whether it will not be text, which is not for standard output.
+        path: a file, ``-``, or None if nothing is written.
+        binary: whether the output is not text. Standard output takes text only.
 
     Raises:
-        HalfulpError: it is a folder or a device, its folder is missing or can't be written, or ``-`` and binary.
+        HalfulpError: it is a folder or a device, its folder is missing or not writable, or it is ``-`` and
+            binary.
     """
     if is_stdout(path):
         if binary:
@@ -69,7 +70,7 @@ def check_not_read(output: Path, sources: Iterable[Path], *, force: bool) -> Non
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text to a file, or to standard output: in UTF-8, whatever the terminal's encoding is."""
+    """Write a text to a file or to standard output, always in UTF-8."""
     if is_stdout(path):
         typer.echo(text.encode(), nl=not text.endswith("\n"))
         return
@@ -78,7 +79,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for tables; in a file or a pipe it is wide, so that nothing is cut."""
+    """Return a console for tables. In a file or a pipe it is wide, so that no cell is cut."""
     plain = _Console(stderr=stderr)
     return plain if plain.is_terminal else _Console(stderr=stderr, width=_PIPED_WIDTH)
 
@@ -89,12 +90,12 @@ class _Console(Console):
 
 
 def people(*written: Path | None) -> Console:
-    """Return the console for tables: on standard error where one of the outputs takes standard output."""
+    """Return the console for tables. If an output uses standard output, the console is standard error."""
     return console(stderr=any(map(is_stdout, written)))
 
 
 def say(to: Console, *lines: str) -> None:
-    """Print lines as they are, whatever signs are in them."""
+    """Print lines unchanged, without interpreting markup."""
     for line in lines:
         to.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -102,13 +103,13 @@ def say(to: Console, *lines: str) -> None:
 def print_rows(
     to: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[str]
 ) -> None:
-    """Print a table, or where its cells do not fit a heading and lines for each row; no name and no shape is cut.
+    """Print a table. If its cells do not fit, print a heading and lines for each row, so that none is cut.
 
     Args:
         to: the console.
-        headers: of the columns.
-        rows: their cells.
-        numbers: the headers of the columns that are aligned to the right.
+        headers: the headers of the columns.
+        rows: the cells of each row.
+        numbers: the headers of the right-aligned columns.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for header in headers:
@@ -122,7 +123,7 @@ def print_rows(
     say(to, "", f"{headers[0]}:")
     for first, *rest in rows:
         named = (f"{header} {cell}" for header, cell in zip(headers[1:], rest, strict=True) if cell)
-        # Lines are broken between cells only.
+        # Break lines only between cells.
         text = "; ".join(each.replace("\n", ", ").replace(" ", "\xa0") for each in named)
         lines = wrap(text, to.width - 4, break_long_words=False, break_on_hyphens=False)
         say(to, f"  {first}", *(f"    {line}".replace("\xa0", " ") for line in lines))
@@ -131,7 +132,7 @@ def print_rows(
 
 @contextmanager
 def working() -> Iterator[Callable[[str], None] | None]:
-    """Give a function that shows a line on the terminal during long work; None without a terminal."""
+    """Yield a function that shows a line on the terminal during long work; None without a terminal."""
     to = console(stderr=True)
     if not to.is_terminal:
         yield None

@@ -1,4 +1,4 @@
-"""``halfulp repair``: a valid model of one whose Pow and PRelu nodes break clauses, and what was done to which node."""
+"""``halfulp repair``: makes a model valid whose Pow and PRelu nodes break clauses, and lists the changes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def repair(
     Exit status 0: the model is valid, repaired or untouched. 1: something is left, or the verification found a
     difference; OUT is written all the same. 2: nothing could be written.
     """
-    # Here, so that the other verbs need not wait for the onnx package.
+    # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.conversion.repair import repair as repair_model
 
     if output is not None:
@@ -99,7 +99,7 @@ def repair(
 
 
 def _slopes(given: list[str]) -> Slopes | None:
-    """Return the choices that ``--slopes`` makes: one for all nodes, or those of single nodes by name."""
+    """Return the choices of ``--slopes``: one for all nodes, or choices for single nodes by name."""
     of_node: dict[str, str | int] = {}
     for each in given:
         name, equals, dim = each.rpartition("=")

@@ -1,4 +1,4 @@
-"""``halfulp run``: evaluate a model, and say which engine evaluated what."""
+"""``halfulp run``: evaluate a model, and report which engine evaluated each node."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run(
 
     Example: halfulp run net.onnx -i x=x.npy -o out.npz
     """
-    # Here, so that `halfulp --help` and the other verbs need not wait for the onnx package.
+    # Imported here, so that `halfulp --help` and the other verbs do not load the onnx package.
     from halfulp.models.graph import Model
     from halfulp.models.run.report import sentence
     from halfulp.running import evaluate, opened
@@ -124,7 +124,7 @@ def run(
 
 
 def _flat(outputs: dict[str, object]) -> dict[str, Array]:
-    """Return the outputs as arrays: a sequence becomes name.0, name.1 and so on."""
+    """Return the outputs as arrays. A sequence becomes name.0, name.1 and so on."""
     flat: dict[str, Array] = {}
     for name, value in outputs.items():
         items = {f"{name}.{i}": v for i, v in enumerate(value)} if isinstance(value, list) else {name: value}
@@ -136,7 +136,7 @@ def _flat(outputs: dict[str, object]) -> dict[str, Array]:
 
 
 def _nodes(report: RunReport) -> list[list[str]]:
-    """Return the cells of a run's nodes; in a long run the foreign ones are summed up by operator."""
+    """Return the cells of a run's nodes. In a long run, foreign nodes are summed up by operator."""
     total = report.seconds or 1.0
     cells = []
     for row in report.nodes if len(report.nodes) <= _MOST_ROWS else _grouped(report.nodes):
@@ -164,7 +164,7 @@ def _grouped(rows: list[NodeRun]) -> list[NodeRun]:
 
 
 def _summary(report: RunReport) -> str:
-    """Return one line: how much of the run halfulp evaluated."""
+    """Return a line with the part of the run that halfulp evaluated."""
     engines = [row.engine for row in report.nodes]
     own = engines.count("halfulp")
     rest = len(engines) - own
@@ -189,7 +189,7 @@ def _range(value: Any) -> tuple[str, ...]:
         return str(value.min()), str(value.max()), "", ""
     if type_name(value.dtype) == "string" or value.dtype.kind == "c":
         return ("",) * 4
-    # The small types of ml_dtypes have no reductions; all of them fit float64.
+    # The small types of ml_dtypes have no reductions. float64 holds all their values.
     real: Array = value if np.issubdtype(value.dtype, np.floating) else value.astype(np.float64)
     if "int" in value.dtype.name:
         return f"{real.min():.0f}", f"{real.max():.0f}", "", ""

@@ -1,4 +1,4 @@
-"""``halfulp spec``: the page of an operator version, what changed between two, or the list of them."""
+"""``halfulp spec``: the page of an operator version, the changes between two, or the list of versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spec(
         typer.echo("\n".join(ids()))
         return
     op = find(id)
-    older = None if diff is None else find(diff)  # before anything is printed
+    older = None if diff is None else find(diff)  # fails before anything is printed
     width = max(min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), _NARROWEST)
     typer.echo(text(page(op), width))
     if older is not None:

@@ -1,1 +1,1 @@
-"""Running models: the walk over a graph, and the operators that are not ours."""
+"""Running models: the walk over a graph, control flow, and the operators around Pow and PRelu."""

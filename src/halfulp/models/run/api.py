@@ -1,10 +1,10 @@
-"""Running a model node by node: the walk that :mod:`halfulp.running` takes where no other engine does.
+"""Run a model node by node, for :mod:`halfulp.running` if no other engine runs it.
 
-The walk over the graph is ours. So are Pow and PRelu, in the version that the model's own opset puts
-in force, wherever they stand: in the graph, in the branch of an If, in the body of a Loop or of one of
-the model's functions. The operators around them (:mod:`halfulp.models.run.helpers`) and control flow are
-ours too; every other node goes through the onnx package's ReferenceEvaluator. A DxDispatch file is no graph
-but a list of commands, which :mod:`halfulp.models.run.dxdispatch` carries out.
+halfulp walks the graph itself. It evaluates Pow and PRelu in the version of the model's own opset, in the
+graph, in the branches of an If, in the body of a Loop and in the model's functions. halfulp also evaluates
+the operators around them (:mod:`halfulp.models.run.helpers`) and control flow. The onnx package's
+ReferenceEvaluator evaluates every other node. A DxDispatch file is not a graph but a list of commands, which
+:mod:`halfulp.models.run.dxdispatch` executes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from halfulp.specs.tensor import Shape, tensor_type
 
 
 class Outputs(dict[str, Any]):
-    """A model's outputs by name; one that has other names too is found by those as well.
+    """A model's outputs by name. An output with further names is found by each of them.
 
     Attributes:
-        inputs: those of the run.
+        inputs: the inputs of the run.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Outputs(dict[str, Any]):
 
     @property
     def vacuous(self) -> dict[str, str]:
-        """The outputs that verify nothing, by name, and why: all NaN, all infinite, all equal, or empty."""
+        """The outputs that verify nothing, by name, with the reason: all NaN, infinite or equal, or empty."""
         return vacuous(self)
 
 
@@ -71,13 +71,14 @@ def run(model: Source | Model | Program, inputs: Mapping[str, Any]) -> Outputs:
     """Return a model's outputs by name.
 
     Args:
-        model: a path, the bytes of a file, an ``onnx.ModelProto``, or what :func:`halfulp.models.load` returned.
+        model: a path, the bytes of a file, an ``onnx.ModelProto``, or the result of
+            :func:`halfulp.models.load`.
         inputs: arrays by name. An input with an initializer of its name may be left out.
 
     Raises:
-        ModelError: the model is broken or unsafe, or an input or a result contradicts what it
-            declares, or a node's operands break a clause of its operator (then ``.clause`` is set).
-        UnsupportedError: an operator that nothing here evaluates.
+        ModelError: the model is broken or unsafe, or an input or a result contradicts its declaration,
+            or a node's operands break a clause of its operator (then ``.clause`` is set).
+        UnsupportedError: an operator that this module cannot evaluate.
     """
     return run_with_report(model, inputs)[0]
 
@@ -88,11 +89,11 @@ def run_with_report(
     *,
     output_folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Outputs, RunReport]:
-    """Do what :func:`run` does, and also return which engine evaluated which node in how long.
+    """Run a model as :func:`run` does, and also return the engine and the time of each node.
 
     Args:
         model, inputs: as for :func:`run`.
-        output_folder: where the writeFile commands of a DxDispatch file may write; its own folder where not given.
+        output_folder: where the writeFile commands of a DxDispatch file may write; by default its own folder.
     """
     loaded = model if isinstance(model, Model | Program) else load(model)
     if isinstance(loaded, Program):
@@ -107,7 +108,7 @@ def run_with_report(
     kept = list(values.values())
     named = {}
     for declared, value in zip(graph.outputs, outputs, strict=True):
-        # A result is the caller's own, never a window on an input, on the model or on another result.
+        # The caller owns each result. It never shares memory with an input, the model or another result.
         if isinstance(value, np.ndarray):
             if not value.flags.writeable or any(_shares(value, other) for other in kept):
                 value = value.copy()
@@ -189,7 +190,7 @@ class _Walk:
                 try:
                     with np.errstate(all="ignore"):
                         value = HELPERS[node.type](node, inputs)
-                    # NumPy makes scalars of 0-d results.
+                    # NumPy returns scalars for 0-d results.
                     return "halfulp", [np.asarray(value) if isinstance(value, np.generic) else value]
                 except NotOurs:
                     pass
@@ -229,7 +230,7 @@ class _Walk:
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
-    """Return a shape that is known, since the operands are."""
+    """Return a shape. It is known, because the operands are."""
     return tuple(dim for dim in shape or () if isinstance(dim, int))
 
 
@@ -237,7 +238,7 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
 
 
 def _refuse_foreign(model: Model) -> None:
-    """Raise UnsupportedError where a model of OpenVINO's has layers that are not ours; it names them."""
+    """Raise UnsupportedError if an OpenVINO model has layers that halfulp lacks. The error names them."""
     unsupported = foreign(node for node in model.graph.nodes if node.standard == "openvino")
     if unsupported:
         raise UnsupportedError(
@@ -264,7 +265,7 @@ def _check_ranges(model: Model, values: Mapping[str, Any]) -> None:
 
 def _openvino(node: Node, inputs: list[Array], file: str) -> Array:
     """Return the output of a node of an operator in :data:`halfulp.models.openvino.operators.OPERATORS`."""
-    # With the operands in hand nothing is unknown.
+    # The operands are known, so that every shape is known.
     kind, shape = infer(node, [tensor_type(value) for value in inputs], inputs)
     static = _sizes(shape)
     if math.prod(static) > max(value.size for value in inputs):
@@ -278,8 +279,8 @@ def _openvino(node: Node, inputs: list[Array], file: str) -> Array:
             return np.asarray(_NUMPY[node.type](*inputs))
         (x,) = inputs
         if x.dtype.name == "float8_e8m0fnu":
-            x = x.astype(np.float32)  # which holds every power of two that it has
-        # As OpenVINO does: what is too large for a float8 does not become its largest number.
+            x = x.astype(np.float32)  # float32 holds all its values, powers of two
+        # As in OpenVINO, a value that is too large for a float8 does not become its largest number.
         return np.asarray(cast(x, dtype_named(kind), saturate=False))
 
 

@@ -1,8 +1,8 @@
-"""ONNX's Cast and CastLike: every conversion rounded once.
+"""ONNX's Cast and CastLike. Every conversion rounds once.
 
-NumPy converts between its own types that way. ``ml_dtypes`` converts float64 and integers by way of
-float32, and so rounds twice; the way there is taken here rounding to odd, which leaves the second
-rounding free of error (any target has at least two bits less than float32).
+NumPy's conversions between its own types round once. ``ml_dtypes`` converts float64 and integers to float32
+first, and so rounds twice. Therefore this module converts to float32 by rounding to odd. The second rounding
+then has no error, because every target has at least two bits less than float32.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SMALL_INTS = {"int4", "uint4", "int2", "uint2"}
 
 
 def can_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Tell whether :func:`cast` converts these types: all but strings and the scale-only types."""
+    """Return whether :func:`cast` converts these types: all except strings and the scale-only types."""
     return all(
         dtype.kind in "biuf" or dtype.name in _SMALL_FLOATS | _SMALL_INTS for dtype in (source, target)
     )
@@ -29,14 +29,14 @@ def can_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
 def cast(x: Array, target: np.dtype[Any], *, saturate: bool = True) -> Array:
     """Convert x to an element type.
 
-    Floating targets round once, to nearest even. An integer that the target can't hold loses its
-    higher bits. A float becomes an integer of 64 bits first: truncated, saturated, 0 for NaN; ONNX
-    leaves what doesn't fit undefined.
+    Floating targets round once, to nearest even. If the target cannot hold an integer, the integer loses
+    its higher bits. A float first becomes a 64-bit integer: truncated, saturated, 0 for NaN. ONNX leaves the
+    result undefined for a float that does not fit.
 
     Args:
-        x: any shape, of a type that :func:`can_cast` accepts.
-        target: the same.
-        saturate: for float 8 targets, whether what is too large becomes the largest number.
+        x: an array of any shape, of a type that :func:`can_cast` accepts.
+        target: another such type.
+        saturate: for float8 targets, whether a value that is too large becomes the largest number.
     """
     if x.dtype == target:
         return x
@@ -69,16 +69,16 @@ def _truncate(x: Array, target: np.dtype[Any]) -> Array:
     wide = np.dtype(np.uint64 if target == np.uint64 else np.int64)
     info = np.iinfo(wide)
     low = real <= float(info.min)
-    high = real >= float(info.max)  # which as a float is the first one that is too large
+    high = real >= float(info.max)  # as a float, info.max is the first value that is too large
     inside = np.where(low | high | np.isnan(real), 0.0, real).astype(wide)
     exact = np.where(low, wide.type(info.min), np.where(high, wide.type(info.max), inside))
     return exact.astype(target)
 
 
 def _to_odd_float32(x: Array) -> Array:
-    """Return x in float32, its last bit set wherever the conversion was inexact."""
+    """Return x in float32. If the conversion of an element was inexact, its last bit is set."""
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
-        # Above 2^53 the low bits only say whether there are any.
+        # Above 2^53, only whether any of the low bits is set matters.
         sticky = (x >> 11) | ((x & 0x7FF) != 0)
         small = (x <= 2**53) if x.dtype.kind == "u" else (x <= 2**53) & (x >= -(2**53))
         x = np.where(small, x.astype(np.float64), sticky.astype(np.float64) * 2048.0)

@@ -1,7 +1,8 @@
-"""ONNX's control flow: If, Loop, Scan and SequenceMap, over graphs that someone else evaluates.
+"""ONNX's control flow: If, Loop, Scan and SequenceMap. The caller evaluates their graphs.
 
-They are ours because the onnx package's own would evaluate the Pow and PRelu nodes inside them; it
-also lacks Scan-8, directions, axes other than 0, and loops that don't run.
+halfulp evaluates these operators itself, because the onnx package's evaluator would evaluate the Pow and
+PRelu nodes inside them. That evaluator also lacks Scan-8, directions, axes other than 0, and loops with no
+iterations.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _scan_once(node: Node, inputs: list[Any], run: RunGraph, length: int | None 
 
 
 def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
-    """Scan-8: a batch axis in front of everything, and a length of each sequence."""
+    """Scan-8, with a leading batch axis on every value, and a length for each sequence."""
     lengths, *values = inputs
     body: Graph = node.attributes["body"]
     results = len(body.outputs) - (len(values) - _scan_inputs(node, values))
@@ -123,7 +124,7 @@ def _scan_batches(node: Node, inputs: list[Any], run: RunGraph) -> list[Any]:
         length = longest if lengths is None else min(max(int(lengths[batch]), 0), longest)
         outputs = _scan_once(node, own, run, length)
         states = outputs[: len(outputs) - results]
-        # What lies past the end of a shorter sequence is zero.
+        # The elements past the end of a shorter sequence are zero.
         padded = [
             np.pad(out, [(0, longest - out.shape[0]), *[(0, 0)] * (out.ndim - 1)])
             for out in outputs[len(states) :]

@@ -1,4 +1,4 @@
-"""Carrying out a DxDispatch program: its resources in memory, its commands in order."""
+"""Execute a DxDispatch program: its resources are in memory, its commands run in order."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _LINE = 10_000  # elements that are printed at a time
 def run(
     program: Program, inputs: Mapping[str, Any], output_folder: str | os.PathLike[str] | None = None
 ) -> tuple[dict[str, Array], RunReport]:
-    """Carry out a program.
+    """Execute a program.
 
-    What print commands print goes to standard output, as DxDispatch spells it, a float with as many
-    digits as tell it from its neighbours.
+    Print commands write to standard output in DxDispatch's format. A float is printed with enough digits to
+    distinguish it from its neighbours.
 
     Args:
         program: read from a file.
-        inputs: by resource: arrays that replace the initial values, of their type and number.
-        output_folder: where writeFile commands may write; the file's own folder where not given.
+        inputs: arrays by resource. They replace the initial values, and have their type and number.
+        output_folder: where writeFile commands may write; by default the file's own folder.
 
     Returns:
-        The resources that a dispatch wrote, in the order of the first time, and what ran in how long.
-        A resource that the last tensor written to it covers has that tensor's shape; any other is a
-        list of its elements.
+        The resources that a dispatch wrote, in the order of their first write, and the time of each dispatch.
+        If the last tensor written to a resource covers it, the resource has that tensor's shape. Any other is
+        a list of its elements.
     """
     refuse_foreign(program)
     if output_folder is not None and not Path(output_folder).is_dir():
@@ -62,7 +62,7 @@ def run(
 
 
 def refuse_foreign(program: Program) -> None:
-    """Raise UnsupportedError where a program has dispatchables that are not ours; it names them."""
+    """Raise UnsupportedError if a program has dispatchables that halfulp lacks. The error names them."""
     unsupported = [d for d in program.dispatchables.values() if d.desc is None]
     if unsupported:
         raise UnsupportedError(
@@ -97,7 +97,7 @@ class _Machine:
             else:
                 continue
             self._buffers[name] = _filled(resource, array)
-        # DirectML copies the tensors that it owns before anything runs.
+        # DirectML copies its own tensors before anything runs.
         self._owned = {
             dispatchable.name: {
                 point: self._buffers[binding.name].copy() for point, binding in dispatchable.bindings.items()
@@ -206,7 +206,7 @@ class _Machine:
 
 
 def _filled(resource: Resource, array: Array) -> Array:
-    """Return a resource's memory as bytes, with an array where its initial values go."""
+    """Return a resource's memory as bytes, with an array in place of its initial values."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     memory = np.zeros(resource.size, np.uint8)
     start = resource.initialValuesOffsetInBytes
@@ -215,5 +215,5 @@ def _filled(resource: Resource, array: Array) -> Array:
 
 
 def _text(value: Any) -> str:
-    """Return a number as short as it can be told from its neighbours."""
+    """Return the shortest text that distinguishes a number from its neighbours."""
     return str(value).removesuffix(".0")

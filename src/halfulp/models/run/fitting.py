@@ -1,8 +1,9 @@
-"""Inputs on which a model runs: sizes for its symbolic dims, and values for integers that index or count.
+"""Find inputs on which a model runs: sizes of symbolic dims, and values of integers that index or count.
 
-A model does not say which sizes it takes: a convolution wants an image larger than its kernel, a state the batch of its
-neighbour. They are found by trying: few sizes, most likely first, until the model runs. Values come after sizes: a mask
-has 0 and 1, and where all of an output is NaN, infinite or empty, a few others are tried.
+A model does not declare which sizes it takes. For example, a convolution needs an image larger than its
+kernel, and a state needs the batch size of its neighbour. So a few sizes are tried, the likeliest first,
+until the model runs. Then values are tried: a mask has 0 and 1. If all of an output is NaN, infinite or
+empty, a few other values are tried.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ SIZES = (DEFAULT_DIM, 1, 16, 48, 64, 224, 320, 512, 16000)
 
 _SECONDS = 30.0
 _MOST_SIZES = 600
-_MOST_ELEMENTS = 1 << 22  # of all inputs of a trial
-_MOST_IMPROVED = 8  # trials after one that ran
+_MOST_ELEMENTS = 1 << 22  # limit for all inputs of a trial together
+_MOST_IMPROVED = 8  # maximum number of trials after one that ran
 _BATCH = re.compile(r"n|b|bs|batch.*|.*batch(_?size)?|dynamicdimension\.0", re.IGNORECASE)
-# Where an integer that is compared, or looked up, may pass on its way.
+# Operators that an integer may pass through before it is compared or looked up.
 _PASSED = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-# What has the channels of its first operand.
+# Operators whose result has the channels of their first operand.
 _KEEPS_CHANNELS = frozenset(
     (
         *("Cast", "Identity", "Pad", "Pow", "PRelu", "Relu", "Clip"),
@@ -59,13 +60,13 @@ Trial = Callable[[Mapping[str, Array]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Fit:
-    """What made-up inputs look like.
+    """The sizes and values of made-up inputs.
 
     Attributes:
         dims: the sizes of the dims that the model leaves open, by name.
-        ranges: the least and the greatest value of integer inputs, where the usual ones did not do.
-        chosen: those of the dims that were made up, not given.
-        floats: how the values of floats are spread.
+        ranges: the minimum and maximum of integer inputs for which the usual range did not work.
+        chosen: the dims whose sizes were made up, not given.
+        floats: the distribution of floats.
     """
 
     dims: Mapping[str, int]
@@ -83,7 +84,7 @@ class Fit:
         return make_inputs(model, seed=seed, dims=self.dims, ranges=self.ranges, floats=self.floats)
 
     def __str__(self) -> str:
-        """Return a line for people, empty where nothing was made up."""
+        """Return a line for the user; empty if nothing was made up."""
         made = ", ".join(f"{name}={self.dims[name]}" for name in self.dims if name in self.chosen)
         lines = [f"dims made up: {made}; --dim NAME=N changes one"] if made else []
         if self.floats != NORMAL:
@@ -101,24 +102,26 @@ def fit(
     dims: Mapping[str, int] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Fit:
-    """Find sizes and values of inputs on which a model runs, and on which its outputs say something.
+    """Find sizes and values of inputs on which a model runs and gives meaningful outputs.
 
-    Where an output is empty or has no finite number, a few other inputs are tried.
+    If an output is empty or has no finite number, a few other inputs are tried.
 
     Args:
-        model: its inputs without an initializer are made up, by :func:`make_inputs`.
-        run: runs the model once and returns its outputs; a HalfulpError says that it does not take the inputs.
-        seed: for the inputs.
-        dims: sizes that are given: these stay.
-        progress: gets the sizes of each trial, as a line.
+        model: the model. Its inputs without an initializer are made up by :func:`make_inputs`.
+        run: runs the model once and returns its outputs. It raises a HalfulpError if the model rejects the
+            inputs.
+        seed: the seed of the inputs.
+        dims: fixed sizes, which are not varied.
+        progress: a callback that receives a line with the sizes of each trial.
 
     Raises:
-        ModelError: no inputs do, with what the first trial met; or an input can't be made up at all.
-        UnsupportedError: an operator that nothing evaluates.
+        ModelError: the model runs on none of the inputs (with the error of the first trial), or an input
+            cannot be made up at all.
+        UnsupportedError: an operator that no engine evaluates.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
     """
     given = dict(dims or {})
-    make_inputs(model, seed=seed, dims=given)  # what can't be made up at all is said before any trial
+    make_inputs(model, seed=seed, dims=given)  # fails before any trial if an input cannot be made up
 
     def attempt(found: Fit) -> Mapping[str, Any]:
         if progress is not None:
@@ -131,7 +134,7 @@ def fit(
     refused: HalfulpError | None = None
     met: Mapping[str, int] = {}
     trials = 0
-    clauses: set[str | None] = set()  # that the trials broke
+    clauses: set[str | None] = set()  # the clauses that the trials broke
     for found in candidates:
         curable = False
         for values in ranges:
@@ -144,12 +147,12 @@ def fit(
             except HalfulpError as error:
                 clauses.add(getattr(error, "clause", None))
                 curable = curable or not isinstance(error, UnsupportedError)
-                if refused is None:  # later sizes are less likely ones
+                if refused is None:  # later sizes are less likely
                     refused, met = error, found.dims
             else:
                 return _improved(ranged, outputs, attempt, candidates, ranges)
         if refused is not None and not curable and trials <= len(ranges):
-            raise refused  # an operator that nothing evaluates: other sizes are no help
+            raise refused  # no engine evaluates the operator: other sizes do not help
         if time.monotonic() > end:
             break
     assert refused is not None
@@ -173,7 +176,7 @@ def _improved(
     sizes: Iterator[Fit],
     ranges: Sequence[Mapping[str, tuple[int, int]]],
 ) -> Fit:
-    """Return the inputs, of these and a few others, whose outputs say the most; the first of those that are as good."""
+    """Return the inputs with the most meaningful outputs, of these and a few others; the first of equals."""
     masked = bool(found.masks)
     best, least = found, _shortcomings(outputs, masked)
     if not least:
@@ -198,7 +201,10 @@ def _improved(
 
 
 def _shortcomings(outputs: Mapping[str, Any], masked: bool) -> int:
-    """Return how many outputs are of no use; where there are masks, those with a NaN or an infinity count, too."""
+    """Return the number of useless outputs.
+
+    If there are masks, outputs with a NaN or an infinity count, too.
+    """
     reasons = vacuous(outputs)
     useless = {name for name, reason in reasons.items() if not is_usable(reason)}
     if masked:
@@ -208,7 +214,7 @@ def _shortcomings(outputs: Mapping[str, Any], masked: bool) -> int:
 
 
 def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
-    """Yield the sizes to be tried, each once, of inputs that are not too large; the first ones however large."""
+    """Yield the sizes to try, each once. Only the first sizes may give inputs above the limit."""
     names = [name for value in needed(model) for name in dim_names(value) if name is not None]
     names = list(dict.fromkeys(names))
     read = _channels(model)
@@ -227,7 +233,7 @@ def _candidates(model: Model, given: Mapping[str, int]) -> Iterator[Fit]:
 
 
 def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
-    """Yield sizes for the dims, the likelier ones first."""
+    """Yield sizes for the dims, the likeliest first."""
     yield dict.fromkeys(names, DEFAULT_DIM)
     if not names:
         return
@@ -247,13 +253,14 @@ def _sizes(model: Model, names: list[str]) -> Iterator[dict[str, int]]:
 
 
 def _by_product(sizes: Sequence[int], names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield every combination of ascending sizes, by their product: the least is the quickest to run."""
+    """Yield every combination of ascending sizes, the smallest product first, because it runs fastest."""
     queue: list[tuple[int, tuple[int, ...]]] = [(sizes[0] ** len(names), (0,) * len(names))] if names else []
     while queue:
         _, places = heappop(queue)
         chosen = [sizes[place] for place in places]
         yield dict(zip(names, chosen, strict=True))
-        # One more at the last place that is not the first size, or behind it: so each combination has one parent.
+        # Increase only the last index that is not 0, or one after it, so that each combination has one
+        # parent.
         last = max((index for index, place in enumerate(places) if place), default=0)
         for index in range(last, len(names)):
             if places[index] + 1 < len(sizes):
@@ -262,13 +269,13 @@ def _by_product(sizes: Sequence[int], names: Sequence[str]) -> Iterator[dict[str
 
 
 def _batch(model: Model, names: list[str]) -> set[str]:
-    """Return the dims that count examples, as far as their names and places tell."""
+    """Return the dims that are batch sizes, judged by their names and positions."""
     first = {dim_names(value)[0] for value in needed(model) if len(value.shape or ()) > 1}
     return {name for name in names if name in first or _BATCH.fullmatch(name)}
 
 
 def _channels(model: Model) -> dict[str, int]:
-    """Return the dims in the place of channels that the first Conv's weights fix, by name."""
+    """Return the channel dims by name, with the sizes that the first Conv's weights require."""
     carried = {value.name: value for value in needed(model) if len(value.shape or ()) > 2}
     found: dict[str, int] = {}
     graph, constants = next(_graphs(model.graph, {}))
@@ -287,7 +294,7 @@ def _channels(model: Model) -> dict[str, int]:
 
 
 def _sizes_of_weights(model: Model) -> list[int]:
-    """Return the sizes that weights ask of what they are multiplied with."""
+    """Return the sizes that weights require of the other operand."""
     found: set[int] = set()
     for graph, constants in _graphs(model.graph, {}):
         for node in graph.nodes:
@@ -303,7 +310,10 @@ def _sizes_of_weights(model: Model) -> list[int]:
 
 
 def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
-    """Yield ranges for the integer inputs, the likelier ones first; what a node compares or looks up goes before."""
+    """Yield ranges for the integer inputs, the likeliest first.
+
+    Ranges that nodes imply come before others.
+    """
     integers = [value.name for value in needed(model) if _has_range(value)]
     compared: dict[str, tuple[int, int]] = {}
     for graph, constants in _graphs(model.graph, {}):
@@ -323,7 +333,10 @@ def _ranges(model: Model) -> Iterator[dict[str, tuple[int, int]]]:
 
 
 def _has_range(value: Value) -> bool:
-    """Return whether the values of an input are chosen from a range: integers, and booleans that are a mask."""
+    """Return whether an input's values are chosen from a range.
+
+    Integers are, and booleans that are a mask.
+    """
     if value.kind != "tensor" or value.type is None:
         return False
     return is_integral(dtype_named(value.type)) and (value.type != "bool" or _is_mask(value.name))
@@ -359,7 +372,7 @@ def _met(graph: Graph, name: str, constants: Mapping[str, Array]) -> tuple[int, 
 
 
 def _graphs(graph: Graph, outer: Mapping[str, Array]) -> Iterator[tuple[Graph, Mapping[str, Array]]]:
-    """Yield a graph and those within its nodes, each with the constants that it sees."""
+    """Yield a graph and the graphs within its nodes, each with the constants visible in it."""
     constants = {**outer, **graph.constants}
     for node in graph.nodes:
         if node.type == "Constant" and node.outputs:

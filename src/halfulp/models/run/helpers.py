@@ -1,10 +1,11 @@
 """The operators of ONNX around Pow and PRelu.
 
-Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze are evaluated here, in every
-version that ONNX has had. The types that a version allows are those of the onnx package's schema.
+This module evaluates Constant, Identity, Cast, CastLike, Less, Mul, Add, Where, Reshape and Unsqueeze in
+every version that ONNX has had. The onnx package's schema determines the types that a version allows.
 
-All others go through the onnx package's ReferenceEvaluator, a node at a time: it passes neither replaced operators
-into a model's functions nor the names of the nodes into its errors, and keeps every intermediate alive.
+The onnx package's ReferenceEvaluator evaluates all others, one node at a time. It cannot evaluate whole
+models, because it does not use replaced operators inside a model's functions, does not name nodes in its
+errors, and keeps every intermediate alive.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ Helper = Callable[[Node, list[Any]], Any]
 
 
 class NotOurs(Exception):
-    """Raised by a helper for the rare case that it leaves to the onnx package."""
+    """Raised by a helper in the rare cases that the onnx package has to evaluate."""
 
 
 def check_types(node: Node, inputs: Sequence[Any]) -> None:
-    """Compare the inputs' types with the schema in force; raises HalfulpError where they differ."""
+    """Compare the inputs' types with the schema in force. Raises HalfulpError if they differ."""
     schema = schema_in_force(node.domain, node.type, node.opset)
-    assert schema is not None  # the front end has looked
+    assert schema is not None  # the front end has checked this
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
     bound: dict[str, str] = {}
     for port, value in zip(schema.inputs, inputs, strict=False):
@@ -43,7 +44,7 @@ def check_types(node: Node, inputs: Sequence[Any]) -> None:
             continue
         if not isinstance(value, np.ndarray):
             if node.type == "Identity" and value is not None:
-                continue  # of a sequence, say
+                continue  # for example the type of a sequence
             raise HalfulpError(f"its input {port.name} is missing, or not a tensor")
         got = f"tensor({onnx.TensorProto.DataType.Name(_number(value.dtype)).lower()})"
         if got not in allowed.get(port.type_str, [port.type_str]):
@@ -63,12 +64,12 @@ def _number(dtype: np.dtype[Any]) -> int:
 
 
 def broadcast_legacy(x: Array, y: Array, attributes: Mapping[str, Any]) -> Array:
-    """Return y in the shape that fits it to x by the rules of ``axis`` and ``broadcast``.
+    """Reshape y so that it broadcasts with x by the rules of ``axis`` and ``broadcast``.
 
-    Before opset 7 Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Less and Greater had them.
+    Before opset 7, Add, Sub, Mul, Div, Pow, And, Or, Xor, Equal, Less and Greater had these attributes.
     """
-    # "1-dim expansion doesn't work yet", says the document; exporters of that time relied on it all
-    # the same. A dim that the rule doesn't know matches anything.
+    # The document says "1-dim expansion doesn't work yet", but exporters of that time relied on it.
+    # An unknown dim matches any dim.
     known = tuple(None if dim == 1 and attributes.get("broadcast", 0) else dim for dim in y.shape)
     try:
         LEGACY_AXIS.infer(x.shape, known, attributes)
@@ -143,7 +144,7 @@ def _unsqueeze(node: Node, inputs: list[Any]) -> Any:
 
 
 def _dims(value: Array) -> list[int]:
-    # The document says rank 1; exporters also write a scalar.
+    # The document requires rank 1, but exporters also write a scalar.
     if value.ndim > 1:
         raise HalfulpError("a list of dims must have rank 1", got=list(value.shape))
     return [int(dim) for dim in value.reshape(-1)]
@@ -165,18 +166,21 @@ HELPERS: Mapping[str, Helper] = {
 
 # --- the onnx package's evaluator ---------------------------------------------------------------------
 
-# The evaluator knows the versions of opset 7 and later of these, which lack axis and broadcast.
+# The evaluator has only the versions of opset 7 and later of these, without axis and broadcast.
 _LEGACY_BROADCAST = {"Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less", "Greater"}
 
 
 class Fallback:
-    """Evaluates the foreign nodes of one model; a node's evaluator is made once for given types and ranks."""
+    """Evaluates the foreign nodes of one model.
+
+    A node's evaluator is created once for given types and ranks.
+    """
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[Node, tuple[Any, ...]], ReferenceEvaluator] = {}
 
     def __call__(self, node: Node, inputs: list[Any]) -> list[Any]:
-        """Return the outputs of a node without subgraphs; absent optional inputs are None."""
+        """Return the outputs of a node without subgraphs. Absent optional inputs are None."""
         inputs = list(inputs)
         if node.opset < 7 and node.domain == "" and node.type in _LEGACY_BROADCAST:
             inputs[1] = broadcast_legacy(inputs[0], inputs[1], node.attributes)
@@ -193,7 +197,7 @@ class Fallback:
                 f"the onnx package does not evaluate {node.operator}: {_line(error)}"
             ) from error
         except Exception as error:
-            # Any error at all: the evaluator checks little, and fails wherever NumPy does.
+            # Any exception may occur: the evaluator checks little, and fails where NumPy fails.
             cause = error.__cause__ or error
             raise HalfulpError(f"the onnx package fails on {node.operator}: {_line(cause)}") from error
         present = iter(outputs)
@@ -208,7 +212,7 @@ class Fallback:
 
 
 def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
-    """Return a model of the node alone, its inputs of the types and ranks they have in this run."""
+    """Return a model of the node alone. Its inputs have the types and ranks of this run."""
     source = NodeProto()
     source.CopyFrom(node.source)
     opset = node.opset
@@ -232,7 +236,7 @@ def _model_of(node: Node, inputs: list[Any]) -> onnx.ModelProto:
     graph = onnx.helper.make_graph([source], "node", infos, outputs)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
     if node.domain:
-        # The body of an operator that is a function may need ONNX's own operators.
+        # If an operator is a function, its body may need ONNX's own operators.
         imports.append(onnx.helper.make_opsetid("", onnx.defs.onnx_opset_version()))
     return onnx.helper.make_model(graph, opset_imports=imports)
 

@@ -1,4 +1,4 @@
-"""A model's inputs: what is fed, compared with what is declared; and made-up inputs to try it with."""
+"""A model's inputs: checks of given inputs against the declarations, and made-up inputs for trial runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DEFAULT_DIM = 3
 
 @dataclass(frozen=True)
 class Spread:
-    """How the floats of made-up inputs are spread.
+    """The distribution of floats in made-up inputs.
 
     Attributes:
-        scale: of normally distributed numbers.
+        scale: the scale of the normally distributed numbers.
         is_positive: whether their signs are dropped.
     """
 
@@ -39,7 +39,7 @@ class Spread:
         return kind if self.scale == 1 else f"{kind}, times {self.scale:g}"
 
     def of(self, normal: Array) -> Array:
-        """Return normally distributed numbers spread so."""
+        """Return normally distributed numbers of this scale and sign."""
         return self.scale * (np.abs(normal) if self.is_positive else normal)
 
 
@@ -49,11 +49,11 @@ SPREADS = (Spread(is_positive=True), Spread(0.1), Spread(0.01, is_positive=True)
 
 
 def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value of every input: what is fed, by name, else the initializer of the same name.
+    """Return the value of every input by name: the given value, or else the initializer of that name.
 
     Raises:
-        ModelError: a name that is no input, an input that is missing, a type or shape that
-            contradicts the declaration, a symbol that would stand for two numbers.
+        ModelError: a name is not an input's, an input is missing, a type or shape contradicts the
+            declaration, or a symbol would have two sizes.
     """
     graph = model.graph
     inputs = by_name(graph.inputs, inputs, model.file)
@@ -79,7 +79,7 @@ def bind(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """Return what is fed by the inputs' names; it may be called by an alias."""
+    """Return the given values by the inputs' names. The caller may use aliases."""
     if not isinstance(inputs, Mapping):
         raise ModelError(
             "its inputs are fed as a dict of arrays by name", file=file, got=type(inputs).__name__
@@ -87,7 +87,7 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
     names = {value.name: [value.name] for value in declared}
     for value in declared:
         for alias in value.aliases:
-            if [alias] != names.get(alias):  # a name goes before an alias
+            if [alias] != names.get(alias):  # a name takes precedence over an alias
                 names.setdefault(alias, []).append(value.name)
     found: dict[str, Any] = {}
     for given, value in inputs.items():
@@ -103,7 +103,7 @@ def by_name(declared: Sequence[Value], inputs: Mapping[str, Any], file: str) -> 
 
 
 def as_value(fed: Any, declared: Value, file: str) -> Any:
-    """Return what is fed as an array in native byte order, or as it is for a sequence."""
+    """Return a given value as an array in native byte order. A sequence is returned unchanged."""
     if declared.kind not in ("tensor", "undeclared") or fed is None:
         return fed
     try:
@@ -121,10 +121,10 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
     if array.dtype.kind == "U":
         array = array.astype(object)
     if isinstance(fed, int | float | list | tuple) and declared.type is not None:
-        # Python's numbers have no element type; they take the declared one where they fit it.
+        # Python's numbers have no element type. They get the declared type if they fit it.
         target = dtype_named(declared.type)
         if can_cast(array.dtype, target) and np.can_cast(array.dtype, np.float64, "same_kind"):
-            with np.errstate(over="ignore"):  # what is too large is infinite, as where a model casts
+            with np.errstate(over="ignore"):  # too large: infinite, as in a Cast
                 converted = cast(array, target)
             if is_integral(target) and not _same_numbers(converted, array):
                 raise ModelError(
@@ -137,7 +137,7 @@ def as_value(fed: Any, declared: Value, file: str) -> Any:
 
 
 def _same_numbers(integers: Array, given: Array) -> bool:
-    """Compare as Python compares numbers: exactly, where NumPy would convert one to the other's type."""
+    """Compare exactly, as Python compares numbers. NumPy would convert one to the other's type."""
     wide = np.uint64 if "uint" in integers.dtype.name else np.int64
     return bool(integers.astype(wide).tolist() == given.tolist())
 
@@ -147,7 +147,7 @@ def is_integral(dtype: np.dtype[Any]) -> bool:
 
 
 def check(value: Any, declared: Value, what: str, file: str, node: str | None = None) -> None:
-    """Raise ModelError where a value is not of the type, rank and dims that the model declares."""
+    """Raise ModelError if a value does not have the type, rank and dims that the model declares."""
     if declared.kind in ("sequence", "map"):
         fits = isinstance(value, list if declared.kind == "sequence" else dict)
     elif declared.kind == "tensor":
@@ -181,13 +181,16 @@ def _unify(value: Any, declared: Value, symbols: dict[str, tuple[int, str]], fil
 
 
 def needed(model: Model) -> list[Value]:
-    """Return the inputs that have to be fed: without an initializer, and not optional."""
+    """Return the required inputs: those without an initializer that are not optional."""
     inputs = (value for value in model.graph.inputs if value.name not in model.graph.constants)
     return [value for value in inputs if value.kind != "optional"]
 
 
 def dim_names(value: Value) -> tuple[str | None, ...]:
-    """Return the name of each dim whose size is open: its symbol, or the input with the axis; None for the others."""
+    """Return the name of each dim of open size: its symbol, or the input with the axis.
+
+    Other dims give None.
+    """
     return tuple(
         dim if isinstance(dim, str) else f"{value.name}[{axis}]" if dim is None else None
         for axis, dim in enumerate(value.shape or ())
@@ -195,7 +198,7 @@ def dim_names(value: Value) -> tuple[str | None, ...]:
 
 
 def sized(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return a value's shape with sizes for its open dims, by the names of :func:`dim_names`."""
+    """Return a value's shape with sizes for its open dims, which :func:`dim_names` names."""
     return tuple(
         dim if isinstance(dim, int) else sizes.get(str(name), DEFAULT_DIM)
         for dim, name in zip(value.shape or (), dim_names(value), strict=True)
@@ -210,20 +213,20 @@ def make_inputs(
     ranges: Mapping[str, tuple[int, int]] | None = None,
     floats: Spread = NORMAL,
 ) -> dict[str, Array]:
-    """Return seeded arrays of the types and shapes that the model declares, to try it with.
+    """Return seeded arrays of the types and shapes that the model declares, for trial runs.
 
-    Floats are normally distributed; integers lie within -5 to 5 (0 to 5 unsigned). The same seed
-    gives the same arrays.
+    Floats are normally distributed. Integers are from -5 to 5 (unsigned: 0 to 5). The same seed gives the
+    same arrays.
 
     Args:
-        model: its inputs that have initializers are left out.
-        seed: for ``numpy.random.default_rng``.
-        dims: a size for a dim, by the names of :func:`dim_names`; the others become 3.
-        ranges: the least and the greatest value of an integer or boolean input, by its name.
-        floats: how the floats are spread.
+        model: the model. Its inputs with initializers are left out.
+        seed: the seed for ``numpy.random.default_rng``.
+        dims: sizes of dims, by the names of :func:`dim_names`. The other open dims become 3.
+        ranges: the minimum and maximum of an integer or boolean input, by its name.
+        floats: the distribution of floats.
 
     Raises:
-        ModelError: an input of unknown rank or type, or too large for this computer's memory.
+        ModelError: an input has unknown rank or type, or is too large for this computer's memory.
         HalfulpError: ``dims`` names a dim that the model doesn't have.
     """
     sizes = dict(dims or {})
@@ -244,7 +247,7 @@ def make_inputs(
                 got=str(value),
             )
         shape = sized(value, sizes)
-        # float64 on the way: what is made up is narrowed afterwards.
+        # 8 bytes per element, because values are made in float64 and narrowed afterwards.
         guard_memory(shape, 8, f"input {value.name!r}", model.file)
         made[value.name] = _random(rng, value, shape, (ranges or {}).get(value.name), floats)
     return made
@@ -252,7 +255,7 @@ def make_inputs(
 
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the dtype of an element type's name, ``string`` included."""
+    """Return the dtype for an element type's name, including ``string``."""
     return dtype_of(enum_of(name))
 
 

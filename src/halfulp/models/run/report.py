@@ -1,7 +1,7 @@
-"""What a run did and what came of it.
+"""The report of a run, and its vacuous outputs.
 
-The report says which engine evaluated which node, on what, in how long. Vacuous outputs say nothing about the
-computation: equal ones show nothing, and different runs agree on them.
+The report has the engine, the operands' types and the time of each node. A vacuous output verifies nothing:
+different computations agree on it, so that equal outputs of two models prove nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Engine = Literal["halfulp", "onnx reference", "onnxruntime"]
 
 @dataclass(slots=True)
 class NodeRun:
-    """All calls of one node: a node inside a loop or a function may run more than once.
+    """All calls of one node. A node inside a loop or a function may run more than once.
 
-    ``seconds`` is the node's own time; what its subgraphs or function body took is theirs. The types
+    ``seconds`` is the node's own time, without that of the nodes in its subgraphs or function body. The types
     are those of the last call.
     """
 
@@ -39,8 +39,8 @@ class NodeRun:
 class RunReport:
     """The nodes of a run in the order of their first call.
 
-    ``lost`` has the Pow and PRelu nodes with results that are infinite or NaN though the operands are finite: how many
-    results, and of how many.
+    ``lost`` has the Pow and PRelu nodes with results that are infinite or NaN though the operands are finite:
+    the number of such results, and the number of all results.
     """
 
     nodes: list[NodeRun] = field(default_factory=list)
@@ -54,7 +54,7 @@ class RunReport:
 
     @property
     def share(self) -> float:
-        """The part of that time, 0 to 1, that halfulp's own operators took."""
+        """The share of that time, from 0 to 1, in halfulp's own operators."""
         own = sum(run.seconds for run in self.nodes if run.engine == "halfulp")
         return own / self.seconds if self.seconds else 0.0
 
@@ -83,7 +83,7 @@ def lost(operands: Sequence[Any], result: Any) -> int:
         if not sound.all():
             try:
                 unsound = unsound & np.broadcast_to(sound, unsound.shape)
-            except ValueError:  # broadcast by the rules of an older version
+            except ValueError:  # shapes that broadcast only by the rules of an older version
                 return 0
     return int(unsound.sum())
 
@@ -106,13 +106,13 @@ def show(value: Any) -> str:
 
 
 def vacuous(outputs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the outputs that say nothing, by name, each with the reason."""
+    """Return the outputs that verify nothing, by name, each with the reason."""
     reasons = {name: _reason(value) for name, value in outputs.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def sentence(name: str, reason: str) -> str:
-    """Return what is said of such an output."""
+    """Return the text about a vacuous output."""
     return f"output {printable(name)!r} is {reason}: it verifies nothing"
 
 
@@ -122,7 +122,7 @@ def is_usable(reason: str) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """Return where an array's elements are finite: everywhere in text and integers."""
+    """Return where an array's elements are finite. Text and integers are finite everywhere."""
     if value.dtype.kind in "fc":
         return np.isfinite(value)
     if "float" in value.dtype.name:  # the small types of ml_dtypes
