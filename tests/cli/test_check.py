@@ -69,11 +69,11 @@ def test_the_closing_line_names_the_page_that_was_made(
     assert "18 findings; a.html shows each" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
 
 
-def test_the_readme_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    command, _, rest = text.partition("$ halfulp check ")[2].partition("\n")
+    text = (Path(__file__).parents[2] / "docs/check.md").read_text()
+    command, _, rest = text.partition("```text\n$ halfulp check ")[2].partition("\n")
     result = run(*command.split())
     assert result.exit_code == 1
     shown = {" ".join(line.split()) for line in result.stdout.splitlines()}

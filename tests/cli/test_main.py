@@ -226,4 +226,4 @@ def test_a_wrong_variable_is_a_line(start: list[str], name: str) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"halfulp: {name}=abc is not ")
+    assert line.startswith(f"halfulp: {name}=abc")
