@@ -301,7 +301,9 @@ def one_line(text: str) -> str:
 
 def serve(descriptor: int) -> None:
     """Answer until the other side closes the socket. A worker process does nothing else."""
-    import resource  # Windows lacks it, and starts no worker
+    if sys.platform == "win32":  # which starts no worker, and lacks this module
+        return
+    import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
@@ -349,6 +351,8 @@ def limit_memory(allowance: int) -> None:
 
     The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
     """
+    if sys.platform == "win32":
+        return
     import resource
 
     try:
