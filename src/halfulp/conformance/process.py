@@ -301,11 +301,10 @@ def one_line(text: str) -> str:
 
 def serve(descriptor: int) -> None:
     """Answer until the other side closes the socket. A worker process does nothing else."""
-    if sys.platform == "win32":  # which starts no worker, and lacks this module
-        return
-    import resource
+    if sys.platform != "win32":  # which lacks the module, and starts no worker
+        import resource
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # When the parent dies, Linux ends this process: a runtime that hangs can't notice that.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
@@ -351,15 +350,14 @@ def limit_memory(allowance: int) -> None:
 
     The limit is on data and not on addresses, because runtimes reserve far more addresses than they use.
     """
-    if sys.platform == "win32":
-        return
-    import resource
-
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
     except (OSError, ValueError, IndexError):
         return
-    used = pages * resource.getpagesize()
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    if sys.platform != "win32":
+        import resource
+
+        used = pages * resource.getpagesize()
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = used + allowance if hard == resource.RLIM_INFINITY else min(used + allowance, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
