@@ -333,8 +333,8 @@ def contradicted(model: ModelProto) -> Iterator[tuple[str, NodeProto, NodeProto,
     for _, graph in graphs(model.graph):
         infos = (*graph.value_info, *graph.output)
         declared_as = {info.name: info.type.tensor_type.elem_type for info in infos}
-        makers = {name: node for node in graph.node for name in node.output}
-        for index, node in enumerate(graph.node):
+        makers = {name: node for node in graph.node if node.attribute for name in node.output}
+        for index, node in enumerate(graph.node) if makers else ():
             wanted = declared_as.get(node.output[0] if node.output else "", 0)
             is_pow = node.op_type == "Pow" and is_ours(node) and node.input
             maker = makers.get(node.input[0]) if is_pow else node

@@ -339,8 +339,12 @@ def _declare_by_readers(model: ModelProto) -> bool:
     A Conv reads a value with the rank of its kernel and as many channels; what reads the value before that may keep its
     shape, or its channels.
     """
-    shapes = _shapes(model)
     owners = [graph for _, graph in graphs(model.graph) if isinstance(graph, GraphProto)]
+    infos = (info for graph in owners for info in (*graph.value_info, *graph.output, *graph.input))
+    declared_too = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
+    if all(_made(graph) <= declared_too for graph in owners):
+        return False
+    shapes = _shapes(model)
     unknown = {name for graph in owners for name in _made(graph) if shapes.get(name) is None}
     found: dict[str, Shape] = {}
     for node in reversed([*every_node(model.graph)]) if unknown else ():
