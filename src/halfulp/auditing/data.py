@@ -63,6 +63,7 @@ class NodeData:
         costs: by how many ulps the outputs change at most when this node's results are exact, all else equal; None
             where that was not measured: in networks of float16, and without ONNX Runtime.
         lost: results that are not finite in the network itself, though the operands are.
+        reaches_outputs: whether the network's outputs show these.
         absorbed: the nodes whose results are finite again, though they read infinities of this one.
         is_in_norm: whether it is part of a norm that is written out.
         region: the nodes that have to be in float32 together, by name, or by number as ``#3``: the norm, or this node
@@ -81,6 +82,7 @@ class NodeData:
     in_types: dict[str, InType] = field(default_factory=dict)
     costs: float | None = None
     lost: int = 0
+    reaches_outputs: bool = False
     absorbed: tuple[str, ...] = ()
     is_in_norm: bool = False
     region: tuple[str, ...] = ()
@@ -131,11 +133,12 @@ class NodeData:
                 )
             if type == self.type and self.lost:
                 shown = ", ".join(self.absorbed)
-                parts.append(
-                    f"{shown} makes finite numbers of the infinities: the outputs do not show them"
-                    if self.absorbed
-                    else "the infinities reach the outputs"
-                )
+                if self.reaches_outputs:
+                    parts.append("the infinities reach the outputs")
+                elif shown:
+                    parts.append(
+                        f"{shown} makes finite numbers of the infinities: the outputs do not show them"
+                    )
             yield type, "; ".join(parts)
 
 
@@ -215,10 +218,11 @@ def measured(
                     data[name].costs = cost
         for name, (node, _) in wanted.items():
             if data[name].lost and not data[name].absorbed:
-                _, ends = net.spoiled(node, sample, lambda array: ~finite(array))
+                _, ends, leaves = net.spoiled(node, sample, lambda array: ~finite(array))
+                data[name].reaches_outputs = data[name].reaches_outputs or leaves
                 data[name].absorbed = tuple(label(each, index, "") for index, each in ends)
             if data[name].overflows("float16") and not data[name].region:
-                nodes, ends = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
+                nodes, ends, _ = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
                 data[name].keep(nodes if ends else [])
     return NetworkData({each.label: each for each in data.values()}, number + 1, net.fusions)
 
@@ -405,8 +409,10 @@ class _Network:
 
     def spoiled(
         self, node: NodeProto, sample: Sample, is_spoiled: Callable[[Array], Any]
-    ) -> tuple[list[_Numbered], list[_Numbered]]:
+    ) -> tuple[list[_Numbered], list[_Numbered], bool]:
         """Return a node and all later nodes that read spoiled values, and those of them with sound results.
+
+        The last is whether an output is spoiled; then there are no nodes with sound results.
 
         Args:
             node: one of the graph; its result is spoiled.
@@ -430,4 +436,4 @@ class _Network:
         readers = [(index, each) for index, each in after if not bad.isdisjoint(each.input)]
         ends = [(index, each) for index, each in readers if bad.isdisjoint(each.output)]
         leaves = not bad.isdisjoint(info.name for info in self._proto.graph.output)
-        return [(first, node), *readers], [] if leaves else ends
+        return [(first, node), *readers], [] if leaves else ends, leaves
