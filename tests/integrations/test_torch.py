@@ -133,9 +133,16 @@ class TestValues:
             result = htorch.pow(base, integers)
             assert result.dtype == torch.pow(base, integers).dtype == torch.float32
             assert_same(result, hu.pow(np.float32(base), integers.numpy()))
-        assert_same(
-            torch.compile(lambda y: htorch.pow(10.0, y))(integers), htorch.pow(10.0, integers).numpy()
-        )
+
+    def test_inductor_calls_the_operators(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Inductor refuses what it could decompose where CI is set; a cached graph would hide that."""
+        monkeypatch.setenv("CI", "1")
+        integers, x = torch.tensor([-1, 0, 1, 3]), torch.tensor([-2.0, 3.0])
+        with torch._inductor.config.patch(force_disable_caches=True):
+            powers = torch.compile(lambda y: htorch.pow(10.0, y))(integers)
+            rectified = torch.compile(lambda x: htorch.prelu(x, torch.tensor([0.1])))(x)
+        assert_same(powers, htorch.pow(10.0, integers).numpy())
+        assert_same(rectified, htorch.prelu(x, torch.tensor([0.1])).numpy())
 
     def test_what_is_refused(self) -> None:
         x = torch.ones(2, 3)

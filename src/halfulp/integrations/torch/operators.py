@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -164,12 +165,24 @@ _prelu = torch.ops.halfulp.prelu.default
 
 @torch.library.register_fake("halfulp::pow", lib=_LIBRARY)
 def _pow_fake(x: Tensor, y: Tensor) -> Tensor:
+    _let_inductor_call("halfulp::pow")
     return _empty(x, y)
 
 
 @torch.library.register_fake("halfulp::prelu", lib=_LIBRARY)
 def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
+    _let_inductor_call("halfulp::prelu")
     return torch.empty_like(x)
+
+
+def _let_inductor_call(operator: str) -> None:
+    """Tell Inductor to call an operator although it has a decomposition, which only the exporter can use.
+
+    With the environment variable CI set, Inductor refuses such an operator unless it is in this list. Inductor is
+    loaded when it traces, and too large to be imported before.
+    """
+    if lowering := sys.modules.get("torch._inductor.lowering"):
+        lowering.FALLBACK_ALLOW_LIST.add(operator)
 
 
 def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
