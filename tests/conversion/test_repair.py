@@ -74,6 +74,13 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[4] x) => (float[4] y) <float e = {3}> { y = Pow(x, e) }",
         ["#1 (Pow): the exponent, a constant in int64, is stored in float32, exactly"],
     ),
+    # torch's exporter of 2.13 writes x ** (y > 0) so
+    "an exponent in bool": (
+        "g (float[4] x) => (float[4] y) <float zero = {0}> { b = Greater(x, zero)  y = Pow(x, b) }",
+        "g (float[4] x) => (float[4] y) <float zero = {0}> { b = Greater(x, zero)  c = Cast<to = 1>(b)"
+        "  y = Pow(x, c) }",
+        ["#1 (Pow): the exponent is cast from bool to float32, exactly"],
+    ),
     "a base that is a constant": (
         "g (float[4] x) => (float[4] y) { b = Constant<value = int64 {10}>()  y = Pow(b, x) }",
         "g (float[4] x) => (float[4] y) <float b = {10}> { y = Pow(b, x) }",

@@ -68,7 +68,10 @@ def test_expand(exponent: float, nodes: list[str], said: str) -> None:
 
 def test_an_exponent_that_is_none_of_these_stays() -> None:
     for model in (power(2.5), power(17), power(-2), power(-1, "int64")):
-        assert hu.convert(model, pow="expand").changes == ()
+        found = hu.convert(model, pow="expand")
+        (said,) = map(str, found.changes)
+        assert said == "#0 (Pow): stays as it is (no products, roots and reciprocals give this power)"
+        assert found.summary == "0 changes"
 
 
 def test_integers_wrap_around_as_their_powers_do() -> None:

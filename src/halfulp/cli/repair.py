@@ -126,7 +126,8 @@ def _lines(model: Path, output: Path | None, found: Repair) -> list[str]:
         last = f"{found.summary}; halfulp repair {shlex.quote(str(model))} OUT writes it"
     else:
         last = f"{found.summary}; written to {output}"
-    return [*found.lines(), last, *([str(found.verification)] if found.verification is not None else [])]
+    checked = "" if found.verification is None else str(found.verification)
+    return [*found.lines(), last, *checked.splitlines()]
 
 
 def _document(model: Path, output: Path | None, found: Repair) -> dict[str, Any]:

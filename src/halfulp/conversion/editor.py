@@ -143,10 +143,10 @@ class Editor:
         """How messages name the node that is being replaced; empty for one that the conversion has made."""
         return "" if self._label is None else self._label()
 
-    def note(self, what: str, differs: str | None = None) -> None:
-        """Record a change."""
+    def note(self, what: str, differs: str | None = None, *, is_notice: bool = False) -> None:
+        """Record a change, or a notice about a node that stays."""
         if self._label is not None:
-            self.changes.append(Change(self._label(), what, differs))
+            self.changes.append(Change(self._label(), what, differs, is_notice))
 
     def keep(self, node: NodeProto) -> None:
         """Add a node unchanged."""

@@ -133,11 +133,17 @@ class Mender:
         x, y = (edit.value_info.value(name).type for name in node.input)
         if x is None or y is None or _takes(row, x, y):
             return row, None
-        if {x, y} - TYPES.keys():
-            raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         bases, others = (row.type_variables[port.type] for port in row.inputs)
         one_type = row.inputs[0].type == row.inputs[1].type
         second = "exponent" if node.op_type == "Pow" else "slope"
+        if y == "bool" and x in TYPES:  # torch's exporter writes such exponents
+            y = x if one_type else "int32"
+            edit.note(f"the {second} is cast from bool to {y}, exactly")
+            node.input[1] = edit.cast(node.input[1], y)
+            if _takes(row, x, y):
+                return row, None
+        if {x, y} - TYPES.keys():
+            raise NoExactForm(f"no version of {node.op_type} takes {x} with {y}")
         wanted = [x] if one_type else sorted(others, key=lambda kind: (kind != x, kind != "float32"))
         array = edit.value_info.array(node.input[1])
         if x in bases and array is not None:

@@ -66,6 +66,8 @@ def spelled(
             def rewrite(node: NodeProto, edit: Editor, opset: int = opset) -> None:
                 check_node(node, opset, edit.value_info)
                 if not expand(node, edit):
+                    why = "no products, roots and reciprocals give this power"
+                    edit.note("stays as it is", why, is_notice=True)
                     edit.keep(node)
 
             walk.rewrite(owner, opset, lambda node: node.op_type == operator, rewrite, f"opset {opset}")
