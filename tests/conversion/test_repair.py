@@ -77,8 +77,10 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
     # torch's exporter of 2.13 writes x ** (y > 0) so
     "an exponent in bool": (
         "g (float[4] x) => (float[4] y) <float zero = {0}> { b = Greater(x, zero)  y = Pow(x, b) }",
-        "g (float[4] x) => (float[4] y) <float zero = {0}> { b = Greater(x, zero)  c = Cast<to = 1>(b)"
-        "  y = Pow(x, c) }",
+        (
+            "g (float[4] x) => (float[4] y) <float zero = {0}> { b = Greater(x, zero)  c = Cast<to = 1>(b)"
+            "  y = Pow(x, c) }"
+        ),
         ["#1 (Pow): the exponent is cast from bool to float32, exactly"],
     ),
     "a base that is a constant": (
