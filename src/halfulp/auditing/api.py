@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -33,6 +34,7 @@ from halfulp.auditing.target import (
 from halfulp.auditing.ways import ways
 from halfulp.errors import HalfulpError, printable
 from halfulp.models import onnx
+from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
 
 __all__ = ["audit"]
@@ -147,14 +149,18 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
     found: list[Use]
     judge = _Judge(targets[format], has_data=data.samples is not None)
     if format == "onnx":
-        parsed = onnx.parse(source, file=file)
-        found = audit_onnx.uses(*parsed)
-        nodes = tuple(map(judge.node, found))
-        seen = None
-        if data.samples is not None:
-            proto, _, folder = parsed
-            seen = measured(proto, file, folder, found, data.samples, seed=data.seed, progress=data.progress)
-        return ModelReport(file, format, nodes, targets=judge.targets, ways=ways(nodes, *parsed), data=seen)
+        with ExitStack() as stack:
+            parsed = onnx.parse(source, file=file)
+            if data.samples is not None:
+                parsed = stack.enter_context(mapped(*parsed))
+                release()
+            found = audit_onnx.uses(*parsed)
+            nodes = tuple(map(judge.node, found))
+            seen = None
+            if data.samples is not None:
+                seen = measured(*parsed, found, data.samples, seed=data.seed, progress=data.progress)
+            found_ways = ways(nodes, *parsed)
+        return ModelReport(file, format, nodes, targets=judge.targets, ways=found_ways, data=seen)
     if data.samples is not None:
         raise HalfulpError(f"{file}: inputs are looked at in ONNX models only", got=format)
     place = source if isinstance(source, bytes) else Path(str(source))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +32,7 @@ from halfulp.models.onnx.checks import label
 from halfulp.models.onnx.infer import ValueInfo, infer_types
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import is_ours
+from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
 from halfulp.models.run.report import finite, lost
@@ -184,9 +186,6 @@ def measured(
     wanted = dict(_wanted(proto, uses))
     if not wanted:
         return NetworkData({}, 0)
-    halves = has_halves(proto)
-    net = _Network(proto, file, folder, rounded=halves)
-    wide = _Network(widened(proto, file, folder), file, folder) if halves else net
     numbers = {node.output[0]: index for index, node in enumerate(proto.graph.node) if node.output}
     known = ValueInfo(infer_types(proto, file)[""], TensorReader(file, folder))
     known.add_constants(proto.graph)
@@ -195,35 +194,36 @@ def measured(
     for name in data.keys() & of_norms.keys():
         data[name].is_in_norm = True
         data[name].keep([(numbers[each.output[0]], each) for each in of_norms[name]])
-    number = -1
-    for number, sample in enumerate(net.samples(samples, seed, progress)):
-        if progress is not None:
-            progress(f"sample {number + 1}")
-        for group, names in enumerate(net.groups(wanted, sample)):
-            values = net.values(names, sample)
-            others = values if wide is net else wide.values(names, sample)
-            for name in names:
-                node, use = wanted[name]
-                _add(
-                    data[name],
-                    use,
-                    [values[each] for each in (*node.input, name)],
-                    [others[each] for each in (*node.input, name)],
-                    is_mixed=halves,
-                )
-            if (number, group) == (0, 0) and not halves:
-                nodes_of = {name: wanted[name] for name in names}
-                costs = net.costs(nodes_of, values, sample)
-                for name, cost in costs.items():
-                    data[name].costs = cost
-        for name, (node, _) in wanted.items():
-            if data[name].lost and not data[name].absorbed:
-                _, ends, leaves = net.spoiled(node, sample, lambda array: ~finite(array))
-                data[name].reaches_outputs = data[name].reaches_outputs or leaves
-                data[name].absorbed = tuple(label(each, index, "") for index, each in ends)
-            if data[name].overflows("float16") and not data[name].region:
-                nodes, ends, _ = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
-                data[name].keep(nodes if ends else [])
+    with _networks(proto, file, folder) as (net, wide):
+        number = -1
+        for number, sample in enumerate(net.samples(samples, seed, progress)):
+            if progress is not None:
+                progress(f"sample {number + 1}")
+            for group, names in enumerate(net.groups(wanted, sample)):
+                values = net.values(names, sample)
+                others = values if wide is net else wide.values(names, sample)
+                for name in names:
+                    node, use = wanted[name]
+                    _add(
+                        data[name],
+                        use,
+                        [values[each] for each in (*node.input, name)],
+                        [others[each] for each in (*node.input, name)],
+                        is_mixed=wide is not net,
+                    )
+                if (number, group) == (0, 0) and wide is net:
+                    nodes_of = {name: wanted[name] for name in names}
+                    costs = net.costs(nodes_of, values, sample)
+                    for name, cost in costs.items():
+                        data[name].costs = cost
+            for name, (node, _) in wanted.items():
+                if data[name].lost and not data[name].absorbed:
+                    _, ends, leaves = net.spoiled(node, sample, lambda array: ~finite(array))
+                    data[name].reaches_outputs = data[name].reaches_outputs or leaves
+                    data[name].absorbed = tuple(label(each, index, "") for index, each in ends)
+                if data[name].overflows("float16") and not data[name].region:
+                    nodes, ends, _ = wide.spoiled(node, sample, lambda array: np.abs(array) > _MOST_FLOAT16)
+                    data[name].keep(nodes if ends else [])
     return NetworkData({each.label: each for each in data.values()}, number + 1, net.fusions)
 
 
@@ -247,6 +247,17 @@ def losses_in(
             if count:
                 found[use.label] = count, values[name].size
     return found
+
+
+@contextmanager
+def _networks(proto: ModelProto, file: str, folder: Path | None) -> Iterator[tuple[_Network, _Network]]:
+    """Yield a network twice; if it is in float16 or bfloat16, the second one is in float32."""
+    if not has_halves(proto):
+        net = _Network(proto, file, folder)
+        yield net, net
+        return
+    with mapped(widened(proto, file, folder), file, folder) as wide:
+        yield _Network(proto, file, folder, rounded=True), _Network(*wide)
 
 
 def _wanted(proto: ModelProto, uses: Iterable[Use]) -> Iterator[tuple[str, tuple[NodeProto, Use]]]:
@@ -399,6 +410,8 @@ class _Network:
         floats = {name: found for name, found in nodes.items() if values[name].dtype.name in _WIDE}
         if find_spec("onnxruntime") is None or not floats:
             return {}
+        self._runs = {}  # one session at a time
+        release()
         try:
             found, self.fusions = rounding(
                 self._proto, self.model, self._subject.folder, floats, values, sample

@@ -50,6 +50,22 @@ def rounding(
 
     if (default_opset(proto.opset_import) or 1) < _OLDEST:
         raise HalfulpError("the opset has no Where")
+    own, apart = _each(proto, model, folder, nodes, values, inputs)
+    session, _ = engine.open_session(proto, engine.Settings(ours=False), folder=folder)
+    return apart, _apart(own, engine.run_in(session, model, inputs))
+
+
+def _each(
+    proto: ModelProto,
+    model: Model,
+    folder: Path | None,
+    nodes: Mapping[str, tuple[NodeProto, Use]],
+    values: Mapping[str, Array],
+    inputs: Mapping[str, Any],
+) -> tuple[dict[str, Array], dict[str, float]]:
+    """Return the outputs without fusions, and the most ulps by which each node changes them."""
+    from halfulp.integrations.onnxruntime import engine
+
     names = list(nodes)[:_MOST]
     copy = _switched(proto, {name: values[name] for name in names})
     switched = build(copy, model.file, folder, keep_unknown=True)
@@ -69,8 +85,7 @@ def rounding(
         node, use = nodes[name]
         right = np.asarray(op(use.operator)(*(values[each] for each in node.input), **use.attributes))
         apart[name] = _apart(own, run({name: right}))
-    plain, _ = engine.open_session(proto, engine.Settings(ours=False), folder=folder)
-    return apart, _apart(own, engine.run_in(plain, model, inputs))
+    return own, apart
 
 
 _USE, _EXACT = "{}//use", "{}//exact"

@@ -19,13 +19,13 @@ from halfulp.benchmark.network import (
     Prepare,
     difference,
     nodes_of,
-    release,
 )
 from halfulp.benchmark.timing import Call, InterleavedRuns, Summary, ratio, summary
 from halfulp.errors import HalfulpError, printable
 from halfulp.installed import has_module, version_of
 from halfulp.integrations.onnxruntime import engine
 from halfulp.models.onnx.walk import SUPPORTED_OPS
+from halfulp.models.onnx.weights import release
 from halfulp.models.run.report import NodeRun, RunReport, sentence, vacuous
 from halfulp.models.source import format_of
 

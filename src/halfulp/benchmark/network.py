@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import statistics
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from halfulp.benchmark.comparison import Exactness, exactness
 from halfulp.benchmark.timing import Call
 from halfulp.conversion.editor import unused
-from halfulp.conversion.network import link
 from halfulp.conversion.opset import inline
-from halfulp.conversion.output import external_data
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.errors import UnsupportedError
-from halfulp.installed import version_of
-from halfulp.models.files import inside
 from halfulp.models.graph import Array, Graph, Model, Node
 from halfulp.models.onnx import parse
 from halfulp.models.onnx.walk import SUPPORTED_OPS, graphs
+from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.source import format_of
 from halfulp.operators import op
 from halfulp.types import TYPES
 
 PROFILED_RUNS = 10
-_WEIGHTS = "weights.halfulp"
-_LEAST = 1024  # minimum size in bytes of a tensor that is written to that file
-_ALIGNED = 64
 
 
 @contextmanager
@@ -50,31 +40,17 @@ def light(path: Path) -> Iterator[Path]:
     if format_of(path) == "openvino":
         yield path
         return
-    with TemporaryDirectory(prefix="halfulp-") as made:
-        folder = Path(made)
-        release()
-        proto, _, _ = parse(path)
-        release()
-        for location in set(external_data(proto)):
-            link(inside(path.parent, location, "external data").resolve(), folder / location)
-        inline(proto, str(path), path.parent)
-        _name_nodes(proto.graph)
-        if _is_mapped():
-            _move_weights(proto.graph, folder / _WEIGHTS)
-        copy = folder / path.name
+    release()
+    proto, file, folder = parse(path)
+    release()
+    inline(proto, file, folder)
+    _name_nodes(proto.graph)
+    with mapped(proto, file, folder) as (proto, _, place):
+        copy = place / path.name
         copy.write_bytes(proto.SerializeToString())
         del proto
         release()
         yield copy
-
-
-def release() -> None:
-    """Return unused memory to the system before the next session allocates its own."""
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory
-        if trim is not None:
-            trim(0)
 
 
 def _name_nodes(graph: GraphProto) -> None:
@@ -84,26 +60,6 @@ def _name_nodes(graph: GraphProto) -> None:
             if not node.domain and node.op_type in SUPPORTED_OPS:
                 node.name = unused(node.name or f"{node.op_type} {len(taken)}", taken)
                 taken.add(node.name)
-
-
-def _is_mapped() -> bool:
-    """Return whether every runtime finds weights beside a model. ONNX Runtime finds them since 1.21."""
-    version = version_of("onnxruntime")
-    return version is None or tuple(map(int, version.split(".")[:2])) >= (1, 21)
-
-
-def _move_weights(graph: GraphProto, path: Path) -> None:
-    with path.open("wb") as file:
-        for tensor in graph.initializer:
-            data = tensor.raw_data  # a copy
-            if len(data) < _LEAST:
-                continue
-            file.write(bytes(-file.tell() % _ALIGNED))
-            for key, value in (("location", path.name), ("offset", file.tell()), ("length", len(data))):
-                tensor.external_data.add(key=key, value=str(value))
-            file.write(data)
-            tensor.ClearField("raw_data")
-            tensor.data_location = TensorProto.EXTERNAL
 
 
 def nodes_of(graph: Graph) -> Iterator[Node]:

@@ -184,9 +184,10 @@ def _network(
         HalfulpError: the network, a runtime for it, or inputs on which it runs are missing.
     """
     from halfulp.benchmark.in_runtimes import compare, document, report, runtimes_of, sentences
-    from halfulp.benchmark.network import light, nodes_of, release
+    from halfulp.benchmark.network import light, nodes_of
     from halfulp.models import load
     from halfulp.models.graph import Model
+    from halfulp.models.onnx.weights import release
     from halfulp.running import refuse_breaches
 
     check_writable(output)
@@ -235,9 +236,10 @@ def _runnable(
     progress: Callable[[str], None],
 ) -> tuple[Network, str]:
     """Return the network with inputs on which it runs, and a line about the inputs that were made up."""
-    from halfulp.benchmark.network import network_of, release, watched
+    from halfulp.benchmark.network import network_of, watched
     from halfulp.models import load
     from halfulp.models.graph import Model
+    from halfulp.models.onnx.weights import release
     from halfulp.models.run.fitting import fit
 
     progress("running it once for the operands of its Pow and PRelu")

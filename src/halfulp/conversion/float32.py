@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import finish
@@ -27,6 +27,7 @@ from halfulp.models.onnx import build
 from halfulp.models.onnx.infer import ValueInfo
 from halfulp.models.onnx.tensors import TensorReader
 from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
+from halfulp.models.onnx.weights import tensors
 from halfulp.models.run.api import run as evaluate
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import by_name
@@ -217,7 +218,7 @@ def _widen_attributes(node: NodeProto) -> None:
 
 def has_halves(proto: ModelProto) -> bool:
     """Return whether a model has tensors of float16 or bfloat16."""
-    return any(tensor.data_type in _HALF_ENUMS for tensor in _tensors(proto)) or any(
+    return any(tensor.data_type in _HALF_ENUMS for tensor in tensors(proto)) or any(
         info.type.tensor_type.elem_type in _HALF_ENUMS for info in _infos(proto)
     )
 
@@ -227,7 +228,7 @@ def widened(proto: ModelProto, file: str, folder: Path | None) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(proto)
     reader = TensorReader(file, folder)
-    for tensor in _tensors(copy):
+    for tensor in tensors(copy):
         if tensor.data_type in _HALF_ENUMS:
             name = tensor.name
             array = reader.read(tensor, printable(name)).astype(np.float32)
@@ -249,15 +250,6 @@ def as_declared(sample: Mapping[str, Any], model: Model) -> dict[str, Any]:
         else value
         for name, value in sample.items()
     }
-
-
-def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
-    for owner in (proto.graph, *proto.functions):
-        for _, graph in graphs(owner):
-            if isinstance(graph, GraphProto):
-                yield from graph.initializer
-    for node in every_node(proto.graph, *proto.functions):
-        yield from (attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR)
 
 
 def _infos(proto: ModelProto) -> Iterator[onnx.ValueInfoProto]:

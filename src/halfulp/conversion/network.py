@@ -26,7 +26,6 @@ from onnx import GraphProto, ModelProto, NodeProto
 
 from halfulp.conversion.editor import Change, Editor
 from halfulp.conversion.opset import inline, opset_of
-from halfulp.conversion.output import external_data
 from halfulp.conversion.subject import Subject, runs
 from halfulp.conversion.targets import for_target
 from halfulp.conversion.verify import Verification, nothing_told
@@ -38,6 +37,7 @@ from halfulp.models.graph import Array, Model, Value, listed
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import declaration
 from halfulp.models.onnx.walk import SUPPORTED_OPS, every_node, graphs, subgraphs
+from halfulp.models.onnx.weights import external_data, link
 from halfulp.models.openvino import write
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.report import show, vacuous
@@ -203,15 +203,6 @@ def _read(proto: ModelProto, file: str, folder: Path | None) -> Network:
         return network
     except (RuntimeError, ValueError) as error:  # of no class of its own
         raise UnsupportedError(f"{file}: OpenVINO's reader refuses it: {sentence(error)}") from None
-
-
-def link(source: Path, target: Path) -> None:
-    """Make a file appear elsewhere: a hard link, as OpenVINO requires, or a copy on another file system."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _outputs(model: Any) -> Iterator[Any]:

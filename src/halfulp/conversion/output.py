@@ -5,13 +5,12 @@ from __future__ import annotations
 import filecmp
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
 
 from halfulp.conversion.editor import Change
 from halfulp.errors import HalfulpError, printable
@@ -19,7 +18,8 @@ from halfulp.models.directml.dxdispatch import Program
 from halfulp.models.files import inside, replacing
 from halfulp.models.graph import Model, listed
 from halfulp.models.onnx.checks import label, schema_in_force
-from halfulp.models.onnx.walk import Owner, every_node, graphs, plain_domain
+from halfulp.models.onnx.walk import every_node, plain_domain
+from halfulp.models.onnx.weights import external_data
 from halfulp.models.openvino.reader import Origin
 
 _NUMBERED = re.compile(r"(?:node name|Name|name): halfulp#(\d+)\b")
@@ -199,24 +199,3 @@ def save_onnx(model: ModelProto, folder: Path | None, path: Path, data: bytes | 
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, files.enter_context(replacing(target)))
         files.enter_context(replacing(path)).write_bytes(model.SerializeToString() if data is None else data)
-
-
-def external_data(model: ModelProto) -> Iterator[str]:
-    """Yield the places of a model's external data, as it spells them."""
-    for owner in (model.graph, *model.functions):
-        for _, each in graphs(owner):
-            for tensor in _tensors(each):
-                if tensor.data_location == TensorProto.EXTERNAL:
-                    yield from (entry.value for entry in tensor.external_data if entry.key == "location")
-
-
-def _tensors(owner: Owner) -> Iterator[TensorProto]:
-    if isinstance(owner, GraphProto):
-        yield from owner.initializer
-        for sparse in owner.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-    for node in owner.node:
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t
-            yield from attribute.tensors

@@ -1,0 +1,49 @@
+"""Models whose weights are in a file that all sessions map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto, external_data_helper, numpy_helper, parser
+
+from halfulp.models.onnx import parse
+from halfulp.models.onnx.tensors import TensorReader
+from halfulp.models.onnx.weights import mapped
+
+LARGE = np.arange(1000, dtype=np.float32)
+
+
+def network() -> ModelProto:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 15], producer_name: "me">
+        g (float[N, 1000] x) => (float[N, 1000] z) <float two = {2}> { y = Mul (x, w)  z = Pow (y, two) }"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(LARGE, "w"))
+    return model
+
+
+def test_large_weights_are_in_the_file_and_the_rest_is_equal() -> None:
+    model = network()
+    before = model.SerializeToString(deterministic=True)
+    with mapped(model, "m.onnx", None) as (light, file, folder):
+        assert (file, light.producer_name, light.graph.node) == ("m.onnx", "me", model.graph.node)
+        assert [tensor.HasField("raw_data") for tensor in light.graph.initializer] == [False, False]
+        assert light.ByteSize() < 1000
+        read = TensorReader(file, folder)
+        assert isinstance(read.read(light.graph.initializer[1], "w"), np.memmap)
+        onnx.load_external_data_for_model(light, str(folder))
+        values = [numpy_helper.to_array(tensor).tolist() for tensor in light.graph.initializer]
+        assert values == [2.0, LARGE.tolist()]
+    assert not folder.exists()
+    assert model.SerializeToString(deterministic=True) == before
+
+
+def test_external_data_is_found_beside_it(tmp_path: Path) -> None:
+    model = network()
+    external_data_helper.convert_model_to_external_data(model, location="w.bin", size_threshold=100)
+    onnx.save(model, tmp_path / "m.onnx")
+    with mapped(*parse(tmp_path / "m.onnx")) as (light, file, folder):
+        array = TensorReader(file, folder).read(light.graph.initializer[1], "w")
+        np.testing.assert_array_equal(array, LARGE)
