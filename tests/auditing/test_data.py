@@ -383,6 +383,24 @@ def test_only_what_is_named(tmp_path: Path) -> None:
         hu.convert(norm("float32"), float32="norms")
 
 
+def test_nodes_of_functions(tmp_path: Path) -> None:
+    model = parsed(
+        """<ir_version: 8, opset_import: ["": 17, "my": 1]>
+        g (float16[N, 4] x) => (float16[N, 4] z) { a = my.norm(x)  z = my.norm(a) }
+        <domain: "my", opset_import: ["": 17]>
+        norm (x) => (z) { two = Constant<value = float16 {16384}>()  [square] q = Pow(x, two)
+                          m = ReduceMean<axes = [-1]>(q)  s = Sqrt(m)  z = Div(x, s) }"""
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.array([[300, -400, 500, 600]], np.float16)
+    (found,) = hu.audit(tmp_path / "m.onnx", targets=(), inputs={"x": x}).findings
+    assert found.text.startswith("x^2 overflows in float16 for |x| > 255.9; 4 of 4 do")
+    name = found.node.partition("'")[2].partition("'")[0]
+    for what in (name, "norms"):
+        said = hu.convert(tmp_path / "m.onnx", float32=what).changes
+        assert any("square' (Pow)" in str(change) for change in said)
+
+
 def test_nodes_of_subgraphs() -> None:
     model = parsed("""<ir_version: 8, opset_import: ["": 17]>
         g (bool c, float16[N, 4] x) => (float16[N, 4] z) {

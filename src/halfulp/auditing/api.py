@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -32,7 +32,8 @@ from halfulp.auditing.target import (
     statement,
 )
 from halfulp.auditing.ways import ways
-from halfulp.errors import HalfulpError, printable
+from halfulp.conversion.opset import inline
+from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.models import onnx
 from halfulp.models.onnx.weights import mapped, release
 from halfulp.models.source import Source, folder_error, format_of
@@ -154,6 +155,8 @@ def _audited(source: Source, file: str, targets: _Targets, data: _Data = _NO_DAT
             if data.samples is not None:
                 parsed = stack.enter_context(mapped(*parsed))
                 release()
+                with suppress(UnsupportedError):  # the data of nodes in functions is then not measured
+                    inline(*parsed)
             found = audit_onnx.uses(*parsed)
             nodes = tuple(map(judge.node, found))
             seen = None

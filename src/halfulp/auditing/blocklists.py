@@ -85,5 +85,8 @@ def blocklist(tool: str, names: Sequence[str]) -> str:
         raise HalfulpError("no list is known for this tool", expected=", ".join(TOOLS), got=tool)
     for name in names:
         if name.startswith("#"):
-            raise HalfulpError(f"node {name} has no name, and tools know nodes by their names: name it first")
+            raise HalfulpError(
+                f"node {name} has no name, and tools know nodes by their names",
+                expected="names for all nodes; halfulp convert with --float32 norms, or with numbers, needs none",
+            )
     return TOOLS[tool](names)

@@ -149,7 +149,7 @@ class NetworkData:
     """The effect of the data on a network.
 
     Attributes:
-        nodes: the Pow and PRelu nodes of its graph, by label; those of subgraphs and functions are not looked at.
+        nodes: the Pow and PRelu nodes of its graph, by label; those of subgraphs are not looked at.
         samples: how many sets of inputs it ran on.
         fusions: by how many ulps ONNX Runtime's fusions change the outputs; None where that was not measured.
     """

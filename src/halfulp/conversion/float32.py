@@ -17,7 +17,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from halfulp.conversion.editor import Change, Editor
-from halfulp.conversion.opset import finish
+from halfulp.conversion.opset import finish, inline
 from halfulp.conversion.subject import Run, Subject, runs
 from halfulp.conversion.verify import Verification
 from halfulp.conversion.walk import Walk
@@ -52,13 +52,14 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
     Args:
         model: one that the front end accepts.
         what: ``norms``: every norm, from its square to its division; ``pow``: every Pow; else nodes by name, or by
-            number as ``#3``, with commas between them.
+            number as ``#3``, with commas between them; functions are then inlined, as a data audit does.
         file: its name in messages.
         folder: where its external data lies.
 
     Raises:
         HalfulpError: the model has no such node, or there is nothing to do.
     """
+    told = [] if what in ("norms", "pow") else inline(model, file, folder)
     walk = Walk(model, file, folder)
     names = {name.strip() for name in what.split(",") if name.strip()}
     found: set[str] = set()
@@ -73,7 +74,7 @@ def in_float32(model: ModelProto, what: str, file: str, folder: Path | None) -> 
     changes = finish(walk)
     if not changes:
         raise HalfulpError(f"{file}: none of these nodes computes in float16 or bfloat16", got=what)
-    return changes
+    return [*told, *changes]
 
 
 def _outputs(
