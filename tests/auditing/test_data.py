@@ -383,6 +383,20 @@ def test_only_what_is_named(tmp_path: Path) -> None:
         hu.convert(norm("float32"), float32="norms")
 
 
+def test_the_picture_of_the_ranges() -> None:
+    x = np.full((1, 64), 300, np.float16)
+    x[0, 0] = 1000
+    report = hu.audit(norm(), targets=(), inputs={"x": x})
+    page = report.html()
+    assert page.startswith("<!doctype html>") and "overflows in float16" in page and "http" not in page
+    (label,) = report.models[0].data.nodes  # type: ignore[union-attr]
+    assert page.count("<svg") == 1 and label.replace("'", "&#39;") in page
+    kinds = [page.count(f'<rect class="{kind}"') for kind in ("float16", "base", "result", "beyond")]
+    assert kinds == [1, 1, 1, 1]
+    assert "<svg" in report._repr_html_()
+    assert "<svg" not in hu.audit(norm(), targets=()).html()
+
+
 def test_nodes_of_functions(tmp_path: Path) -> None:
     model = parsed(
         """<ir_version: 8, opset_import: ["": 17, "my": 1]>

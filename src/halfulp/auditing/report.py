@@ -22,6 +22,7 @@ from halfulp.auditing.findings import (
     summaries,
 )
 from halfulp.auditing.node import Operand, shown
+from halfulp.auditing.page import fragment, page
 from halfulp.auditing.target import Asked
 from halfulp.errors import Printed
 from halfulp.installed import version_of
@@ -83,6 +84,13 @@ class AuditReport(Printed):
             "findings": _plain(found),
             "models": [_model(model) for model in self.models],
         }
+
+    def html(self) -> str:
+        """Return the report as an HTML page that loads nothing, with a picture of the data's ranges."""
+        return page(self.models, str(self))
+
+    def _repr_html_(self) -> str:
+        return fragment(self.models, str(self))
 
     def __repr__(self) -> str:
         nodes = sum(len(model.nodes) for model in self.models)

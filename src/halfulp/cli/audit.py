@@ -62,6 +62,10 @@ def audit(
     left_open: Annotated[
         bool, typer.Option("--open", help="Say what the documents leave open about the nodes, too.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page of it there, with a picture of the data's ranges."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write all of it there, too. - is standard output."),
@@ -76,13 +80,16 @@ def audit(
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.report import WIDTH, lines
 
-    check_writable(output)
+    for each in (output, html):
+        check_writable(each)
     if blocklist is not None and not (inputs or samples):
         raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
     report = _audited(model, targets or None, _given(model, inputs), samples, seed)
     if blocklist is not None:
         typer.echo(report.blocklist(blocklist))
         return
+    if html is not None:
+        write_text(html, report.html())
     if output is not None:
         write_text(output, json.dumps(report.json(), indent=1) + "\n")
     console = people(output)
