@@ -388,9 +388,12 @@ def test_the_picture_of_the_ranges() -> None:
     x[0, 0] = 1000
     report = hu.audit(norm(), targets=(), inputs={"x": x})
     page = report.html()
-    assert page.startswith("<!doctype html>") and "overflows in float16" in page and "http" not in page
+    assert page.startswith("<!doctype html>")
+    assert "overflows in float16" in page
+    assert "http" not in page
     (label,) = report.models[0].data.nodes  # type: ignore[union-attr]
-    assert page.count("<svg") == 1 and label.replace("'", "&#39;") in page
+    assert page.count("<svg") == 1
+    assert label.replace("'", "&#39;") in page
     kinds = [page.count(f'<rect class="{kind}"') for kind in ("float16", "base", "result", "beyond")]
     assert kinds == [1, 1, 1, 1]
     assert "<svg" in report._repr_html_()

@@ -4,72 +4,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-from markupsafe import Markup
+from html import escape
 
 from halfulp.auditing.data import NodeData
 from halfulp.auditing.findings import ModelReport
-from halfulp.auditing.ranges import Range
 
 _LEAST, _GREATEST = 2.0**-24, 65504.0  # of float16
 _WIDTH, _HEIGHT, _MARGIN = 480, 12, 30  # of a bar's row
 
-_PAGE = Markup("""<!doctype html>
+_STYLE = """figure.ranges { margin: 0 0 1.5rem; overflow-x: auto; }
+figure.ranges svg { width: 100%; max-width: 44rem; height: auto; font: 11px system-ui, sans-serif; }
+figure.ranges text { fill: currentColor; }
+figure.ranges .float16 { fill: currentColor; opacity: .12; }
+figure.ranges .base { fill: #3a7bd5; }
+figure.ranges .result { fill: #2c9c69; }
+figure.ranges .beyond { fill: #d64545; }"""
+_HEAD = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>halfulp audit</title>
 <style>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
 body {{ max-width: 60rem; margin: 0 auto; padding: 1rem; }}
 pre {{ overflow-x: auto; }}
-{style}
+{_STYLE}
 </style>
 <h1>halfulp audit</h1>
-{ranges}
-<pre>{text}</pre>
-</html>
-""")
-_STYLE = Markup("""figure.ranges { margin: 0 0 1.5rem; overflow-x: auto; }
-figure.ranges svg { width: 100%; max-width: 44rem; height: auto; font: 11px system-ui, sans-serif; }
-figure.ranges text { fill: currentColor; }
-figure.ranges .float16 { fill: currentColor; opacity: .12; }
-figure.ranges .base { fill: #3a7bd5; }
-figure.ranges .result { fill: #2c9c69; }
-figure.ranges .beyond { fill: #d64545; }""")
+"""
 
 
 def page(models: tuple[ModelReport, ...], text: str) -> str:
     """Return a page that loads nothing, of the audited models and the report's lines."""
-    ranges = Markup("\n").join(map(picture, models))
-    return str(_PAGE.format(style=_STYLE, ranges=ranges, text=text))
+    return f"{_HEAD}{_body(models, text)}\n</html>\n"
 
 
 def fragment(models: tuple[ModelReport, ...], text: str) -> str:
     """Return the same as a part of another page, such as a notebook."""
-    ranges = Markup("\n").join(map(picture, models))
-    return str(Markup("<style>{}</style>{}<pre>{}</pre>").format(_STYLE, ranges, text))
+    return f"<style>{_STYLE}</style>{_body(models, text)}"
 
 
-def picture(model: ModelReport) -> Markup:
+def _body(models: tuple[ModelReport, ...], text: str) -> str:
+    pictures = "\n".join(map(_picture, models))
+    return f"{pictures}\n<pre>{escape(text)}</pre>"
+
+
+def _picture(model: ModelReport) -> str:
     """Return the magnitudes of each node's base and result as bars, over the range of float16; empty without data."""
     nodes = list(model.data.nodes.values()) if model.data else []
     met = [range for data in nodes for range in (data.base, data.result) if range.greatest]
     if not met:
-        return Markup("")
-    scale = _Scale(
-        min(_LEAST, *(range.least for range in met)), max(_GREATEST, *(range.greatest for range in met))
-    )
-    rows = Markup("").join(row for place, data in enumerate(nodes) for row in _bars(data, place, scale))
-    height = (3 * len(nodes) + 2) * _HEIGHT
-    ticks = Markup("").join(
-        Markup('<text x="{}" y="{}" text-anchor="middle">{:.5g}</text>').format(scale.at(x), height - 2, x)
+        return ""
+    least, greatest = min(range.least for range in met), max(range.greatest for range in met)
+    scale = _Scale(min(_LEAST, least), max(_GREATEST, greatest))
+    start, end = scale.at(_LEAST), scale.at(_GREATEST)
+    height = (3 * len(nodes) + 1) * _HEIGHT
+    bars = "".join(bar for place, data in enumerate(nodes) for bar in _bars(data, place, scale))
+    ticks = "".join(
+        f'<text x="{scale.at(x)}" y="{height + _HEIGHT - 2}" text-anchor="middle">{x:.5g}</text>'
         for x in (_LEAST, 1.0, _GREATEST)
     )
-    start, end = scale.at(_LEAST), scale.at(_GREATEST)
-    return Markup(
-        '<figure class="ranges"><figcaption>{}: magnitudes of base and result; the band is float16</figcaption>'
-        '<svg viewBox="0 0 {} {}" role="img" aria-label="ranges of the data">'
-        '<rect class="float16" x="{}" y="0" width="{}" height="{}"/>{}{}</svg></figure>'
-    ).format(model.file, _WIDTH, height, start, end - start, height - _HEIGHT, rows, ticks)
+    return (
+        f'<figure class="ranges"><figcaption>{escape(model.file)}: magnitudes of base and result; the band is float16'
+        f'</figcaption><svg viewBox="0 0 {_WIDTH} {height + _HEIGHT}" role="img" aria-label="ranges of the data">'
+        f'<rect class="float16" x="{start}" y="0" width="{end - start}" height="{height}"/>{bars}{ticks}</svg></figure>'
+    )
 
 
 class _Scale:
@@ -84,19 +81,15 @@ class _Scale:
         return round(_MARGIN + (math.log2(magnitude) - self._start) * self._unit, 1)
 
 
-def _bars(data: NodeData, place: int, scale: _Scale) -> Iterator[Markup]:
+def _bars(data: NodeData, place: int, scale: _Scale) -> Iterator[str]:
     top = 3 * place * _HEIGHT
-    yield Markup('<text x="{}" y="{}">{}</text>').format(_MARGIN, top + 10, data.label)
+    yield f'<text x="{_MARGIN}" y="{top + 10}">{escape(data.label)}</text>'
     for name, range, y in (("base", data.base, top + _HEIGHT), ("result", data.result, top + 2 * _HEIGHT)):
-        if range.greatest:
-            inside = min(range.greatest, _GREATEST)
-            yield from _bar(name, range, range.least, inside, y, scale)
-            yield from _bar("beyond", range, max(range.least, _GREATEST), range.greatest, y, scale)
-
-
-def _bar(name: str, range: Range, least: float, greatest: float, y: int, scale: _Scale) -> Iterator[Markup]:
-    if greatest >= least:
-        width = max(scale.at(greatest) - scale.at(least), 1.5)
-        yield Markup(
-            '<rect class="{}" x="{}" y="{}" width="{:.1f}" height="{}"><title>{:.4g} to {:.4g}</title></rect>'
-        ).format(name, scale.at(least), y, width, _HEIGHT - 3, range.least, range.greatest)
+        parts = ((name, range.least, min(range.greatest, _GREATEST)), ("beyond", _GREATEST, range.greatest))
+        for kind, least, greatest in parts if range.greatest else ():
+            start, end = scale.at(max(least, range.least)), scale.at(greatest)
+            if end >= start:
+                yield (
+                    f'<rect class="{kind}" x="{start}" y="{y}" width="{max(end - start, 1.5):.1f}"'
+                    f' height="{_HEIGHT - 3}"><title>{range.least:.4g} to {range.greatest:.4g}</title></rect>'
+                )
