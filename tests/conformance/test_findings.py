@@ -23,6 +23,8 @@ PACKAGES = {
     "numpy": "numpy",
     "torch": "torch",
     "jax": "jax",
+    "ncnn": "ncnn",
+    "tract": "tract",
 }
 PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 LINE = re.compile(r"(\w+) \((\S+)\) (\*\*|prelu) (\w+) \((\S+)\): got (\S+), exact (\S+)")
