@@ -23,6 +23,7 @@ PACKAGES = {
     "numpy": "numpy",
     "torch": "torch",
     "jax": "jax",
+    "iree": "iree-base-compiler",
     "ncnn": "ncnn",
     "tract": "tract",
 }
