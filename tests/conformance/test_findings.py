@@ -23,6 +23,7 @@ PACKAGES = {
     "numpy": "numpy",
     "torch": "torch",
     "jax": "jax",
+    "tensorflow": "tensorflow-cpu",
     "iree": "iree-base-compiler",
     "ncnn": "ncnn",
     "tract": "tract",
