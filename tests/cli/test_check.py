@@ -153,7 +153,7 @@ def test_export(tmp_path: Path) -> None:
     result = run("--export", str(folder), *LITTLE)
     assert result.exit_code == 0, result.output
     models = len(list(folder.rglob("model.onnx")))
-    valid, invalid = (len(list((folder / kind).iterdir())) for kind in ("node", "invalid"))
+    valid, invalid = (len(list((folder / kind).iterdir())) for kind in ("valid", "invalid"))
     assert models == valid + invalid
     assert f"{valid} cases, and {invalid} that must be refused, written to {folder};" in result.stdout
     again = run("--export", str(folder), *LITTLE)
@@ -169,7 +169,7 @@ def test_export(tmp_path: Path) -> None:
             ["net.onnx"],
             "net.onnx: a model, and check takes runtimes; halfulp audit says what they make of it",
         ),
-        (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
+        (["--command", "tool {outputs}"], "a command must have {model}, {inputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
         (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
         (["numpy", "--device", "cuda"], "numpy computes on cpu, not on cuda"),

@@ -12,15 +12,15 @@ from itertools import chain
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
-from halfulp.errors import HalfulpError
-from halfulp.installed import has_module, version_of
+from halfulp.errors import HalfulpError, named
+from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
-_SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
+_SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
 """The measured runtimes that load a file of a format, as they are imported and as targets are called.
@@ -75,11 +75,11 @@ def asked(target: object) -> Asked:
         HalfulpError: the target is not known.
     """
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
-    if match is None or match["name"] not in names():
+    name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
+    if match is None or name is None:
         spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
         raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
-    name, version = match["name"], match["version"]
-    return _known(name, version)
+    return _known(name, match["version"])
 
 
 def default() -> dict[str, tuple[Asked, ...]]:

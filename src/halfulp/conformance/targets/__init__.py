@@ -5,22 +5,24 @@ A runtime is loaded in a worker process alone, never in the process that judges 
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import shutil
 import signal
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from halfulp.conformance.case import Case, parse
-from halfulp.errors import HalfulpError
-from halfulp.installed import has_module, version_of
+from halfulp.errors import HalfulpError, did_you_mean, named
+from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
@@ -52,6 +54,7 @@ class Target(ABC):
 
         Raises:
             Exception: any, with which the runtime refuses the model or the inputs.
+            NotOfferedError: the runtime has no way to ask for such an operator with such types.
             CrashedError: the program that computes this died.
         """
 
@@ -62,6 +65,10 @@ def versions(*packages: str) -> dict[str, str]:
     if found.get("halfulp", "") is None:
         found["halfulp"] = "(source tree)"
     return {package: version for package, version in found.items() if version is not None}
+
+
+class NotOfferedError(Exception):
+    """The runtime has no such operator for such types or shapes: the case does not count."""
 
 
 class CrashedError(Exception):
@@ -120,7 +127,7 @@ class TargetSpec:
 
 def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     return TargetSpec(
-        name, f"arrays.{kind}", devices[0], name, extra, newest=True, refuses=False, devices=devices
+        name, f"arrays.{kind}", "".join(devices[:1]), name, extra, newest=True, refuses=False, devices=devices
     )
 
 
@@ -156,34 +163,71 @@ _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 def find(target: object) -> TargetSpec:
     """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
 
-    A module has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. In a command ``{model}``, ``{inputs}``
-    and ``{outputs}`` stand for files.
+    A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
+    two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
 
     Raises:
         HalfulpError: there is no such target, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
-        wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"
-        raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
+        target = _place(target)
     if "{" in target or " " in target.strip():
         return find_command(target)
-    spec = BUILT_IN.get(target)
-    package = target.partition(".")[0]
-    if spec is None and all(part.isidentifier() for part in target.split(".")) and has_module(package):
-        return TargetSpec(target, "models.Backend", target, package)
+    spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
     if spec is None:
+        module, _, attribute = target.partition(":")
+        package = module.partition(".")[0]
+        is_file = module.endswith(".py") and Path(module).is_file()
+        if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
+            argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target
+            if not attribute.rpartition(".")[2][:1].islower():
+                return TargetSpec(target, "models.Backend", argument, package)
+            operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
+            return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
         if has_suffix_of_format(target):
             raise HalfulpError(
                 f"{target[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
             )
-        close = difflib.get_close_matches(target, BUILT_IN, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
-        raise HalfulpError(f"no target {target[:80]}; {hint}")
+        raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
     if not has_module(spec.package):
         raise HalfulpError(
             f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
         )
     return spec
+
+
+def _place(target: object) -> str:
+    """Return the name of a module, of a function in one, or in a file if a program defines it."""
+    name, module = getattr(target, "__qualname__", None), getattr(target, "__module__", None)
+    if isinstance(target, ModuleType):
+        name, module = "", target.__name__
+    if not (callable(target) or isinstance(target, ModuleType)) or module is None or name is None:
+        wanted = (
+            f"a name, such as {', '.join(BUILT_IN)}; a module or a function, or the name of one, or a command"
+        )
+        raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if "<" in name or (module == "__main__" and file is None):
+        raise HalfulpError(
+            "a function must be in a file, since it runs in a process of its own", got=repr(target)[:80]
+        )
+    return ":".join(part for part in (str(file) if module == "__main__" else module, name) if part)
+
+
+def imported(text: str) -> Any:
+    """Return the module, or the object in it, of ``module``, ``module:name``, ``file.py:name`` or ``module.name``."""
+    module, _, attribute = text.partition(":")
+    if module.endswith(".py"):
+        sys.path.insert(0, str(Path(module).parent))
+        module = Path(module).stem
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        parent, _, name = module.rpartition(".")
+        if not parent or error.name != module:
+            raise
+        found = getattr(import_module(parent), name)
+    return attrgetter(attribute)(found) if attribute else found
 
 
 def installed() -> list[TargetSpec]:
@@ -203,6 +247,8 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
+    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once, as in ``pipe.py``.
+
     Raises:
         HalfulpError: a placeholder or the program is missing.
     """
@@ -213,15 +259,22 @@ def find_command(text: str) -> TargetSpec:
     except ValueError as error:
         raise HalfulpError(f"a broken command: {error}", got=text) from None
     missing = [name for name in _PLACEHOLDERS if not any(name in word for word in words)]
-    if missing:
+    if 0 < len(missing) < len(_PLACEHOLDERS):
         raise HalfulpError(f"a command must have {', '.join(missing)}", got=text)
+    if not words:
+        raise HalfulpError("a command must have a program", got=text)
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
     # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
-    return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
+    argument = shlex.join([program, *words[1:]])
+    return (
+        replace(_arrays(name, "", ""), code="pipe.Pipe", argument=argument)
+        if missing
+        else TargetSpec(name, "models.Command", argument)
+    )
 
 
 @cache

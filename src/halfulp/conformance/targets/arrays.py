@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import Target
+from halfulp.conformance.targets import NotOfferedError, Target, imported
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
@@ -64,6 +64,22 @@ class NumPy(_Library):
             if prepared.is_prelu:
                 return [np.where(x < 0, x * y, x)]
             return [np.asarray(x**prepared.second).astype(x.dtype)]
+
+
+class Function(_Library):
+    """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """The argument is its module and name, or its file and name: ``module:f``."""
+        self.packages = (argument.partition(":")[0].partition(".")[0],)
+        self._function = imported(argument)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        x, y = (np.array(operand) for operand in np.broadcast_arrays(prepared.x, prepared.y))
+        try:
+            return [np.asarray(self._function(x, y))]
+        except NotImplementedError as error:
+            raise NotOfferedError(str(error)) from None
 
 
 class CuPy(_Library):
