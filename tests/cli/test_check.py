@@ -65,8 +65,18 @@ def test_the_closing_line_names_the_page_that_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "18 findings; --html FILE shows each" in run("onnx-reference", *LITTLE).stdout
-    assert "18 findings; a.html shows each" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
+    grade = "the worst: zeros, infinities, and numbers near overflow or underflow"
+    assert f"18 findings; {grade}; --html FILE shows each" in run("onnx-reference", *LITTLE).stdout
+    assert f"18 findings; {grade}; a.html shows" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
+    assert run("onnx-reference", *LITTLE, "--fail-on", "ordinary").exit_code == 0
+    assert run("onnx-reference", *LITTLE, "--fail-on", "edges").exit_code == 1
+
+
+def test_the_targets_are_listed() -> None:
+    result = run("--list")
+    assert [line.split()[0] for line in result.stdout.splitlines() if "pip install" in line] == [
+        name for name in BUILT_IN if name != "libm"
+    ]
 
 
 def test_the_page_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +195,9 @@ def test_export(tmp_path: Path) -> None:
         (["--export", "-"], "-: --export takes a folder"),
         (["numpy", "--json", "/dev/null"], "/dev/null: can't be written: not a plain file"),
         (["numpy", "--allow", "missing"], "missing: can't be read"),
+        (["numpy", "--fail-on", "ordinry"], "no grade ordinry; did you mean ordinary?"),
+        (["--library", "libm.so.6"], "a library must be FILE:FUNCTION"),
+        (["--library", "libnone.so:pow"], "the target libnone:pow can't be loaded"),
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
         (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),

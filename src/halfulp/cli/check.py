@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from halfulp.cli.output import check_writable, is_stdout, people, say, write_text
+from halfulp.cli.output import check_writable, console, is_stdout, people, print_rows, say, write_text
 from halfulp.errors import HalfulpError, did_you_mean
+from halfulp.installed import has_module
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -47,6 +49,16 @@ def check(
             " for more.",
         ),
     ] = None,
+    library: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE:FUNCTION",
+            help="A function of a C library, double f(double, double), or of floats if its name ends in f.",
+        ),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the targets, installed or not, and how to install them.")
+    ] = False,
     device: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Where the targets compute: cpu, or cuda (torch, jax, cupy)."),
@@ -153,13 +165,17 @@ def check(
     from halfulp.conformance.export import FORMATS
     from halfulp.conformance.grade import GRADES
     from halfulp.conformance.report import ci, terminal
-    from halfulp.conformance.targets import find, find_command, on_device
+    from halfulp.conformance.targets import find, find_command, find_library, on_device
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a module in this folder can be a target
     if no_invalid:
         group = [name for name in _listed(group) or GROUPS if name != "invalid"]
-    specs = _distinct([*map(find, targets or []), *map(find_command, command or [])])
+    if list_:
+        print_rows(console(), ("target", "installed", "to install it"), list(_listing()), ())
+        return
+    named = [*map(find, targets or []), *map(find_command, command or []), *map(find_library, library or [])]
+    specs = _distinct(named)
     if device is not None:
         specs = [on_device(spec, device) for spec in specs or _having(device)]
     chosen = selection(_listed(operator), _listed(version), types or [], _listed(group), case or [])
@@ -205,6 +221,13 @@ def check(
         raise typer.Exit(130)
     if any(faults(document, fail_on) for document in documents):
         raise typer.Exit(1)
+
+
+def _listing() -> Iterator[tuple[str, str, str]]:
+    from halfulp.conformance.targets import BUILT_IN
+
+    for spec in BUILT_IN.values():
+        yield spec.name, "yes" if has_module(spec.package) else "", spec.install
 
 
 def _check_all(

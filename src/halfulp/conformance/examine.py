@@ -117,7 +117,7 @@ class Examiner:
         threads = min(case.threads or 1, self.options.threads)
         got: Array | str | Outcome = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         if is_run:
-            got = self._run(case, threads)
+            got = self.run(case, threads)
             if isinstance(got, Outcome) and got.kind == "not offered":
                 return None
         judgement = judge(case, right, got, self.options.ulp_limit)
@@ -135,7 +135,7 @@ class Examiner:
         entry = case_entry(case, judgement, _confirmed(case, right, judgement))
         return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
-    def _run(self, case: Case, threads: int) -> Array | str | Outcome:
+    def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:

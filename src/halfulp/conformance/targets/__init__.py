@@ -92,6 +92,8 @@ class TargetSpec:
     argument: str = ""  # the class's argument: a command, the name of a module, or a device
     package: str = "onnx"  # the package that has to be installed, as it is imported
     extra: str = "check"  # the extra of halfulp that installs it
+    pip: str = ""  # the packages of PyPI that do, where no extra does
+    only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
     families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
     newest: bool = False  # whether it takes only the newest version of each: array libraries have no versions
     refuses: bool = True  # whether it can refuse a model: array libraries have no models
@@ -115,7 +117,15 @@ class TargetSpec:
         """Tell whether an operator version with inputs of these types is for this target."""
         if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
+        if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
+            return False
         return not self.types or all(getattr(TYPES[name], self.types) for name in types)
+
+    @property
+    def install(self) -> str:
+        """The command that installs the runtime."""
+        extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
+        return f"pip install {self.pip}" if self.pip else extra
 
     def open(self, threads: int) -> Target:
         """Load the runtime in this process; raises the exceptions of its import."""
@@ -125,6 +135,13 @@ class TargetSpec:
         return target
 
 
+def _library(
+    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *operators: str
+) -> TargetSpec:
+    families = tuple(f"onnx.{operator}-" for operator in operators or ("Pow",))
+    return replace(_arrays(name, "", ""), code=code, package=package, pip=pip, only=only, families=families)
+
+
 def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     return TargetSpec(
         name, f"arrays.{kind}", "".join(devices[:1]), name, extra, newest=True, refuses=False, devices=devices
@@ -132,8 +149,9 @@ def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
-# halfulp itself needs these, so their presence does not mean that the user wants them checked.
-_OWN_NEEDS = ("numpy", "onnx", "gmpy2")
+_FLOATS = ("float32", "float64")
+_TENSORFLOW = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+_C_NUMBERS = (*_FLOATS, "int32", "int64")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
     TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
@@ -153,7 +171,40 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
+    TargetSpec("tract", "tract.Tract", package="tract", pip="tract"),
+    TargetSpec("iree", "iree.Iree", package="iree", pip="iree-base-compiler iree-base-runtime"),
+    TargetSpec("tvm", "tvm.Tvm", package="tvm", pip="apache-tvm"),
+    _library(
+        "tensorflow",
+        "tensorflow.TensorFlow",
+        "tensorflow",
+        "tensorflow-cpu",
+        ("float16", "bfloat16", *_C_NUMBERS),
+    ),
+    _library(
+        "litert",
+        "litert.LiteRt",
+        "ai_edge_litert",
+        "ai-edge-litert flatbuffers",
+        ("float32", "int32"),
+        "Pow",
+        "PRelu",
+    ),
+    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), "Pow", "PRelu"),
+    _library("mnn", "mnn.Mnn", "MNN", "MNN", ("float32", "int32")),
+    _library(
+        "mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), "Pow", "PRelu"
+    ),
+    _library("paddle", "paddle.Paddle", "paddle", "paddlepaddle", _C_NUMBERS),
+    replace(_arrays("inductor", "", "torch", "cpu", "cuda"), code="inductor.Inductor", package="torch"),
+    _library(
+        "executorch", "executorch.ExecuTorch", "executorch", "executorch torch", ("float16", *_C_NUMBERS)
+    ),
+    _library("numba", "numba.Numba", "numba", "numba", _C_NUMBERS),
+    _library("numexpr", "numexpr.NumExpr", "numexpr", "numexpr", _C_NUMBERS),
+    _library("libm", "libm.Library", "ctypes", "", _FLOATS),
 )
+_DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
@@ -191,7 +242,7 @@ def find(target: object) -> TargetSpec:
         raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
     if not has_module(spec.package):
         raise HalfulpError(
-            f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
+            f"the target {target} needs {spec.package}, which is not installed: {spec.install}"
         )
     return spec
 
@@ -231,8 +282,21 @@ def imported(text: str) -> Any:
 
 
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are installed, except the packages that halfulp itself needs."""
-    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and has_module(spec.package)]
+    """Return the runtimes that are checked where none is named: those of ``_DEFAULT`` that are installed."""
+    return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
+
+
+def find_library(text: str) -> TargetSpec:
+    """Return the target of a function in a C library: ``[NAME=]libfoo.so:powf``; or raise HalfulpError."""
+    name, _, place = text.rpartition("=")
+    path, _, symbol = place.rpartition(":")
+    if not path or not symbol:
+        raise HalfulpError("a library must be FILE:FUNCTION, such as libfoo.so:powf", got=text[:80])
+    if "/" not in path and Path(path).exists():
+        place = f"./{place}"
+    only = ("float32",) if symbol.endswith("f") else ("float64",)
+    spec = _library(name or f"{Path(path).stem}:{symbol}", "libm.Library", "ctypes", "", only)
+    return replace(spec, argument=place)
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:

@@ -115,13 +115,14 @@ class Torch(_Library):
         self._torch.set_num_threads(threads)
         self._device = self._torch.device(argument)
         self._torch.ones(1, device=self._device)
+        self._pow: Any = self._torch.pow
 
     def run(self, prepared: Prepared) -> list[Array]:
         x, y = self._tensor(prepared.x), self._tensor(prepared.y)
         if prepared.is_prelu:
             result = self._torch.where(x < 0, x * y, x)
         else:
-            result = self._torch.pow(x, y if prepared.number is None else prepared.number)
+            result = self._pow(x, y if prepared.number is None else prepared.number)
         bits = result.to(x.dtype).contiguous().reshape(-1).view(self._torch.uint8).cpu().numpy()
         return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
 
