@@ -34,8 +34,8 @@ import numpy as np
 import onnx
 
 import halfulp as hu
-from halfulp._interop import Array
 from halfulp.auditing.halves import HALVES
+from halfulp.conformance import accuracy
 from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
@@ -62,7 +62,6 @@ _STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # slopes of integers; th
 _FRONT_ENDS = {"openvino-native": "openvino"}  # the target that reads the same network from an ONNX file
 
 _PIECE = 7  # shorter than the vectors of float32
-_ELEMENTS = 1001
 
 _SILENT = ("exact", "rejected", "unspecified")
 
@@ -255,7 +254,9 @@ def exponents(
         for key, case in cases.items():
             if not column and _one_float(types) and found[key][0] in ("within", "wrong"):
                 x = bases(types[0], Random(case.id), _PIECE * 60)
-                pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
+                pieces = examiner.examine(
+                    accuracy.pieces(f"{case.id} in pieces", operator, x, case.inputs[1])
+                )
                 if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
                     found[key].append("position")
         yield types, found
@@ -420,49 +421,13 @@ def _own_kernels(name: str, kind: str) -> list[str]:
 
 
 def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """Yield, for the floating types of the newest power, the surroundings on which the bits of hard cases depend.
-
-    Slightly less exact code rounds every second hard case the other way, so that a few cases show whether a runtime
-    computes the elements in its vectors and those after the last vector alike.
-    """
+    """Yield, for the floating types of the newest power, the surroundings on which the bits of hard cases depend."""
     for operator, types in _powers(document["rows"]):
-        if not _one_float(types):
-            continue
-        kind = types[0]
-        pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Random(f"{operator}/{kind}"), 500))
-        x, y = (array[:_ELEMENTS] for array in pairs)
-        id = f"{operator}/{','.join(types)}/reproducibility/whole"
-        cases = [*_pieces(id, operator, x, y), *_scalars(operator, types, x)]
-        repetitions = [result.repetition for result in examiner.examine(cases)]
-        yield types, {found.aspect for found in repetitions if found is not None and found.same is False}
-
-
-def _pieces(id: str, operator: str, x: Array, y: Array) -> Iterator[Case]:
-    """Yield a case, and then the same elements in many short cases. A scalar y is a constant."""
-    constants = frozenset() if y.ndim else frozenset({1})
-    yield Case(id, operator, "reproducibility", (x, y), constants=constants)
-    for start in range(0, x.size, _PIECE):
-        places = np.arange(start, min(start + _PIECE, x.size))
-        yield Case(
-            f"{id} {start}",
-            operator,
-            "reproducibility",
-            (x[places], y[places] if y.ndim else y),
-            constants=constants,
-            aspect="position",
-            compared_with=id,
-            positions=places,
-        )
-
-
-def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
-    for number in (2, 3, 0.5, -1):
-        y = np.array(number).astype(x.dtype)
-        id = f"{operator}/{','.join(types)}/reproducibility/filled {number:g}"
-        yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield Case(
-            f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id
-        )
+        if _one_float(types):
+            kind = types[0]
+            random = Random(f"{operator}/{kind}")
+            pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, random, 500))
+            yield types, accuracy.surroundings(examiner, operator, kind, pairs)
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -43,7 +43,15 @@ def accuracy(
 
     Example: halfulp accuracy torch numpy libm --types float32
     """
-    from halfulp.conformance.accuracy import HEADERS, as_csv, check_oracle, document, measure, table
+    from halfulp.conformance.accuracy import (
+        HEADERS,
+        as_csv,
+        check_oracle,
+        document,
+        measure,
+        table,
+        worst_pairs,
+    )
     from halfulp.conformance.examine import Examiner, Options, processors
     from halfulp.conformance.targets import find, find_command, find_library
     from halfulp.types import element_type
@@ -68,14 +76,5 @@ def accuracy(
     if csv is not None:
         write_text(csv, as_csv(documents))
     console = people(json, csv)
-    print_rows(console, HEADERS, table(documents), HEADERS[2:-1])
-    for each in documents:
-        for entry in each["types"]:
-            found = max(entry["ranges"].values(), key=lambda r: r["max_ulp"], default=None)
-            if found and found["worst"]:
-                worst = found["worst"]
-                say(
-                    console,
-                    f"{each['target']['name']}, {entry['type']}: {worst['x']} ^ {worst['y']} gives {worst['got']},"
-                    f" not {worst['expected']}",
-                )
+    print_rows(console, HEADERS, table(documents), HEADERS[2:7])
+    say(console, *worst_pairs(documents))

@@ -23,7 +23,6 @@ from halfulp.conformance.case import ASPECTS, Case
 from halfulp.conformance.cases import cases
 from halfulp.conformance.cases.operands import Pairs, Random, bases, cast, exponents, joined, result_logs
 from halfulp.conformance.cases.values import hard_pairs
-from halfulp.conformance.document import Repetition
 from halfulp.conformance.examine import Examiner
 from halfulp.conformance.floats import codes, float_type, from_codes
 from halfulp.conformance.judge import Outcome, decimal, distances
@@ -50,7 +49,9 @@ class Range:
     misrounded: int
     special: int  # elements with an infinity, a NaN or a zero's sign gone wrong
     max_ulp: float  # the error of the worst other element, in ulps of the exact power
-    worst: dict[str, str] | None  # that element, or one of ``special`` if there is none: x, y, expected, got and bits
+    worst: (
+        dict[str, str] | None
+    )  # that element, or one of ``special`` if there is none: x, y, expected, got and bits
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def measure(
     rounds: int = 12,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[TypeAccuracy]:
-    """Measure a target's powers of each type with exponents of the same type; types that it does not offer are left out.
+    """Measure a target's powers of each type with exponents of that type, but for types that it does not offer.
 
     Args:
         examiner: the target.
@@ -104,7 +105,11 @@ def _of_type(examiner: Examiner, name: str, count: int, rounds: int) -> TypeAccu
     for label, pairs in (("ordinary", ordinary), ("wide", wide), ("hard", hard_pairs(name, name))):
         found = _run(examiner, name, pairs)
         if isinstance(found, Outcome):
-            return None if found.kind == "not offered" else TypeAccuracy(name, message=f"{found.kind}: {found.message}")
+            return (
+                None
+                if found.kind == "not offered"
+                else TypeAccuracy(name, message=f"{found.kind}: {found.message}")
+            )
         ranges[label], worst = _range(name, pairs, found)
         seeds.append(worst)
     ranges["search"] = _search(examiner, name, joined(*seeds), random, count, rounds)
@@ -189,15 +194,19 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
         for array in worst:
             steps = np.rint(reach * random.uniform(-1, 1, count)).astype(np.int64)
             steps = np.where(random.choose([True, False], count), steps, random.integers(-2, 3, count))
-            bits = codes(array[seeds[0]]).astype(np.int64) + steps
-            moved.append(from_codes((bits & ((1 << facts.bits) - 1)).astype(f"u{array.itemsize}"), name))
+            bits = codes(array[seeds[0]]).astype(np.uint64) + steps.view(np.uint64)  # modulo 2^64
+            moved.append(from_codes(bits.astype(f"u{array.itemsize}"), name))
         finite = np.isfinite(moved[0].astype(np.float64)) & np.isfinite(moved[1].astype(np.float64))
         pairs = Pairs(*(np.where(finite, each, np.array(1).astype(each.dtype)) for each in moved))
         found = _run(examiner, name, pairs)
         if isinstance(found, Outcome):
             break
         here, candidates = _range(name, pairs, found)
-        total, misrounded, special = total + here.elements, misrounded + here.misrounded, special + here.special
+        total, misrounded, special = (
+            total + here.elements,
+            misrounded + here.misrounded,
+            special + here.special,
+        )
         if best is None or here.max_ulp > best.max_ulp:
             best = here
         again = joined(candidates, Pairs(worst.x[:_KEPT], worst.y[:_KEPT]))
@@ -208,7 +217,9 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
 def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
     """Return how many pairs of special values are wrong, how many there are, and an example."""
     chosen = [
-        case for case in cases(operators=[OPERATOR], types=[f"{name},{name}"]) if case.id.endswith("/special/grid")
+        case
+        for case in cases(operators=[OPERATOR], types=[f"{name},{name}"])
+        if case.id.endswith("/special/grid")
     ]
     cells = [cell for result in examiner.examine(chosen) for cell in result.grid]
     wrong = [cell for cell in cells if cell["verdict"] == "wrong"]
@@ -219,24 +230,30 @@ def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
 def _surroundings(examiner: Examiner, name: str, wide: Pairs) -> list[str]:
     """Return the surroundings on which bits depend, by the quick cases, and hard cases in short pieces."""
     chosen = [
-        case for case in cases(operators=[OPERATOR], types=[f"{name},{name}"]) if case.group == "reproducibility"
+        case
+        for case in cases(operators=[OPERATOR], types=[f"{name},{name}"])
+        if case.group == "reproducibility"
     ]
-    found = {result.repetition for result in examiner.examine(chosen) if result.repetition is not None}
-    found |= surroundings(examiner, OPERATOR, name, joined(hard_pairs(name, name), wide))
-    differing = {each.aspect for each in found if each.same is False}
+    differing = _differing(examiner, chosen) | surroundings(
+        examiner, OPERATOR, name, joined(hard_pairs(name, name), wide)
+    )
     return [aspect for aspect in ASPECTS if aspect in differing]
 
 
-def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> set[Repetition]:
-    """Return how results compare in short pieces, and with a scalar exponent in place of many.
+def _differing(examiner: Examiner, chosen: Iterable[Case]) -> set[str]:
+    repetitions = (result.repetition for result in examiner.examine(chosen))
+    return {found.aspect for found in repetitions if found is not None and found.same is False}
+
+
+def surroundings(examiner: Examiner, operator: str, name: str, pairs: Pairs) -> set[str]:
+    """Return which of these change the bits of powers: short pieces, and a scalar exponent in place of many.
 
     Slightly less exact code rounds every second hard case the other way, so that a few of them show whether a runtime
     computes the elements in its vectors and those after the last vector alike.
     """
     x, y = (array[:_WHOLE] for array in pairs)
     id = f"{operator}/{name},{name}/reproducibility/whole"
-    chosen = [*pieces(id, operator, x, y), *_scalars(operator, name, x)]
-    return {found.repetition for found in examiner.examine(chosen) if found.repetition is not None}
+    return _differing(examiner, [*pieces(id, operator, x, y), *_scalars(operator, name, x)])
 
 
 def pieces(id: str, operator: str, x: Array, y: Array) -> Iterable[Case]:
@@ -262,7 +279,9 @@ def _scalars(operator: str, name: str, x: Array) -> Iterable[Case]:
         y = np.array(number).astype(x.dtype)
         id = f"{operator}/{name},{name}/reproducibility/filled {number:g}"
         yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield Case(f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id)
+        yield Case(
+            f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id
+        )
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -281,7 +300,7 @@ def document(name: str, versions: dict[str, str], measured: Sequence[TypeAccurac
     }
 
 
-HEADERS = ("target", "type", *(f"{label}{what}" for label in RANGES for what in (", misrounded", ", worst ulp")))
+HEADERS = ("target", "type", *(f"misrounded, {label}" for label in RANGES[:3]), "worst ulp")
 HEADERS += ("special values wrong", "bits depend on")
 
 
@@ -296,14 +315,38 @@ def table(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
             if entry["message"]:
                 rows.append([*cells, entry["message"][:80], *[""] * (len(HEADERS) - 3)])
                 continue
-            for label in RANGES:
-                found = entry["ranges"][label]
-                share = 100 * found["misrounded"] / max(found["elements"], 1)
-                special = f", {found['special']} special" if found["special"] else ""
-                cells += [f"{share:.3g} %", f"{found['max_ulp']:.4g}{special}"]
+            ranges = entry["ranges"].values()
+            shares = [
+                100 * found["misrounded"] / max(found["elements"], 1)
+                for found in list(ranges)[: len(RANGES) - 1]
+            ]
+            worst = f"{max(found['max_ulp'] for found in ranges):.4g}"
+            if any(found["special"] for found in ranges):
+                worst += ", and infinities or NaN"
             wrong = f"{entry['special_wrong']} of {entry['special_values']}"
-            rows.append([*cells, wrong, ", ".join(entry["differs"]) or "nothing"])
+            depends = ", ".join(entry["differs"]) or "nothing"
+            rows.append([*cells, *(f"{share:.3g} %" for share in shares), worst, wrong, depends])
     return rows
+
+
+def worst_pairs(documents: Iterable[dict[str, Any]]) -> list[str]:
+    """Return a line for each target and type with its worst pair, by values and bits, and its wrong special value."""
+    lines = []
+    for each in documents:
+        for entry in each["types"]:
+            found = max(entry["ranges"].values(), key=lambda one: one["max_ulp"], default=None)
+            special = next(
+                (one for one in entry["ranges"].values() if one["special"] and not one["max_ulp"]), found
+            )
+            texts = [_pair(one["worst"]) for one in (found, special) if one is not None and one["worst"]]
+            texts += [entry["special_example"]] if entry["special_example"] else []
+            if texts:
+                lines.append(f"{each['target']['name']}, {entry['type']}: {'; '.join(dict.fromkeys(texts))}")
+    return lines
+
+
+def _pair(worst: dict[str, str]) -> str:
+    return "({x}) ^ ({y}) gives {got}, not {expected}".format(**worst)
 
 
 def as_csv(documents: Iterable[dict[str, Any]]) -> str:
@@ -315,7 +358,9 @@ def as_csv(documents: Iterable[dict[str, Any]]) -> str:
     entries = [entry for each in listed for entry in each["types"]]
     for row, entry in zip(table(listed), entries, strict=True):
         worst = [(entry["ranges"].get(label) or {}).get("worst") or {} for label in RANGES]
-        writer.writerow([*row, *("; ".join(f"{key} {value}" for key, value in each.items()) for each in worst)])
+        writer.writerow(
+            [*row, *("; ".join(f"{key} {value}" for key, value in each.items()) for each in worst)]
+        )
     return text.getvalue()
 
 
