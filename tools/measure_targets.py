@@ -36,15 +36,16 @@ import onnx
 import halfulp as hu
 from halfulp.auditing.halves import HALVES
 from halfulp.conformance import accuracy
-from halfulp.conformance.case import ASPECTS, Case
+from halfulp.conformance.case import Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
-from halfulp.conformance.document import CaseEntry, Document, Example, Result, load
+from halfulp.conformance.document import Document, Result, load
 from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
 from halfulp.measured import SCHEMA, Group, kind_of_slope
+from halfulp.measured.from_check import SILENT, example_of, one_line, row_of
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
@@ -62,8 +63,6 @@ _STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # slopes of integers; th
 _FRONT_ENDS = {"openvino-native": "openvino"}  # the target that reads the same network from an ONNX file
 
 _PIECE = 7  # shorter than the vectors of float32
-
-_SILENT = ("exact", "rejected", "unspecified")
 
 
 def main() -> None:
@@ -148,7 +147,7 @@ def measured(document: Document) -> dict[str, Any]:
                 if (case["operator"], case["types"]) == (row["operator"], row["types"])
             ]
             types = tuple(row["types"])
-            rows.append(_row(dict(row), members, document, moved.get(types, set())))
+            rows.append(row_of(row, members, document, moved.get(types, ())))
         _narrow(rows, examiner)
     accepts = {
         case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
@@ -169,64 +168,6 @@ def measured(document: Document) -> dict[str, Any]:
         "columns": columns,
         "halves": halves(name),
     }
-
-
-def _row(
-    row: dict[str, Any],
-    cases: list[CaseEntry],
-    document: Document,
-    moved: set[str],
-) -> dict[str, Any]:
-    """Return a row with its results that are not exact, by group."""
-    made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
-    made["max_ulp"] = row["max_ulp"]
-    if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
-        return made | {"message": _line(row["message"])}
-    groups: dict[str, dict[str, Any]] = {}
-    for case in cases:
-        if case["verdict"] in _SILENT or case["group"] in ("invalid", "reproducibility"):
-            continue
-        group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
-        _add(group, case)
-    is_power = ".Pow" in row["operator"]
-    differs = {
-        str(entry["aspect"])
-        for entry in document["reproducibility"]
-        if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
-    } | (moved if is_power else set())
-    made |= {"groups": groups} if groups else {}
-    return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
-
-
-def _add(group: dict[str, Any], case: CaseEntry) -> None:
-    ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
-    worse = VERDICTS.index(case["verdict"]) > VERDICTS.index(group["verdict"])
-    larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
-    if worse or larger:
-        group["verdict"] = case["verdict"]
-        example = _line(case["message"])
-        if case["example"] is not None:
-            example = _example(case["operator"], case["example"])
-        if example is not None:
-            group["example"] = example
-    group["max_ulp"] = max(ulps, default=None)
-    group["wrong"] += case["wrong"]
-    if case["group"] == "broadcast" and case["verdict"] != "within":
-        group.setdefault("shapes", []).append([case["shapes"], sorted(case["attributes"])])
-
-
-def _example(operator: str, example: Example) -> str:
-    inputs = [number["value"] for number in example["inputs"]]
-    if "Pow" in operator and len(inputs) == 2:
-        base = f"({inputs[0]})" if inputs[0].startswith("-") else inputs[0]
-        expression = f"{base}^{inputs[1]}"
-    else:
-        expression = " with slope ".join(inputs)
-    return f"{expression} gives {example['got']['value']}, not {example['expected']['value']}"
-
-
-def _line(message: str | None) -> str | None:
-    return None if message is None else " ".join(message.split())[:160]
 
 
 # --- constant exponents -----------------------------------------------------------------------------
@@ -310,10 +251,10 @@ def _entry(result: Result) -> list[Any]:
     """Return the verdict, and the maximum difference and an example if there is one."""
     found = result.judgement
     entry: list[Any] = [found.verdict]
-    if found.verdict not in _SILENT:
-        example = _line(found.message)
+    if found.verdict not in SILENT:
+        example = one_line(found.message)
         if found.example is not None:
-            example = _example(result.entry["operator"], found.example)  # type: ignore[arg-type]
+            example = example_of(result.entry["operator"], found.example)  # type: ignore[arg-type]
         entry += [found.max_ulp, example]
     return entry
 
@@ -351,7 +292,7 @@ def _contradicts(found: dict[str, Any], group: dict[str, Any]) -> bool:
 
 
 def _severity(verdict: str) -> int:
-    return 0 if verdict in _SILENT else VERDICTS.index(verdict)
+    return 0 if verdict in SILENT else VERDICTS.index(verdict)
 
 
 def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:

@@ -25,7 +25,8 @@ from halfulp.conformance.cases.operands import Pairs, Random, bases, cast, expon
 from halfulp.conformance.cases.values import hard_pairs
 from halfulp.conformance.examine import Examiner
 from halfulp.conformance.floats import codes, float_type, from_codes
-from halfulp.conformance.judge import Outcome, decimal, distances
+from halfulp.conformance.judge import FAULTS, Outcome, decimal, distances
+from halfulp.conformance.report import gist
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.operators import instruction_set
 from halfulp.operators import pow as exact_pow
@@ -217,14 +218,12 @@ def _search(examiner: Examiner, name: str, worst: Pairs, random: Random, count: 
 def _special(examiner: Examiner, name: str) -> tuple[int, int, str]:
     """Return how many pairs of special values are wrong, how many there are, and an example."""
     chosen = [
-        case
-        for case in cases(operators=[OPERATOR], types=[f"{name},{name}"])
-        if case.id.endswith("/special/grid")
+        case for case in cases(operators=[OPERATOR], types=[f"{name},{name}"]) if case.group == "special"
     ]
-    cells = [cell for result in examiner.examine(chosen) for cell in result.grid]
-    wrong = [cell for cell in cells if cell["verdict"] == "wrong"]
-    example = "{x}^{y} gives {got}, not {expected}".format(**wrong[0]) if wrong else ""
-    return len(wrong), len(cells), example
+    results = examiner.examine(chosen)
+    example = next((gist(result.entry) for result in results if result.judgement.verdict in FAULTS), "")
+    found = [result.judgement for result in results]
+    return sum(each.wrong for each in found), sum(each.elements for each in found), example
 
 
 def _surroundings(examiner: Examiner, name: str, wide: Pairs) -> list[str]:

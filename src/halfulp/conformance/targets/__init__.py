@@ -231,7 +231,7 @@ def find(target: object) -> TargetSpec:
         is_file = module.endswith(".py") and Path(module).is_file()
         if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
             argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target
-            if not attribute.rpartition(".")[2][:1].islower():
+            if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
                 return TargetSpec(target, "models.Backend", argument, package)
             operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
             return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
