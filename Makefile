@@ -3,6 +3,7 @@
 # make exhaustive   the proofs by exhaustion: minutes to hours
 # make proofs       that results are right, by Gappa, Sollya and exhaustion (docs/proofs.md): half an hour; ARGS=--quick two
 # make bench        side by side with NumPy, torch, ONNX Runtime and others: ten minutes; ARGS=--quick three
+# make accuracy     docs/accuracy.md, each runtime in an environment of its own: gigabytes, an hour; ARGS='tract libm' two of them
 # make integrations what runs inside ONNX Runtime and OpenVINO, with their oldest and newest versions supported
 # make gpu          on a machine with a CUDA device: its bits against the processor's, then its speed: half an hour
 # make wheel        a source distribution, and from it alone a wheel, repaired and tried without a compiler, in dist/
@@ -33,7 +34,7 @@ RUNTIMES := onnxruntime-1.20.1 onnxruntime-newest openvino-2025.4.0 openvino-new
 # Some environments set it; then each of the hundreds of processes that tests start would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test exhaustive proofs bench gpu integrations wheel docs lint clean FORCE
+.PHONY: run test exhaustive proofs bench accuracy gpu integrations wheel docs lint clean FORCE
 .DELETE_ON_ERROR:
 
 run: $(VENV)/installed
@@ -55,6 +56,9 @@ proofs: $(VENV)/proofs
 
 bench: $(VENV)/bench
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+accuracy: $(VENV)/test
+	$(BIN)/python tools/make_accuracy.py $(ARGS)
 
 # In an environment of its own: with the kernels, and builds of torch and others for CUDA; who can't be installed beside
 # torch is not measured.

@@ -34,17 +34,18 @@ import numpy as np
 import onnx
 
 import halfulp as hu
-from halfulp._interop import Array
 from halfulp.auditing.halves import HALVES
-from halfulp.conformance.case import ASPECTS, Case
+from halfulp.conformance import accuracy
+from halfulp.conformance.case import Case
 from halfulp.conformance.cases.operands import Random, bases, joined, pow_values
 from halfulp.conformance.cases.values import hard_pairs, specials
-from halfulp.conformance.document import CaseEntry, Document, Example, Result, load
+from halfulp.conformance.document import Document, Result, load
 from halfulp.conformance.examine import Examiner, Options
 from halfulp.conformance.judge import VERDICTS
 from halfulp.conformance.targets import find
 from halfulp.conformance.targets.models import Prepared
 from halfulp.measured import SCHEMA, Group, kind_of_slope
+from halfulp.measured.from_check import SILENT, example_of, one_line, row_of
 from halfulp.types import TYPES
 
 FOLDER = Path(__file__).parents[1] / "src/halfulp/measured"
@@ -62,9 +63,6 @@ _STEPS = (0, 1, 2, 3, 7, 100, -1, -2, -3, 2000, -2000)  # slopes of integers; th
 _FRONT_ENDS = {"openvino-native": "openvino"}  # the target that reads the same network from an ONNX file
 
 _PIECE = 7  # shorter than the vectors of float32
-_ELEMENTS = 1001
-
-_SILENT = ("exact", "rejected", "unspecified")
 
 
 def main() -> None:
@@ -149,7 +147,7 @@ def measured(document: Document) -> dict[str, Any]:
                 if (case["operator"], case["types"]) == (row["operator"], row["types"])
             ]
             types = tuple(row["types"])
-            rows.append(_row(dict(row), members, document, moved.get(types, set())))
+            rows.append(row_of(row, members, document, moved.get(types, ())))
         _narrow(rows, examiner)
     accepts = {
         case["clause"] for case in document["cases"] if case["verdict"] == "accepted" and case["clause"]
@@ -170,64 +168,6 @@ def measured(document: Document) -> dict[str, Any]:
         "columns": columns,
         "halves": halves(name),
     }
-
-
-def _row(
-    row: dict[str, Any],
-    cases: list[CaseEntry],
-    document: Document,
-    moved: set[str],
-) -> dict[str, Any]:
-    """Return a row with its results that are not exact, by group."""
-    made: dict[str, Any] = {"operator": row["operator"], "types": row["types"], "verdict": row["verdict"]}
-    made["max_ulp"] = row["max_ulp"]
-    if all(verdict in ("refused", "unspecified") for verdict in row["cases"]):
-        return made | {"message": _line(row["message"])}
-    groups: dict[str, dict[str, Any]] = {}
-    for case in cases:
-        if case["verdict"] in _SILENT or case["group"] in ("invalid", "reproducibility"):
-            continue
-        group = groups.setdefault(case["group"], {"verdict": "exact", "max_ulp": None, "wrong": 0})
-        _add(group, case)
-    is_power = ".Pow" in row["operator"]
-    differs = {
-        str(entry["aspect"])
-        for entry in document["reproducibility"]
-        if (entry["operator"], entry["types"], entry["verdict"]) == (row["operator"], row["types"], "differs")
-    } | (moved if is_power else set())
-    made |= {"groups": groups} if groups else {}
-    return made | ({"differs": [aspect for aspect in ASPECTS if aspect in differs]} if differs else {})
-
-
-def _add(group: dict[str, Any], case: CaseEntry) -> None:
-    ulps = [ulp for ulp in (group["max_ulp"], case["max_ulp"]) if ulp is not None]
-    worse = VERDICTS.index(case["verdict"]) > VERDICTS.index(group["verdict"])
-    larger = case["verdict"] == group["verdict"] and (case["max_ulp"] or 0) > (group["max_ulp"] or 0)
-    if worse or larger:
-        group["verdict"] = case["verdict"]
-        example = _line(case["message"])
-        if case["example"] is not None:
-            example = _example(case["operator"], case["example"])
-        if example is not None:
-            group["example"] = example
-    group["max_ulp"] = max(ulps, default=None)
-    group["wrong"] += case["wrong"]
-    if case["group"] == "broadcast" and case["verdict"] != "within":
-        group.setdefault("shapes", []).append([case["shapes"], sorted(case["attributes"])])
-
-
-def _example(operator: str, example: Example) -> str:
-    inputs = [number["value"] for number in example["inputs"]]
-    if "Pow" in operator and len(inputs) == 2:
-        base = f"({inputs[0]})" if inputs[0].startswith("-") else inputs[0]
-        expression = f"{base}^{inputs[1]}"
-    else:
-        expression = " with slope ".join(inputs)
-    return f"{expression} gives {example['got']['value']}, not {example['expected']['value']}"
-
-
-def _line(message: str | None) -> str | None:
-    return None if message is None else " ".join(message.split())[:160]
 
 
 # --- constant exponents -----------------------------------------------------------------------------
@@ -255,7 +195,9 @@ def exponents(
         for key, case in cases.items():
             if not column and _one_float(types) and found[key][0] in ("within", "wrong"):
                 x = bases(types[0], Random(case.id), _PIECE * 60)
-                pieces = examiner.examine(_pieces(f"{case.id} in pieces", operator, x, case.inputs[1]))
+                pieces = examiner.examine(
+                    accuracy.pieces(f"{case.id} in pieces", operator, x, case.inputs[1])
+                )
                 if any(piece.repetition is not None and piece.repetition.same is False for piece in pieces):
                     found[key].append("position")
         yield types, found
@@ -309,10 +251,10 @@ def _entry(result: Result) -> list[Any]:
     """Return the verdict, and the maximum difference and an example if there is one."""
     found = result.judgement
     entry: list[Any] = [found.verdict]
-    if found.verdict not in _SILENT:
-        example = _line(found.message)
+    if found.verdict not in SILENT:
+        example = one_line(found.message)
         if found.example is not None:
-            example = _example(result.entry["operator"], found.example)  # type: ignore[arg-type]
+            example = example_of(result.entry["operator"], found.example)  # type: ignore[arg-type]
         entry += [found.max_ulp, example]
     return entry
 
@@ -350,7 +292,7 @@ def _contradicts(found: dict[str, Any], group: dict[str, Any]) -> bool:
 
 
 def _severity(verdict: str) -> int:
-    return 0 if verdict in _SILENT else VERDICTS.index(verdict)
+    return 0 if verdict in SILENT else VERDICTS.index(verdict)
 
 
 def _is_wrong_alone(row: dict[str, Any], examiner: Examiner) -> bool:
@@ -420,49 +362,13 @@ def _own_kernels(name: str, kind: str) -> list[str]:
 
 
 def surroundings(document: Document, examiner: Examiner) -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """Yield, for the floating types of the newest power, the surroundings on which the bits of hard cases depend.
-
-    Slightly less exact code rounds every second hard case the other way, so that a few cases show whether a runtime
-    computes the elements in its vectors and those after the last vector alike.
-    """
+    """Yield, for the floating types of the newest power, the surroundings on which the bits of hard cases depend."""
     for operator, types in _powers(document["rows"]):
-        if not _one_float(types):
-            continue
-        kind = types[0]
-        pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, Random(f"{operator}/{kind}"), 500))
-        x, y = (array[:_ELEMENTS] for array in pairs)
-        id = f"{operator}/{','.join(types)}/reproducibility/whole"
-        cases = [*_pieces(id, operator, x, y), *_scalars(operator, types, x)]
-        repetitions = [result.repetition for result in examiner.examine(cases)]
-        yield types, {found.aspect for found in repetitions if found is not None and found.same is False}
-
-
-def _pieces(id: str, operator: str, x: Array, y: Array) -> Iterator[Case]:
-    """Yield a case, and then the same elements in many short cases. A scalar y is a constant."""
-    constants = frozenset() if y.ndim else frozenset({1})
-    yield Case(id, operator, "reproducibility", (x, y), constants=constants)
-    for start in range(0, x.size, _PIECE):
-        places = np.arange(start, min(start + _PIECE, x.size))
-        yield Case(
-            f"{id} {start}",
-            operator,
-            "reproducibility",
-            (x[places], y[places] if y.ndim else y),
-            constants=constants,
-            aspect="position",
-            compared_with=id,
-            positions=places,
-        )
-
-
-def _scalars(operator: str, types: tuple[str, ...], x: Array) -> Iterator[Case]:
-    for number in (2, 3, 0.5, -1):
-        y = np.array(number).astype(x.dtype)
-        id = f"{operator}/{','.join(types)}/reproducibility/filled {number:g}"
-        yield Case(id, operator, "reproducibility", (x, np.full(x.shape, y)))
-        yield Case(
-            f"{id} once", operator, "reproducibility", (x, y), aspect="scalar exponent", compared_with=id
-        )
+        if _one_float(types):
+            kind = types[0]
+            random = Random(f"{operator}/{kind}")
+            pairs = joined(hard_pairs(kind, kind), pow_values(kind, kind, random, 500))
+            yield types, accuracy.surroundings(examiner, operator, kind, pairs)
 
 
 # --- writing ----------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ traceback does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from html import escape
 from numbers import Integral
 from typing import Any
@@ -53,6 +54,20 @@ def printable(text: str, most: int | None = 80, instead: str = "?") -> str:
     """
     cut = text if most is None or len(text) <= most else f"{text[: most - 3]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else instead for c in cut)
+
+
+def named(given: str, names: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
+    """Return the name that a person means: the same, one that differs in case alone, or that of an alias; or None."""
+    known = list(names)
+    folded = {name.lower(): name for name in reversed(known)}
+    return given if given in known else folded.get((aliases or {}).get(given.lower(), given).lower())
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return the help for a name that is not known: the likely one, or all that there are."""
+    folded = {name.lower(): name for name in names}
+    close = get_close_matches(given.lower(), folded, 1)
+    return f"did you mean {folded[close[0]]}?" if close else f"there are {', '.join(folded.values())}"
 
 
 class Printed:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+RUNTIME_ALIASES = {"ort": "onnxruntime", "ov": "openvino", "trt": "tensorrt", "dml": "directml"}
+RUNTIME_ALIASES |= {"pytorch": "torch", "np": "numpy", "tf": "tensorflow", "tflite": "litert"}
+"""What people call runtimes beside their names."""
+
 
 def version_of(package: str) -> str | None:
     """Return the version of a distribution; None if it is not installed."""

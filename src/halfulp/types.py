@@ -11,7 +11,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from halfulp.errors import UnsupportedError
+from halfulp.errors import UnsupportedError, did_you_mean, named
 
 Kind = Literal["float", "int", "uint"]
 
@@ -82,6 +82,10 @@ TYPES: dict[str, ElementType] = {row.name: row for row in _ROWS}
 # dtype.name builds a string each time. A look-up makes calls on small arrays faster.
 _NAMES = {row.dtype: row.name for row in _ROWS}
 
+# What people call types beside their names. NumPy itself knows half, double and f4.
+_ALIASES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "f32": "float32"}
+_ALIASES |= {"fp64": "float64", "f64": "float64"}
+
 FLOATS = tuple(row.name for row in _ROWS if row.kind == "float")
 INTEGERS = tuple(row.name for row in _ROWS if row.kind != "float")
 
@@ -95,10 +99,10 @@ def element_type(dtype: Any) -> ElementType:
     if isinstance(dtype, ElementType):
         return dtype
     name = type_name(dtype)
-    try:
-        return TYPES[name]
-    except KeyError:
-        raise UnsupportedError(f"no element type {name[:80]}", expected=", ".join(TYPES)) from None
+    known = named(name, TYPES, _ALIASES)
+    if known is None:
+        raise UnsupportedError(f"no element type {name[:80]}; {did_you_mean(name, TYPES)}")
+    return TYPES[known]
 
 
 def type_name(dtype: Any) -> str:

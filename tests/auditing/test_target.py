@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from typer.testing import CliRunner
 
 import halfulp as hu
 from halfulp import measured as reader
 from halfulp.auditing import target as audit_target
 from halfulp.auditing.node import Breach, Operand, Use
 from halfulp.auditing.target import Asked, asked, statement
-from halfulp.measured import available, nearest
+from halfulp.cli import app
+from halfulp.conformance.case import ASPECTS
+from halfulp.conformance.grade import GRADES
+from halfulp.conformance.judge import VERDICTS
+from halfulp.errors import HalfulpError
+from halfulp.measured import available, from_check, nearest
 from halfulp.types import TYPES
 
 DOCUMENT: dict[str, Any] = {
@@ -473,3 +480,36 @@ def test_a_column_in_onnx_runtime() -> None:
     (z,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     (node,) = hu.audit(model, "onnxruntime").models[0].nodes
     assert (node.targets[0].verdict == "within") >= bool((z != x * x).any())
+
+
+def test_a_document_of_check_is_a_target(tmp_path: Path) -> None:
+    """A runtime of one's own, whose powers of subnormals are flushed: judged by its document, and by grade."""
+    file = tmp_path / "mine.json"
+    report = hu.check(_flushes, types="float32,float32", processes=1)
+    file.write_text(report.json())
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 15]> g (float[N] x, float[N] y) => (float[N] z) { z = Pow (x, y) }"""
+    )
+    audited = hu.audit(model, str(file))
+    (said,) = audited.models[0].nodes[0].targets
+    assert (said.verdict, said.grade) == ("wrong", "subnormals")
+    assert said.target.endswith(":_flushes")
+    assert {finding.grade for finding in audited.findings} == {"subnormals"}
+    onnx.save(model, tmp_path / "a.onnx")
+    for grade, status in (("support", 1), ("subnormals", 1), ("nan", 0)):
+        arguments = ["audit", str(tmp_path / "a.onnx"), "--target", str(file), "--fail-on", grade]
+        assert CliRunner().invoke(app, arguments).exit_code == status
+    file.write_text("{}")
+    for path, says in ((file, "expected the document of one runtime"), (tmp_path / "none.json", "can't be read")):
+        with pytest.raises(HalfulpError, match=says):
+            asked(str(path))
+
+
+def _flushes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    power = np.asarray(hu.pow(x, y))
+    return np.where(np.abs(power) < np.finfo(x.dtype).smallest_normal, 0 * power, power)
+
+
+def test_the_orders_are_those_of_check() -> None:
+    assert (from_check.VERDICTS, from_check.ASPECTS) == (VERDICTS, ASPECTS)
+    assert tuple(GRADES) == from_check.GRADES

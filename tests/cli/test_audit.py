@@ -139,6 +139,7 @@ def test_json() -> None:
         "clause": None,
         "text": "its documents list opsets 9 to 20, and this node is of opset 6",
         "to_do": document["findings"][0]["to_do"],
+        "grade": "support",
     }
     assert document["findings"][0]["to_do"].startswith(
         "halfulp convert b.onnx converted.onnx --target tensorrt: "

@@ -65,8 +65,18 @@ def test_the_closing_line_names_the_page_that_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "18 findings; --html FILE shows each" in run("onnx-reference", *LITTLE).stdout
-    assert "18 findings; a.html shows each" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
+    grade = "the worst: zeros, infinities, and numbers near overflow or underflow"
+    assert f"18 findings; {grade}; --html FILE shows each" in run("onnx-reference", *LITTLE).stdout
+    assert f"18 findings; {grade}; a.html shows" in run("onnx-reference", *LITTLE, "--html", "a.html").stdout
+    assert run("onnx-reference", *LITTLE, "--fail-on", "ordinary").exit_code == 0
+    assert run("onnx-reference", *LITTLE, "--fail-on", "edges").exit_code == 1
+
+
+def test_the_targets_are_listed() -> None:
+    result = run("--list")
+    assert [line.split()[0] for line in result.stdout.splitlines() if "pip install" in line] == [
+        name for name in BUILT_IN if name != "libm"
+    ]
 
 
 def test_the_page_shows_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +163,7 @@ def test_export(tmp_path: Path) -> None:
     result = run("--export", str(folder), *LITTLE)
     assert result.exit_code == 0, result.output
     models = len(list(folder.rglob("model.onnx")))
-    valid, invalid = (len(list((folder / kind).iterdir())) for kind in ("node", "invalid"))
+    valid, invalid = (len(list((folder / kind).iterdir())) for kind in ("valid", "invalid"))
     assert models == valid + invalid
     assert f"{valid} cases, and {invalid} that must be refused, written to {folder};" in result.stdout
     again = run("--export", str(folder), *LITTLE)
@@ -169,7 +179,7 @@ def test_export(tmp_path: Path) -> None:
             ["net.onnx"],
             "net.onnx: a model, and check takes runtimes; halfulp audit says what they make of it",
         ),
-        (["--command", "tool"], "a command must have {model}, {inputs}, {outputs}"),
+        (["--command", "tool {outputs}"], "a command must have {model}, {inputs}"),
         (["--command", "tool {model} {inputs}"], "a command must have {outputs}"),
         (["--command", "no-such-tool {model} {inputs} {outputs}"], "no program 'no-such-tool'"),
         (["numpy", "--device", "cuda"], "numpy computes on cpu, not on cuda"),
@@ -185,6 +195,9 @@ def test_export(tmp_path: Path) -> None:
         (["--export", "-"], "-: --export takes a folder"),
         (["numpy", "--json", "/dev/null"], "/dev/null: can't be written: not a plain file"),
         (["numpy", "--allow", "missing"], "missing: can't be read"),
+        (["numpy", "--fail-on", "ordinry"], "no grade ordinry; did you mean ordinary?"),
+        (["--library", "libm.so.6"], "a library must be FILE:FUNCTION"),
+        (["--library", "libnone.so:pow"], "the target libnone:pow can't be loaded"),
         (["numpy", "json", "--full"], "the target json can't be loaded"),
         (["json", "--operator", "PRelu"], "the target json can't be loaded"),
         (["numpy", "--json", "a", "--html", "./a"], "a: --json and --html can't write the same file"),

@@ -50,6 +50,7 @@ MAY_IMPORT = {
         "conformance",
         "auditing",
         "integrations",
+        "measured",
         "running",
     },
     "__main__": {"cli"},

@@ -27,6 +27,7 @@ class Finding:
         clause: the clause that is broken, where one is.
         text: the finding, in a line.
         to_do: the remedy; None if the file itself has to be corrected.
+        grade: how ordinary the operands are that show a runtime's fault, as in ``halfulp check``; None if not known.
     """
 
     file: str
@@ -36,6 +37,7 @@ class Finding:
     clause: str | None
     text: str
     to_do: str | None = None
+    grade: str | None = None
 
     @property
     def about(self) -> str:
@@ -142,10 +144,11 @@ def of_node(model: ModelReport, node: NodeReport) -> Iterator[Finding]:
         to_do = about_target(model, said) if said.is_finding else None
         if said.verdict in ("refused", "wrong", "crashed", "hung"):
             text = "; ".join(said.reasons) or said.verdict
-            yield Finding(file, node.label, said.verdict, said.target, None, text, to_do)
+            grade = "support" if said.verdict == "refused" else said.grade
+            yield Finding(file, node.label, said.verdict, said.target, None, text, to_do, grade)
         if said.depends:
             text = f"the bits of a result depend on {', '.join(said.depends)}"
-            yield Finding(file, node.label, "depends", said.target, None, text, to_do)
+            yield Finding(file, node.label, "depends", said.target, None, text, to_do, "reproducibility")
 
 
 # --- remedies ------------------------------------------------------------------------------------

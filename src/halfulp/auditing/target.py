@@ -8,19 +8,21 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions
 from itertools import chain
+from pathlib import Path
 
 from halfulp.auditing.convert import Conversion, conversion
 from halfulp.auditing.node import Breach, Use, number_in, open_slope
 from halfulp.conversion.targets import known_targets
-from halfulp.errors import HalfulpError
-from halfulp.installed import has_module, version_of
-from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, nearest
+from halfulp.errors import HalfulpError, named
+from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
+from halfulp.measured import Broadcast, Group, Measured, Row, available, kind_of_slope, load, nearest
+from halfulp.measured.from_check import GRADES
 from halfulp.specs import ids
 from halfulp.specs.broadcast import NUMPY, Mismatch, Rule
 from halfulp.specs.tensor import Shape
 from halfulp.types import TYPES
 
-_SPELLED = re.compile(r"(?P<name>[a-z][a-z-]*)(==(?P<version>\d+(\.\w+)*))?")
+_SPELLED = re.compile(r"(?P<name>[A-Za-z][A-Za-z-]*)(==(?P<version>\d+(\.\w+)*))?")
 
 LOADERS = {"onnx": ("onnxruntime", "openvino"), "openvino": ("openvino",), "directml": ()}
 """The measured runtimes that load a file of a format, as they are imported and as targets are called.
@@ -69,17 +71,27 @@ class Asked:
 
 
 def asked(target: object) -> Asked:
-    """Return the target that a command-line spelling names: ``onnxruntime``, ``onnxruntime==1.31.1``.
+    """Return the target that a command-line spelling names: ``onnxruntime``, ``onnxruntime==1.31.1``, ``FILE.json``.
 
     Raises:
         HalfulpError: the target is not known.
     """
+    if isinstance(target, str | Path) and str(target).endswith(".json"):
+        try:
+            (measured,) = load(Path(target))
+        except OSError as error:
+            raise HalfulpError(f"{target}: can't be read: {error.strerror}") from None
+        except ValueError as error:
+            raise HalfulpError(
+                f"{target}: expected the document of one runtime, of halfulp check --json: {error}"
+            ) from None
+        return Asked(measured.target, measured.version, measured)
     match = _SPELLED.fullmatch(target) if isinstance(target, str) else None
-    if match is None or match["name"] not in names():
+    name = named(match["name"], names(), RUNTIME_ALIASES) if match else None
+    if match is None or name is None:
         spelled = f"NAME or NAME==1.2.3, of {', '.join(names())}"
         raise HalfulpError("no such target", expected=spelled, got=str(target)[:80])
-    name, version = match["name"], match["version"]
-    return _known(name, version)
+    return _known(name, match["version"])
 
 
 def default() -> dict[str, tuple[Asked, ...]]:
@@ -133,8 +145,9 @@ class Statement:
         accepts: clauses that the node breaks, and that the target lets it break.
         conversion: the changes of ``halfulp convert --target``; None if it does not know the target.
         unit: ``ulp``, or ``units`` where the result is an integer.
-        groups: the groups with errors: the keys of ``GROUPS``, ``constant`` for the node's constant exponent
-            or slopes, or ``opset``; nothing where the types are refused altogether.
+        groups: the groups with errors: the keys of ``GROUPS``, values of ``_NOT_ORDINARY``, ``constant`` for the
+            node's constant exponent or slopes, or ``opset``; nothing where the types are refused altogether.
+        grade: how ordinary the operands are that show the faults, as ``halfulp check`` has it; None if not known.
     """
 
     target: str
@@ -146,6 +159,7 @@ class Statement:
     conversion: Conversion | None = None
     unit: str = "ulp"
     groups: tuple[str, ...] = ()
+    grade: str | None = None
 
     @property
     def is_finding(self) -> bool:
@@ -200,9 +214,18 @@ def statement(
     bad = [group for group in groups if group.verdict in _BAD]
     reasons = tuple(dict.fromkeys(_reason(use, group) for group in bad))
     depends = tuple(aspect for aspect in row.differs if _may_differ(use, aspect, own))
-    names = tuple(dict.fromkeys(group.name for group in bad))
+    names = tuple(dict.fromkeys(map(_name, bad)))
     most = max(ulps, default=None)
-    return Statement(target.name, worst, most, reasons, depends, (), changed, _unit(use), names)
+    return Statement(
+        target.name, worst, most, reasons, depends, (), changed, _unit(use), names, _grade(bad, depends)
+    )
+
+
+def _grade(bad: Sequence[Group], depends: Sequence[str]) -> str | None:
+    """Return the worst grade of the groups with faults; None if that of any is not known."""
+    grades = [group.grade for group in bad] + ["reproducibility"] * bool(depends)
+    known = [grade for grade in grades if grade is not None]
+    return max(known, key=GRADES.index) if known and len(known) == len(grades) else None
 
 
 def _of_slope(use: Use, target: Asked, condition: str | None) -> str | None:
@@ -443,6 +466,21 @@ GROUPS = {
 """The groups that are measured together, by the name that cases have."""
 
 
+_NOT_ORDINARY = {
+    "zero-signs": "signs of zeros",
+    "subnormals": "subnormal numbers",
+    "exponents": "exponents beyond 2^53",
+    "nan": "NaN",
+    "edges": "zeros, infinities, numbers near overflow or underflow",
+}
+"""What the errors among ordinary values are about where only such operands show them, by grade."""
+
+
+def _name(group: Group) -> str:
+    """Return a group's name, or the kind of operands among ordinary values that alone show its errors."""
+    return _NOT_ORDINARY.get(group.grade or "", group.name) if group.name == "values" else group.name
+
+
 def _unit(use: Use) -> str:
     result = use.inputs[0].type
     return "units" if result in TYPES and TYPES[result].kind != "float" else "ulp"
@@ -453,7 +491,7 @@ def _reason(use: Use, group: Group) -> str:
 
     Figures and example are included only if they apply to the node's constants.
     """
-    text = GROUPS.get(group.name, group.name)
+    text = GROUPS.get(_name(group), _name(group))
     if group.name == "neighbours":
         return group.example or text
     if group.name == "constant":

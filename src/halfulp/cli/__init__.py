@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from halfulp.cli.accuracy import accuracy
 from halfulp.cli.apply import apply
 from halfulp.cli.audit import audit
 from halfulp.cli.bench import bench
@@ -140,7 +141,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (run, apply, repair, convert, check, audit, spec, bench, demo):
+for _verb in (run, apply, repair, convert, check, accuracy, audit, spec, bench, demo):
     app.command(cls=_Verb)(_verb)
 
 

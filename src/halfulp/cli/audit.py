@@ -11,7 +11,7 @@ import typer
 from halfulp.cli.inputs import input_option
 from halfulp.cli.inputs import samples as samples_of
 from halfulp.cli.output import check_writable, people, say, working, write_text
-from halfulp.errors import HalfulpError
+from halfulp.errors import HalfulpError, did_you_mean
 
 if TYPE_CHECKING:
     from halfulp.auditing.report import AuditReport
@@ -32,8 +32,9 @@ def audit(
         typer.Option(
             "--target",
             "-t",
-            metavar="NAME[==VERSION]",
-            help="A runtime that shall run the model, such as onnxruntime or openvino; repeat for more."
+            metavar="NAME[==VERSION]|FILE.json",
+            help="A runtime that shall run the model, such as onnxruntime or openvino, or a document of halfulp check"
+            " --json about one; repeat for more."
             " All that load the file and are installed if not given.",
         ),
     ] = None,
@@ -66,6 +67,14 @@ def audit(
         Path | None,
         typer.Option(metavar="FILE", help="Write a page of it there, with a picture of the data's ranges."),
     ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            metavar="GRADE",
+            help="A runtime's faults that are less grave don't count for the exit status: support, reproducibility,"
+            " zero-signs, subnormals, exponents, nan, edges, ordinary.",
+        ),
+    ] = "support",
     output: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write all of it there, too. - is standard output."),
@@ -79,9 +88,12 @@ def audit(
     """
     # Imported here, so that the other verbs do not load the onnx package.
     from halfulp.auditing.report import WIDTH, lines
+    from halfulp.measured.from_check import GRADES
 
     for each in (output, html):
         check_writable(each)
+    if fail_on not in GRADES:
+        raise HalfulpError(f"no grade {fail_on[:80]}; {did_you_mean(fail_on, GRADES)}")
     if blocklist is not None and not (inputs or samples):
         raise HalfulpError("--blocklist is about data", expected="--input NAME=FILE, or --samples N")
     report = _audited(model, targets or None, _given(model, inputs), samples, seed)
@@ -95,7 +107,8 @@ def audit(
     console = people(output)
     width = min(console.width, _WIDEST) if console.is_terminal else WIDTH
     say(console, *lines(report.targets, report.models, width=width, left_open=left_open))
-    if report.findings:
+    least = GRADES.index(fail_on)
+    if any(found.grade is None or GRADES.index(found.grade) >= least for found in report.findings):
         raise typer.Exit(1)
 
 

@@ -6,23 +6,26 @@ import io
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import groupby
 from numbers import Real
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
 from halfulp.conformance.allow import Allowed, Entry
 from halfulp.conformance.allow import load as load_allowed
-from halfulp.conformance.case import Mode, parse
-from halfulp.conformance.cases import cases, selected, type_pairs
+from halfulp.conformance.case import GROUPS, Case, Mode, parse
+from halfulp.conformance.cases import cases as cases_of
+from halfulp.conformance.cases import chosen_types, has_types, selected, type_pairs
 from halfulp.conformance.document import Document, Result, Selection, document, dumps, faults, run_entry
 from halfulp.conformance.examine import Options, locally, on_dask, processors
 from halfulp.conformance.judge import FAULTS
-from halfulp.conformance.process import LONGEST, TIME_LIMIT
+from halfulp.conformance.process import LONGEST, TIME_LIMIT, Process
 from halfulp.conformance.targets import TargetSpec, find
-from halfulp.errors import HalfulpError, Printed, check_integer
-from halfulp.types import element_type
+from halfulp.errors import HalfulpError, Printed, check_integer, did_you_mean
 
 _ULP_LIMIT = 4.0
 
@@ -43,6 +46,7 @@ class CheckReport(Printed):
     Attributes:
         document: all findings, in the form that docs/formats/check.md describes.
         stale: the entries of the allow list that match cases of this run, but no finding.
+        interrupted: whether Ctrl-C ended the run; the document then has the operator versions and types done by then.
 
     Example:
         >>> import halfulp as hu
@@ -59,6 +63,7 @@ class CheckReport(Printed):
 
     document: Document
     stale: tuple[Entry, ...] = ()
+    interrupted: bool = False
 
     @property
     def ok(self) -> bool:
@@ -85,12 +90,14 @@ class CheckReport(Printed):
 
 
 def check(
-    target: str,
+    target: str | ModuleType | Callable[[Any, Any], Any],
     *,
     mode: Mode = "quick",
     operators: Iterable[str] = (),
     versions: Iterable[str] = (),
     types: Iterable[str] = (),
+    groups: Iterable[str] = (),
+    cases: Iterable[str] = (),
     ulp_limit: float = _ULP_LIMIT,
     time_limit: float = TIME_LIMIT,
     processes: int | None = None,
@@ -101,12 +108,16 @@ def check(
     """Compare a runtime with the exact result of every operator version, type pair and corner.
 
     Args:
-        target: a name, such as ``"onnxruntime"``; the name of a module with the interface of ``onnx.backend.base``;
-            or a command such as ``"mytool {model} {inputs} {outputs}"``.
+        target: a name, such as ``"onnxruntime"``; a module with the interface of ``onnx.backend.base``, or its name;
+            a function ``f(x, y)`` of two arrays of one shape, or its name, ``"module:f"`` or ``"file.py:f"``; or a
+            command such as ``"mytool {model} {inputs} {outputs}"``. A function with prelu in its name is a PRelu,
+            another one a Pow.
         mode: ``"quick"`` takes about a minute; ``"full"`` far longer.
         operators: only these, such as ``"Pow"`` or ``"onnx.Pow-15"``; all if empty.
         versions: only these versions, such as ``"15"``.
-        types: only where an input has one of these types.
+        types: only where an input has one of these types, or the inputs have a pair: ``"float32,int64"``.
+        groups: only these groups of cases: values, special, edge, hard, broadcast, invalid, reproducibility.
+        cases: only cases with these ids, in which ``*`` stands for any text.
         ulp_limit: the distance in representable values up to which a floating result is ``within``, not ``wrong``.
         time_limit: the seconds that the runtime may take for a case.
         processes: the number of processes at a time; one for each processor if not given.
@@ -115,7 +126,7 @@ def check(
         progress: a callback that is called after each operator version and types.
 
     Returns:
-        The report: print it, or take its ``document``.
+        The report: print it, or take its ``document``. Ctrl-C ends the run, and returns the report of what is done.
 
     Raises:
         HalfulpError: there is no such target, it can't be loaded, or nothing is left to check.
@@ -138,7 +149,7 @@ def check(
     return check_target(
         find(target),
         mode=mode,
-        selection=selection(operators, versions, types),
+        selection=selection(operators, versions, types, groups, cases),
         options=Options(ulp_limit, time_limit, threads=processors()),
         processes=processes,
         dask=dask,
@@ -167,37 +178,82 @@ def check_target(
     rows = list(_rows(spec, selection))
     if not rows:
         raise HalfulpError(f"nothing of this selection is for the target {spec.name}")
+    kept: list[Result] = []
     state, started, allowed = Progress(0, len(rows), 0, 0), time.monotonic(), allowed or Allowed()
 
     def tell(results: list[Result]) -> None:
         nonlocal state
+        kept.extend(results)
         found = sum(result.entry["verdict"] in FAULTS for result in results)
         state = Progress(state.done + 1, state.total, state.cases + len(results), state.faults + found)
         if progress is not None:
             progress(state)
 
-    stream = cases(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
+    stream = cases_of(mode, dict.fromkeys(operator for operator, _ in rows), types=selection["types"])
     grouped = groupby(stream, key=lambda case: (case.operator, parse(case.id).types))
-    batches = (list(members) for row, members in grouped if row in rows)
-    if dask is None:
-        results, versions = locally(spec, options, batches, processes or processors(), tell)
-    else:
-        results, versions = on_dask(spec, options, batches, dask, tell)
+    chosen = (list(narrowed(list(members), selection)) for row, members in grouped if row in rows)
+    batches = (batch for batch in chosen if batch)
+    versions: dict[str, str] = {}
+    interrupted = False
+    try:
+        if dask is None:
+            _, versions = locally(spec, options, batches, processes or processors(), tell)
+        else:
+            _, versions = on_dask(spec, options, batches, dask, tell)
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        interrupted = True
+        with suppress(HalfulpError), Process(spec) as process:
+            process.start()
+            versions = process.versions
+    if not kept:
+        raise HalfulpError(
+            f"nothing of this selection is for the target {spec.name}, or among the quick cases: try --full"
+        )
     run = run_entry(mode, selection, options.ulp_limit, time.monotonic() - started)
-    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, results, allowed)
-    ids = [result.entry["id"] for result in results]
-    return CheckReport(found, tuple(allowed.stale(spec.name, ids)))
+    found = document({"name": spec.name, "versions": dict(sorted(versions.items()))}, run, kept, allowed)
+    ids = [result.entry["id"] for result in kept]
+    return CheckReport(found, tuple(allowed.stale(spec.name, ids)), interrupted)
 
 
-def selection(operators: Iterable[str], versions: Iterable[str], types: Iterable[str]) -> Selection:
-    """Return the selection of a run; raises HalfulpError if there is no such operator, version or type."""
+def selection(
+    operators: Iterable[str],
+    versions: Iterable[str],
+    types: Iterable[str],
+    groups: Iterable[str] = (),
+    cases: Iterable[str] = (),
+) -> Selection:
+    """Return the selection of a run; raises HalfulpError if there is no such operator, version, type or group."""
     chosen: Selection = {
         "operators": sorted(set(map(str, _each(operators)))),
         "versions": sorted(set(map(str, _each(versions)))),
-        "types": sorted({element_type(given).name for given in _each(types)}),
+        "types": sorted(set(map(chosen_types, _each(types)))),
     }
     list(selected(chosen["operators"], chosen["versions"]))
+    if known := sorted(set(map(str, _each(groups)))):
+        for group in known:
+            if group not in GROUPS:
+                raise HalfulpError(f"no group of cases {group[:80]}; {did_you_mean(group, GROUPS)}")
+        chosen["groups"] = known
+    if patterns := sorted(set(map(str, _each(cases)))):
+        for pattern in patterns:
+            if pattern.count("/") != 3:
+                form = "OPERATOR/TYPES/GROUP/NAME, with * for any text"
+                raise HalfulpError(f"not the id of a case: {pattern[:80]}", expected=form)
+        chosen["cases"] = patterns
     return chosen
+
+
+def narrowed(batch: Iterable[Case], selection: Selection) -> Iterator[Case]:
+    """Yield the cases that are chosen, and of a list also those that they are compared with."""
+    groups, patterns = selection.get("groups", GROUPS), selection.get("cases", ["*"])
+
+    def is_chosen(case: Case) -> bool:
+        return case.group in groups and any(fnmatchcase(case.id, pattern) for pattern in patterns)
+
+    others = {case.compared_with for case in batch if is_chosen(case)} if isinstance(batch, list) else set()
+    return (case for case in batch if case.id in others or is_chosen(case))
 
 
 def _each(names: Any) -> list[Any]:
@@ -211,8 +267,9 @@ def _is_number(value: object) -> bool:
 
 def _rows(spec: TargetSpec, selection: Selection) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the operator versions and types of a selection that are for a target."""
-    types = set(selection["types"])
+    patterns = ["/".join(pattern.split("/")[:2]) for pattern in selection.get("cases", ["*/*"])]
     for row in selected(selection["operators"], selection["versions"]):
         for pair in type_pairs(row):
-            if (not types or types & set(pair)) and spec.takes_types(row.id, pair):
+            is_chosen = any(fnmatchcase(f"{row.id}/{','.join(pair)}", pattern) for pattern in patterns)
+            if is_chosen and has_types(pair, selection["types"]) and spec.takes_types(row.id, pair):
                 yield row.id, pair

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from halfulp.conformance.allow import Allowed
 from halfulp.conformance.case import ASPECTS, GROUPS, Aspect, Case, Group, Mode, parse
+from halfulp.conformance.grade import at_least
 from halfulp.conformance.judge import FAULTS, HISTOGRAM, VERDICTS, Judgement, Verdict
 from halfulp.conformance.targets import versions
 from halfulp.errors import HalfulpError
@@ -62,7 +63,11 @@ class Example(TypedDict):
     ulp: float | None
 
 
-class CaseEntry(TypedDict):
+class _Graded(TypedDict, total=False):
+    grade: str | None  # of a fault: one of GRADES; missing in older documents
+
+
+class CaseEntry(_Graded):
     """A case with a verdict other than exact and rejected."""
 
     id: str
@@ -144,8 +149,13 @@ class TargetEntry(TypedDict):
     versions: dict[str, str]
 
 
-class Selection(TypedDict):
-    """The selection that the run was narrowed to; an empty list is everything."""
+class _Narrowed(TypedDict, total=False):
+    groups: list[str]
+    cases: list[str]
+
+
+class Selection(_Narrowed):
+    """The selection that the run was narrowed to; an empty or missing list is everything."""
 
     operators: list[str]
     versions: list[str]
@@ -195,10 +205,18 @@ class Document(TypedDict):
     cases: list[CaseEntry]
 
 
-def faults(document: Document) -> int:
-    """Return the number of findings that are the runtime's fault, and not allowed."""
-    cases = sum(case["verdict"] in FAULTS and not case["allowed"] for case in document["cases"])
-    return cases + sum(e["verdict"] == "differs" and not e["allowed"] for e in document["reproducibility"])
+def faults(document: Document, least: str = "support") -> int:
+    """Return the number of findings that are the runtime's fault, not allowed, and as grave as a grade."""
+    return sum(at_least(grade, least) for grade in grades(document))
+
+
+def grades(document: Document) -> list[str | None]:
+    """Return the grade of each finding that is the runtime's fault, and not allowed."""
+    found = [
+        case.get("grade") for case in document["cases"] if case["verdict"] in FAULTS and not case["allowed"]
+    ]
+    differing = [e for e in document["reproducibility"] if e["verdict"] == "differs" and not e["allowed"]]
+    return found + ["reproducibility"] * len(differing)
 
 
 # --- from results to a document ------------------------------------------------------------------
@@ -226,7 +244,13 @@ def case_entry(case: Case, judgement: Judgement, confirmed: str | None) -> CaseE
     found = vars(case) | vars(judgement) | {"confirmed": confirmed, "allowed": False}
     found |= {"types": parse(case.id).types, "shapes": case.shapes, "constants": sorted(case.constants)}
     found["attributes"] = dict(sorted(case.attributes.items()))
-    return cast(CaseEntry, {name: _plain(found[name]) for name in CaseEntry.__annotations__})
+    return cast(
+        CaseEntry,
+        {
+            name: _plain(found[name])
+            for name in sorted(_fields(CaseEntry), key=_Graded.__annotations__.keys().__contains__)
+        },
+    )
 
 
 def order(operator: str, types: Sequence[str]) -> tuple[Any, ...]:
@@ -425,10 +449,10 @@ def _problems(value: Any, kind: Any, where: str) -> Iterator[str]:
         fields = _fields(kind)
         if not isinstance(value, dict):
             yield f"{where or 'it'} must be an object"
-        elif strange := sorted(value.keys() ^ fields.keys()):
+        elif strange := sorted((value.keys() - fields.keys()) | (kind.__required_keys__ - value.keys())):
             yield f"{where or 'it'} must have {', '.join(fields)}; see {strange[0]!r}"
         else:
-            for name in fields:
+            for name in value:
                 yield from _problems(value[name], fields[name], f"{where}.{name}".lstrip("."))
     elif origin is types.UnionType:
         found = [next(_problems(value, argument, where), None) for argument in arguments]

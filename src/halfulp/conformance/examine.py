@@ -91,7 +91,10 @@ class Examiner:
         for case in filter(self.spec.takes, cases):
             with np.errstate(all="ignore"):  # comparing small types with NaN warns
                 other = answers.get(case.compared_with or "")
-                result, answers[case.id] = self._one(case, other, is_run=hangs < MOST_HANGS)
+                found = self._one(case, other, is_run=hangs < MOST_HANGS)
+            if found is None:
+                continue
+            result, answers[case.id] = found
             hangs = hangs + 1 if result.judgement.verdict == "hung" else 0
             results.append(result)
         return results
@@ -108,12 +111,15 @@ class Examiner:
             self._processes[threads] = Process(self.spec, threads, *limits)
         return self._processes[threads]
 
-    def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer]:
+    def _one(self, case: Case, other: _Answer | None, *, is_run: bool) -> tuple[Result, _Answer] | None:
+        """Return the result of a case; None if the target does not offer its operator with its types."""
         right = self._expected(case, other)
         threads = min(case.threads or 1, self.options.threads)
         got: Array | str | Outcome = Outcome("hung", f"not run: {MOST_HANGS} cases one after another hung")
         if is_run:
-            got = self._run(case, threads)
+            got = self.run(case, threads)
+            if isinstance(got, Outcome) and got.kind == "not offered":
+                return None
         judgement = judge(case, right, got, self.options.ulp_limit)
         output: Array | None = None
         grid: list[Cell] = []
@@ -129,7 +135,7 @@ class Examiner:
         entry = case_entry(case, judgement, _confirmed(case, right, judgement))
         return Result(entry, judgement, grid, repetition), _Answer(right, output)
 
-    def _run(self, case: Case, threads: int) -> Array | str | Outcome:
+    def run(self, case: Case, threads: int = 1) -> Array | str | Outcome:
         """Return the output, a sentence on outputs that can't be one array, or the outcome without outputs."""
         answer = None if self._is_closed else self._process(threads).run(case)
         if answer is None or self._is_closed:

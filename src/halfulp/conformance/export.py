@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 
 from halfulp._interop import Array
-from halfulp.conformance.case import Case, expected
-from halfulp.conformance.floats import float_type
+from halfulp.conformance.case import Case, broadcast, expected, parse
+from halfulp.conformance.floats import codes, float_type
 from halfulp.conformance.judge import unspecified
 from halfulp.conformance.targets.models import model, model_inputs
 from halfulp.errors import HalfulpError
@@ -21,7 +23,8 @@ from halfulp.types import element_type
 
 __all__ = ["Exported", "export"]
 
-VALID, INVALID = "node", "invalid"
+VALID, INVALID = "valid", "invalid"
+FORMATS = ("onnx", "npy", "csv", "c")
 
 
 class Exported(NamedTuple):
@@ -32,17 +35,24 @@ class Exported(NamedTuple):
     left_out: int
 
 
-def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4) -> Exported:
-    """Write cases as folders of ONNX's backend tests, all of them or none.
+def export(
+    directory: str | Path, cases: Iterable[Case], *, format: str = "onnx", ulp_limit: float = 4
+) -> Exported:
+    """Write cases as folders of ONNX's backend tests, or in a plainer format, all of them or none.
 
-    A case becomes ``node/test_.../``: ``model.onnx``, ``test_data_set_0/input_0.pb``, ``output_0.pb`` and so on, and
+    A case becomes ``valid/test_.../``: ``model.onnx``, ``test_data_set_0/input_0.pb``, ``output_0.pb`` and so on, and
     ``data.json`` with the tolerances that the onnx package's runner reads (see ``tolerances``) and the case's id. One
     that must be refused becomes ``invalid/test_.../``, without outputs, and with the clause in its ``data.json``.
     Operators that ONNX lacks, cases with open elements, and the long arrays that try threads are left out.
 
+    As ``npy`` a case is ``.../x.npy``, ``y.npy`` and ``expected.npy``. As ``csv`` all are one table, ``cases.csv``.
+    As ``c`` they are an array in ``cases.h`` for each operator version and types. Both have the bits of the operands
+    and the result of each element. Cases that must be refused, and those with attributes, are left out of these two.
+
     Args:
         directory: a new or an empty folder.
         cases: from ``cases()``.
+        format: one of ``FORMATS``.
         ulp_limit: the distance, in representable values, that a result may have; 0 demands every bit.
 
     Raises:
@@ -66,13 +76,24 @@ def export(directory: str | Path, cases: Iterable[Case], *, ulp_limit: float = 4
         with TemporaryDirectory(prefix=f".{directory.name[:50]}.", dir=directory.parent) as temporary:
             folder = Path(temporary) / "cases"
             folder.mkdir()
+            rows: dict[str, list[str]] = {}
             for case in cases:
-                if not _has_answer(case):
+                if not _has_answer(case) or (format != "onnx" and (case.clause or case.attributes)):
                     left_out += 1
                     continue
                 kind = VALID if case.clause is None else INVALID
                 counts[kind] += 1
-                _write(folder / kind / folder_name(case), case, ulp_limit)
+                if format == "onnx":
+                    _write(folder / kind / folder_name(case), case, ulp_limit)
+                elif format == "npy":
+                    _write_npy(folder / folder_name(case), case)
+                else:
+                    rows.setdefault("/".join(case.id.split("/")[:2]), []).extend(_elements(case, format))
+            if format == "csv":
+                head = "operator,x type,y type,x,y,expected,case\n"
+                (folder / "cases.csv").write_text(head + "".join(chain.from_iterable(rows.values())), "utf-8")
+            elif format == "c":
+                (folder / "cases.h").write_text(_header(rows), "utf-8")
             folder.replace(directory)  # once it is complete
     except OSError as error:
         raise HalfulpError(f"{directory}: can't be written: {error.strerror}") from None
@@ -99,6 +120,35 @@ def _has_answer(case: Case) -> bool:
         return False
     found = unspecified(case)
     return found is None or not (found.whole or found.elements.any())
+
+
+def _write_npy(folder: Path, case: Case) -> None:
+    folder.mkdir()
+    for name, array in zip(("x", "y", "expected"), (*case.inputs, expected(case)), strict=True):
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def _elements(case: Case, format: str) -> Iterator[str]:
+    """Yield a line for each element of a case."""
+    operator, types, _, _ = parse(case.id)
+    arrays = (*broadcast(case), expected(case))
+    for bits in zip(*(codes(array).ravel().tolist() for array in arrays), strict=True):
+        x, y, z = (f"0x{number:x}" for number in bits)
+        yield (
+            f"  {{{x}, {y}, {z}}},\n"
+            if format == "c"
+            else f"{operator},{','.join(types)},{x},{y},{z},{case.id}\n"
+        )
+
+
+def _header(rows: Mapping[str, list[str]]) -> str:
+    """Return C arrays of operands and results, one for each operator version and types."""
+    text = "/* The bits of operands and of the exact results, by halfulp. */\n#include <stdint.h>\n\n"
+    text += "struct halfulp_case { uint64_t x, y, expected; };\n"
+    for name, lines in rows.items():
+        array = re.sub(r"\W", "_", name.partition(".")[2])
+        text += f"\nstatic const struct halfulp_case {array}[] = {{\n{''.join(lines)}}};\n"
+    return text
 
 
 def _write(folder: Path, case: Case, ulp_limit: float) -> None:

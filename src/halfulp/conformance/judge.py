@@ -16,6 +16,7 @@ import numpy as np
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, broadcast, operands_at
 from halfulp.conformance.floats import codes, float_type, integer_range, is_float, is_nan, ranks
+from halfulp.conformance.grade import grades_of, worst
 from halfulp.errors import HalfulpError
 from halfulp.operators import pow as exact_pow
 from halfulp.specs import TensorType
@@ -42,7 +43,7 @@ HISTOGRAM = ("0", "1", "2", "3-4", "5-16", ">16", "special")
 class Outcome(NamedTuple):
     """A run without a result: the kind of its end, and the first line of the runtime's message."""
 
-    kind: Literal["refused", "crashed", "hung"]
+    kind: Literal["refused", "crashed", "hung", "not offered"]  # the last one is not judged
     message: str
 
 
@@ -63,6 +64,7 @@ class Judgement:
     example: Mapping[str, Any] | None = None  # the element that is farthest off
     unspecified: int = 0  # the number of elements that the document leaves open
     message: str | None = None  # one line: a refusal's reason, a wrong type or shape, or the open question
+    grade: str | None = None  # of a fault: the worst of GRADES
 
 
 def judge(
@@ -81,43 +83,51 @@ def judge(
     question = "" if open_ is None else open_.question
     if isinstance(got, Outcome):
         message = got.message.strip().split("\n")[0]
-        if got.kind != "refused":
-            return Judgement(got.kind, message=message)
+        if got.kind in ("crashed", "hung"):
+            return Judgement(got.kind, message=message, grade="ordinary")
         if case.clause is not None:
             return Judgement("rejected", message=message)
         if open_ is not None and (open_.refusal or bool(open_.elements.all())):
             return Judgement("unspecified", unspecified=int(open_.elements.size), message=message)
-        return Judgement("refused", message=message)
+        return Judgement("refused", message=message, grade="support")
     if case.clause is not None or not isinstance(expected, np.ndarray):
         if is_whole:
             return Judgement("unspecified", message=f"accepted; {question}")
-        return Judgement("accepted", message=f"{case.clause} must refuse it")
+        return Judgement("accepted", message=f"{case.clause} must refuse it", grade="support")
     if isinstance(got, str):
-        return Judgement("wrong", expected.size, expected.size, message=got)
+        return Judgement("wrong", expected.size, expected.size, message=got, grade="ordinary")
     if is_whole:
         return Judgement("unspecified", unspecified=expected.size, message=question)
     got = np.asarray(got)
     wanted, given = (TensorType(type_name(a.dtype), a.shape) for a in (expected, got))
     if wanted != given:
-        return Judgement(
-            "wrong", expected.size, expected.size, message=f"the output is {given}, not {wanted}"
-        )
+        message = f"the output is {given}, not {wanted}"
+        return Judgement("wrong", expected.size, expected.size, message=message, grade="ordinary")
     steps, special = distances(expected, got, open_)
     judged = np.ones(expected.shape, bool) if open_ is None else ~open_.elements
     left_open = int(expected.size - judged.sum())
     if left_open and left_open == expected.size:
         return Judgement("unspecified", unspecified=left_open, message=question)
-    wrong = int(_are_wrong(expected, steps, special, ulp_limit).sum())
+    are_wrong = _are_wrong(expected, steps, special, ulp_limit)
+    wrong = int(are_wrong.sum())
     max_ulp = int(steps.max(initial=0))
     different = special.any() or max_ulp > 0
+    grade, shown_steps, shown_special = None, steps, special
+    if wrong:
+        grades = grades_of(operands_of(case), expected, got, is_power=case.row.kernel != "prelu")
+        grade = worst(np.unique(grades[are_wrong]).tolist())
+        # The example is of the worst grade.
+        of_grade = are_wrong & (grades == grade)
+        shown_steps, shown_special = np.where(of_grade, steps, np.uint64(0)), special & of_grade
     return Judgement(
         verdict="wrong" if wrong else "within" if different else "exact",
         elements=int(judged.sum()),
         wrong=wrong,
         max_ulp=max_ulp,
         histogram=_histogram(steps[judged], special[judged]),
-        example=_example(case, expected, got, steps, special) if different else None,
+        example=_example(case, expected, got, shown_steps, shown_special) if different else None,
         unspecified=left_open,
+        grade=grade,
     )
 
 
@@ -205,6 +215,12 @@ def decimal(element: Any) -> str:
 # --- open questions of the documents ---------------------------------------------------------------
 
 
+def operands_of(case: Case) -> tuple[Array, Array]:
+    """Return a valid case's operands in the output's shape. One of an operator of one input is its attribute."""
+    x, *rest = broadcast(case)
+    return x, rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
+
+
 class UnspecifiedOutput(NamedTuple):
     """The parts of a case's output that its document leaves open."""
 
@@ -230,9 +246,7 @@ def unspecified(case: Case) -> UnspecifiedOutput | None:
             return UnspecifiedOutput(nothing, nothing, True, True, question)
     if case.clause is not None:
         return None
-    x, *rest = broadcast(case)
-    # An operator of one input has its exponent as an attribute.
-    y = rest[0] if rest else np.broadcast_to(np.float32(case.attributes["Exponent"]), x.shape)
+    x, y = operands_of(case)
     elements, zero_signs = np.zeros(x.shape, bool), np.zeros(x.shape, bool)
     refusal, first = False, None
     for key, question in asked.items():

@@ -31,7 +31,7 @@ from halfulp._interop import Array, is_masked
 from halfulp.benchmark.peers import environment
 from halfulp.conformance.case import Case
 from halfulp.conformance.judge import Outcome
-from halfulp.conformance.targets import CrashedError, Target, TargetSpec, death
+from halfulp.conformance.targets import CrashedError, NotOfferedError, Target, TargetSpec, death
 from halfulp.errors import HalfulpError, UnsupportedError, printable
 from halfulp.installed import has_module
 from halfulp.types import TYPES, type_name
@@ -136,7 +136,7 @@ class Process:
                 raise HalfulpError(f"{case.id} can't be made into a model: {message}")
             if kind == "crashed":
                 self.close()  # its state is unknown, and the next case must not suffer from it
-            elif kind != "refused":
+            elif kind not in ("refused", "not offered"):
                 raise ValueError(kind)
             return Outcome(kind, message)
         except TimeoutError:
@@ -341,6 +341,8 @@ def _answer(target: Target, case_bytes: bytes) -> tuple[dict[str, Any], bytes]:
         return {"kind": "crashed", "message": "out of memory"}, b""
     except CrashedError as error:
         return {"kind": "crashed", "message": first_line(error)}, b""
+    except NotOfferedError as error:
+        return {"kind": "not offered", "message": first_line(error)}, b""
     except Exception as error:
         return {"kind": "refused", "message": first_line(error)}, b""
 

@@ -31,7 +31,8 @@ from halfulp.conversion.editor import (
 from halfulp.conversion.opset import NEWEST, finish, opset_of, to_opset
 from halfulp.conversion.spellings import expand_pow, expand_prelu
 from halfulp.conversion.walk import Walk, check_node
-from halfulp.errors import HalfulpError, printable
+from halfulp.errors import HalfulpError, named, printable
+from halfulp.installed import RUNTIME_ALIASES
 from halfulp.measured import nearest
 from halfulp.models.graph import Array, Value
 from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, reached
@@ -203,9 +204,10 @@ def for_target(
         ModelError: a node breaks a clause of the version that it is of.
     """
     known = known_targets()
-    if name not in tuple(known):  # also refuses names that can't be hashed
+    found = named(name, known, RUNTIME_ALIASES) if isinstance(name, str) else None
+    if found is None:
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
-    target = known[name]
+    target = known[found]
     changes = _into_range(model, target, file, folder, walk)
     if changes or walk is None:
         walk = Walk(model, file, folder)

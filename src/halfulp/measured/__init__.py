@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from halfulp.measured.from_check import CHECK_SCHEMA, from_check
+
 SCHEMA = "halfulp.measured/1"
 _FOLDER = Path(__file__).parent
 
@@ -62,6 +64,7 @@ class Group:
     wrong: int = 0  # the number of elements that were wrong
     example: str | None = None  # the worst element, or the runtime's message, in one line
     shapes: tuple[Broadcast, ...] = ()  # for broadcasting: each case that was wrong
+    grade: str | None = None  # of a fault: one of GRADES of from_check; None where that was not measured
     differs: str | None = None  # for a constant exponent: "position" where the bits depend on the position
 
     @property
@@ -124,6 +127,18 @@ def nearest(target: str, version: str | None = None) -> Measured | None:
         return None
     older = [known for known in versions if version is None or order(known) <= order(version)]
     return _read(_files()[target][older[-1] if older else versions[0]])
+
+
+def load(path: Path) -> list[Measured]:
+    """Return the measurements in a file of ``halfulp check --json``; raises ValueError if it is not one."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    documents = found if isinstance(found, list) else [found]
+    try:
+        if any(document["schema"] != CHECK_SCHEMA for document in documents):
+            raise ValueError(f"not {CHECK_SCHEMA}")
+        return [from_json(from_check(document, SCHEMA)) for document in documents]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not {CHECK_SCHEMA}: {error!r}"[:100]) from None
 
 
 def order(version: str) -> tuple[tuple[int, str], ...]:

@@ -10,17 +10,19 @@ import difflib
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 
-from halfulp.errors import UnsupportedError
+from halfulp.errors import UnsupportedError, named
 from halfulp.specs import directml, onnx, openvino
 from halfulp.specs.model import Clause, OpVersion, Plan, ScaleBias, Unspecified
 from halfulp.specs.tensor import TensorType
 
 __all__ = ["Clause", "OpVersion", "Plan", "ScaleBias", "TensorType", "Unspecified", "find", "ids", "in_force"]
+__all__ += ["operators"]
 
 _ROWS: dict[str, OpVersion] = {row.id: row for row in (*onnx.ROWS, *openvino.ROWS, *directml.ROWS)}
 
-_ID = re.compile(r"(?P<standard>[a-z]+)\.(?P<name>\w+)-(?P<version>[0-9]+(?:_[0-9]+)?)")
+_VERSION = re.compile("[0-9]+(_[0-9]+)?")
 
 
 def ids() -> tuple[str, ...]:
@@ -40,16 +42,31 @@ def find(id: str) -> OpVersion:
         )
     if id in _ROWS:
         return _ROWS[id]
-    if versions := [row.id for row in _ROWS.values() if id in (row.name, f"{row.standard}.{row.name}")]:
-        raise UnsupportedError(f"{id}: the version is missing", expected=", ".join(versions))
-    match = _ID.fullmatch(id)
-    if match is None or not _versions(match["standard"], match["name"]):
+    name, _, version = id.partition("-")
+    rows = operators(name)
+    if rows and not version:
+        raise UnsupportedError(
+            f"{id}: the version is missing",
+            expected=", ".join(row.id for row in _ROWS.values() if row in rows),
+        )
+    if not rows or _VERSION.fullmatch(version) is None or name in {row.standard for row in rows}:
         close = difflib.get_close_matches(id, _ROWS, n=1)
         expected = f"{close[0]}, or another id" if close else "an id"
         raise UnsupportedError(
             f"no operator version {id[:80]}", expected=f"{expected} that halfulp.ops() lists"
         )
-    return in_force(match["standard"], match["name"], match["version"])
+    return in_force(rows[0].standard, rows[0].name, version)
+
+
+def operators(name: str) -> tuple[OpVersion, ...]:
+    """Return the rows that a name means, whatever its case: those of a standard, an operator, or a version of one."""
+    rows = _ROWS.values()
+    called = {
+        row.id: (row.standard, row.name, f"{row.standard}.{row.name}", f"{row.name}-{row.version}", row.id)
+        for row in rows
+    }
+    known = named(name, chain.from_iterable(called.values()))
+    return tuple(row for row in rows if known in called[row.id])
 
 
 @lru_cache(maxsize=1024)

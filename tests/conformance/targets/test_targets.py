@@ -43,11 +43,13 @@ def process_of() -> Iterator[ProcessOf]:
 def test_a_target_computes(name: str, process_of: ProcessOf) -> None:
     process = process_of(name)
     (power,) = process.run(POW)
-    (prelu,) = process.run(PRELU)
     assert process.versions or name == "halfulp"
     assert isinstance(power, np.ndarray)
     np.testing.assert_allclose(power, [[4, 27, 2]], 1e-5)
     assert power.dtype == np.float32
+    if not BUILT_IN[name].takes(PRELU):
+        return
+    (prelu,) = process.run(PRELU)
     assert isinstance(prelu, np.ndarray)
     assert prelu.tolist() == [[-4, -9, -2]]
 

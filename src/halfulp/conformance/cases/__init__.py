@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import get_args
@@ -12,6 +12,7 @@ from halfulp.conformance.cases import reproducibility, shapes, values
 from halfulp.conformance.cases.values import Types
 from halfulp.errors import HalfulpError
 from halfulp.specs import OpVersion, find, ids
+from halfulp.specs import operators as named_operators
 from halfulp.types import TYPES, element_type
 
 __all__ = ["case", "cases"]
@@ -45,7 +46,7 @@ def cases(
         mode: ``"quick"`` or ``"full"``.
         operators: only these: ids of versions, or operators such as ``"onnx.Pow"`` or ``"Pow"``; all if empty.
         versions: only these versions, such as ``"13"``.
-        types: only where an input has one of these types.
+        types: only where an input has one of these types, or the inputs have a pair of them, "float32,int64".
 
     Raises:
         HalfulpError: there is no such operator, version or type.
@@ -55,9 +56,9 @@ def cases(
         'onnx.Pow-7/float16,float16/values/0'
     """
     rows = list(selected(operators, versions))
-    names = {element_type(name).name for name in types}
+    names = [chosen_types(name) for name in types]
     for row in rows:
-        pairs = [pair for pair in type_pairs(row) if not names or names & set(pair)]
+        pairs = [pair for pair in type_pairs(row) if has_types(pair, names)]
         later = rows[rows.index(row) + 1 :]
         newest = all((r.standard, r.name) != (row.standard, row.name) for r in later)
         one_for_all = next((pair for pair in pairs if set(pair) == {"float32"}), next(iter(pairs), ()))
@@ -105,16 +106,29 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
     """Yield the rows of these operators and versions, all if empty; raises HalfulpError if one matches no row."""
     operators, versions = tuple(operators), tuple(versions)
     rows = [find(id) for id in ids()]
-    names = {row.id: {row.id, row.name, f"{row.standard}.{row.name}", row.standard} for row in rows}
+    chosen: list[OpVersion] = []
     for operator in operators:
-        if not any(operator in called for called in names.values()):
+        if not (found := named_operators(str(operator))):
             raise HalfulpError(f"no operator {operator}", expected="such as onnx.Pow, Pow or onnx.Pow-13")
-    rows = [row for row in rows if not operators or names[row.id] & set(operators)]
+        chosen += found
+    rows = [row for row in rows if not operators or row in chosen]
     for version in versions:
         if version not in {row.version for row in rows}:
             known = ", ".join(dict.fromkeys(row.version for row in rows))
             raise HalfulpError(f"no version {version}", expected=known)
     yield from (row for row in rows if not versions or row.version in versions)
+
+
+def chosen_types(name: str) -> str:
+    """Return the name of a type, or of a pair of them; raises HalfulpError if there is no such type."""
+    if not isinstance(name, str):
+        return element_type(name).name
+    return ",".join(element_type(part.strip()).name for part in name.split(","))
+
+
+def has_types(pair: Types, chosen: Collection[str]) -> bool:
+    """Tell whether input types are among the chosen ones, each a type of any input, or a pair; all if empty."""
+    return not chosen or any(name == ",".join(pair) or name in pair for name in chosen)
 
 
 def type_pairs(row: OpVersion) -> Iterator[Types]:

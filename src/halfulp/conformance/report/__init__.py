@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from halfulp.conformance.document import CaseEntry, Difference, Document, RowEntry, order
+from halfulp.conformance.grade import GRADES
 from halfulp.conformance.judge import VERDICTS
 
 
@@ -114,12 +115,13 @@ def lines(documents: Sequence[Document]) -> list[Line]:
 
 
 def findings(targets: Sequence[Target]) -> list[tuple[Target, CaseEntry]]:
-    """Return the cases of all targets, the worst first: a special value gone wrong is worse than any distance."""
+    """Return the cases of all targets, the worst first: by verdict, by grade, and special values before distances."""
 
     def order(pair: tuple[Target, CaseEntry]) -> tuple[Any, ...]:
         target, case = pair
         special = case["example"] is not None and case["example"]["ulp"] is None
-        distance = (not special, -(case["max_ulp"] or 0), -case["wrong"])
+        grade = -list(GRADES).index(case.get("grade") or "support")
+        distance = (grade, not special, -(case["max_ulp"] or 0), -case["wrong"])
         return -URGENCY.index(case["verdict"]), case["allowed"], *distance, case["id"], target.number
 
     return sorted(((target, case) for target in targets for case in target.document["cases"]), key=order)

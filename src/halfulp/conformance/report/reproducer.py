@@ -29,6 +29,7 @@ from halfulp.conformance.document import CaseEntry, ReproducibilityEntry
 from halfulp.conformance.floats import codes, ranks
 from halfulp.conformance.judge import decimal
 from halfulp.conformance.report import Target, gist, repetition_gist
+from halfulp.conformance.targets import BUILT_IN
 from halfulp.conformance.targets.arrays import prepare
 from halfulp.conformance.targets.models import input_names, model, model_inputs
 from halfulp.errors import HalfulpError, printable
@@ -157,6 +158,7 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         notes=comment(*notes, f"pip install {' '.join(needs)}"),
         name=name,
         library=library,
+        call=_call(name, case),
         device=device or "cpu",
         # A command can't be asked for its version; a module has one, or a dot in its name.
         is_module="." in name or versions,
@@ -165,6 +167,34 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
         **{"first": None, "expected": ""} | more,
     )
     return tuple(piece for piece in text.split(_CUT) if piece)
+
+
+_CALLS = {
+    "tensorflow": "import tensorflow as tf\n\ngot = tf.pow(x, y).numpy()\n",
+    "paddle": "import paddle\n\ngot = paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy()\n",
+    "inductor": "import torch\n\ngot = torch.compile(torch.pow)(torch.from_numpy(x), torch.from_numpy(y)).numpy()\n",
+    "numba": "import numba\n\ngot = np.asarray(numba.vectorize(lambda x, y: x**y)(x, y)).astype(x.dtype)\n",
+    "numexpr": 'import numexpr\n\ngot = numexpr.evaluate("x**y").astype(x.dtype)\n',
+}
+
+
+def _call(name: str, case: Case) -> str:
+    """Return the lines that call a target that is no library, no model's runtime and no command; empty otherwise."""
+    module, _, function = name.partition(":")
+    if name in _CALLS:
+        return _CALLS[name]
+    if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        got = f"got = np.asarray({function}(*map(np.copy, np.broadcast_arrays(x, y))))"
+        return f"from {module} import {function}\n\n{got}\n"
+    if name in BUILT_IN and BUILT_IN[name].pip:
+        attributes, constants = dict(case.attributes), sorted(case.constants)
+        made = f'Case("a", {case.operator!r}, "values", (x, y), {attributes!r}, frozenset({constants!r}))'
+        return (
+            "# The lines that build its model are in halfulp.\nfrom halfulp.conformance.case import Case\n"
+            f"from halfulp.conformance.targets import find\n\ntarget = find({name!r}).open(1)\n"
+            f"(got,) = target.run(target.prepare({made}))\n"
+        )
+    return ""
 
 
 @cache

@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from halfulp.conformance.document import CaseEntry, Document, faults
+from halfulp.conformance.document import CaseEntry, Document, faults, grades
+from halfulp.conformance.grade import GRADES, worst
 from halfulp.conformance.judge import FAULTS, VERDICTS, Verdict
 from halfulp.conformance.report import (
     SHOWN,
@@ -32,6 +33,8 @@ _MOST_FINDINGS = 12
 _MOST_TYPES = 3
 _NARROW = 90
 _LONGEST = 160
+# Of invalid models it is right to reject them, and a fault to accept them.
+_LABELS = {"accepted": "invalid accepted", "rejected": "invalid rejected"}
 
 
 def show(results: Sequence[Document], console: Console, *, page: object = None) -> None:
@@ -76,7 +79,8 @@ def _cell(text: str) -> str:
 def _sign(name: str, text: str | None = None) -> Text:
     """Return a verdict's sign, and its name or another text, in its colour."""
     shown = SHOWN[name]
-    return Text(f"{shown.sign} {name if text is None else text}", style=shown.style)
+    label = _LABELS.get(name, name) if text is None else text
+    return Text(f"{shown.sign} {label}", style=shown.style)
 
 
 def _summary(named: Sequence[Target], narrow: bool) -> Table:
@@ -184,6 +188,17 @@ def _worst(named: Sequence[Target]) -> Table:
     return table
 
 
+def _alike(target: Target) -> str | None:
+    """Return the one message with which every valid case fails, if there is one."""
+    document = target.document
+    failed = ("refused", "crashed", "hung")
+    if not document["rows"] or any(sum(row["cases"].get(v, 0) for v in failed) < sum(row["cases"].values())
+                                   for row in document["rows"]):  # fmt: skip
+        return None
+    said = {case["message"] for case in document["cases"] if case["verdict"] in failed}
+    return printable(str(said.pop())) if len(said) == 1 else None
+
+
 def _verdict(target: Target, page: object, *, several: bool) -> Text:
     """Return the closing line."""
     count = faults(target.document)
@@ -192,6 +207,12 @@ def _verdict(target: Target, page: object, *, several: bool) -> Text:
         allowed = target.document["summary"]["allowed"]
         known = f" but {allowed:,} that {'is' if allowed == 1 else 'are'} allowed" if allowed else ""
         return Text(f"{whose}nothing wrong found{known}", style="green")
+    if target.counts["cases"] > 1 and (why := _alike(target)) is not None:
+        return Text(
+            f"{whose}every case fails alike ({why}): is the target or its command right?", style="bold"
+        )
     noun = "finding" if count == 1 else "findings"
+    grade = worst(grades(target.document))
+    about = "" if grade is None else f"the worst: {GRADES[grade]}; "
     shown = f"{printable(str(page))} shows {'it' if count == 1 else 'each'} with a program that reproduces it"
-    return Text(f"{whose}{count:,} {noun}; {shown}", style="bold")
+    return Text(f"{whose}{count:,} {noun}; {about}{shown}", style="bold")

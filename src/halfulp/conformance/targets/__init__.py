@@ -5,22 +5,24 @@ A runtime is loaded in a worker process alone, never in the process that judges 
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import shutil
 import signal
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from halfulp.conformance.case import Case, parse
-from halfulp.errors import HalfulpError
-from halfulp.installed import has_module, version_of
+from halfulp.errors import HalfulpError, did_you_mean, named
+from halfulp.installed import RUNTIME_ALIASES, has_module, version_of
 from halfulp.models.source import has_suffix_of_format
 from halfulp.specs import ids
 from halfulp.types import TYPES
@@ -52,6 +54,7 @@ class Target(ABC):
 
         Raises:
             Exception: any, with which the runtime refuses the model or the inputs.
+            NotOfferedError: the runtime has no way to ask for such an operator with such types.
             CrashedError: the program that computes this died.
         """
 
@@ -62,6 +65,10 @@ def versions(*packages: str) -> dict[str, str]:
     if found.get("halfulp", "") is None:
         found["halfulp"] = "(source tree)"
     return {package: version for package, version in found.items() if version is not None}
+
+
+class NotOfferedError(Exception):
+    """The runtime has no such operator for such types or shapes: the case does not count."""
 
 
 class CrashedError(Exception):
@@ -85,6 +92,8 @@ class TargetSpec:
     argument: str = ""  # the class's argument: a command, the name of a module, or a device
     package: str = "onnx"  # the package that has to be installed, as it is imported
     extra: str = "check"  # the extra of halfulp that installs it
+    pip: str = ""  # the packages of PyPI that do, where no extra does
+    only: tuple[str, ...] = ()  # the types that it has, if few; all inputs then have one of them
     families: tuple[str, ...] = ("onnx.",)  # the operators that it takes, by the start of their ids
     newest: bool = False  # whether it takes only the newest version of each: array libraries have no versions
     refuses: bool = True  # whether it can refuse a model: array libraries have no models
@@ -108,7 +117,15 @@ class TargetSpec:
         """Tell whether an operator version with inputs of these types is for this target."""
         if not operator.startswith(self.families) or (self.newest and operator not in _newest()):
             return False
+        if self.only and not (len({*types}) == 1 and {*types} <= {*self.only}):
+            return False
         return not self.types or all(getattr(TYPES[name], self.types) for name in types)
+
+    @property
+    def install(self) -> str:
+        """The command that installs the runtime."""
+        extra = f"pip install 'halfulp[{self.extra}]'" if self.extra else "part of the system"
+        return f"pip install {self.pip}" if self.pip else extra
 
     def open(self, threads: int) -> Target:
         """Load the runtime in this process; raises the exceptions of its import."""
@@ -118,15 +135,23 @@ class TargetSpec:
         return target
 
 
+def _library(
+    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *operators: str
+) -> TargetSpec:
+    families = tuple(f"onnx.{operator}-" for operator in operators or ("Pow",))
+    return replace(_arrays(name, "", ""), code=code, package=package, pip=pip, only=only, families=families)
+
+
 def _arrays(name: str, kind: str, extra: str, *devices: str) -> TargetSpec:
     return TargetSpec(
-        name, f"arrays.{kind}", devices[0], name, extra, newest=True, refuses=False, devices=devices
+        name, f"arrays.{kind}", "".join(devices[:1]), name, extra, newest=True, refuses=False, devices=devices
     )
 
 
 _EVERY = ("onnx.", "openvino.", "directml.")
-# halfulp itself needs these, so their presence does not mean that the user wants them checked.
-_OWN_NEEDS = ("numpy", "onnx", "gmpy2")
+_FLOATS = ("float32", "float64")
+_TENSORFLOW = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+_C_NUMBERS = (*_FLOATS, "int32", "int64")
 _BUILT_IN = (
     TargetSpec("onnxruntime", "models.OnnxRuntime", "", "onnxruntime", "onnxruntime"),
     TargetSpec("openvino", "models.OpenVino", "", "openvino", "openvino"),
@@ -146,7 +171,40 @@ _BUILT_IN = (
     TargetSpec("onnx-reference", "models.Reference"),
     TargetSpec("onnx-converter", "models.Converter"),
     TargetSpec("halfulp", "models.Halfulp", package="gmpy2", families=_EVERY),
+    TargetSpec("tract", "tract.Tract", package="tract", pip="tract"),
+    TargetSpec("iree", "iree.Iree", package="iree", pip="iree-base-compiler iree-base-runtime"),
+    TargetSpec("tvm", "tvm.Tvm", package="tvm", pip="apache-tvm"),
+    _library(
+        "tensorflow",
+        "tensorflow.TensorFlow",
+        "tensorflow",
+        "tensorflow-cpu",
+        ("float16", "bfloat16", *_C_NUMBERS),
+    ),
+    _library(
+        "litert",
+        "litert.LiteRt",
+        "ai_edge_litert",
+        "ai-edge-litert flatbuffers",
+        ("float32", "int32"),
+        "Pow",
+        "PRelu",
+    ),
+    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), "Pow", "PRelu"),
+    _library("mnn", "mnn.Mnn", "MNN", "MNN", ("float32", "int32")),
+    _library(
+        "mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), "Pow", "PRelu"
+    ),
+    _library("paddle", "paddle.Paddle", "paddle", "paddlepaddle", _C_NUMBERS),
+    replace(_arrays("inductor", "", "torch", "cpu", "cuda"), code="inductor.Inductor", package="torch"),
+    _library(
+        "executorch", "executorch.ExecuTorch", "executorch", "executorch torch", ("float16", *_C_NUMBERS)
+    ),
+    _library("numba", "numba.Numba", "numba", "numba", _C_NUMBERS),
+    _library("numexpr", "numexpr.NumExpr", "numexpr", "numexpr", _C_NUMBERS),
+    _library("libm", "libm.Library", "ctypes", "", _FLOATS),
 )
+_DEFAULT = ("onnxruntime", "openvino", "openvino-native", "torch", "jax", "cupy")
 BUILT_IN = {spec.name: spec for spec in _BUILT_IN}
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)=(?P<command>.*)", re.DOTALL)
@@ -156,39 +214,89 @@ _PLACEHOLDERS = ("{model}", "{inputs}", "{outputs}")
 def find(target: object) -> TargetSpec:
     """Return the target of a name in ``BUILT_IN``, of a module, or of a command.
 
-    A module has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. In a command ``{model}``, ``{inputs}``
-    and ``{outputs}`` stand for files.
+    A module, or a class in it, has ``prepare`` or ``run_model``, as ``onnx.backend.base`` has them. A function takes
+    two arrays, and may be given itself. In a command ``{model}``, ``{inputs}`` and ``{outputs}`` stand for files.
 
     Raises:
         HalfulpError: there is no such target, its package is not installed, or the command is broken.
     """
     if not isinstance(target, str):
-        wanted = f"a name, such as {', '.join(BUILT_IN)}; the name of a module, or a command"
-        raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
+        target = _place(target)
     if "{" in target or " " in target.strip():
         return find_command(target)
-    spec = BUILT_IN.get(target)
-    package = target.partition(".")[0]
-    if spec is None and all(part.isidentifier() for part in target.split(".")) and has_module(package):
-        return TargetSpec(target, "models.Backend", target, package)
+    spec = BUILT_IN.get(named(target, BUILT_IN, RUNTIME_ALIASES) or "")
     if spec is None:
+        module, _, attribute = target.partition(":")
+        package = module.partition(".")[0]
+        is_file = module.endswith(".py") and Path(module).is_file()
+        if is_file or (all(part.isidentifier() for part in module.split(".")) and has_module(package)):
+            argument = str(Path(module).resolve()) + target.removeprefix(module) if is_file else target
+            if not attribute.rpartition(".")[2].lstrip("_")[:1].islower():
+                return TargetSpec(target, "models.Backend", argument, package)
+            operator = "onnx.PRelu-" if "prelu" in attribute.lower() else "onnx.Pow-"
+            return replace(_arrays(target, "Function", ""), argument=argument, families=(operator,))
         if has_suffix_of_format(target):
             raise HalfulpError(
                 f"{target[:80]}: a model, and check takes runtimes; halfulp audit says what they make of it"
             )
-        close = difflib.get_close_matches(target, BUILT_IN, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(BUILT_IN)}"
-        raise HalfulpError(f"no target {target[:80]}; {hint}")
+        raise HalfulpError(f"no target {target[:80]}; {did_you_mean(target, BUILT_IN)}")
     if not has_module(spec.package):
         raise HalfulpError(
-            f"the target {target} needs {spec.package}, which is not installed: pip install 'halfulp[{spec.extra}]'"
+            f"the target {target} needs {spec.package}, which is not installed: {spec.install}"
         )
     return spec
 
 
+def _place(target: object) -> str:
+    """Return the name of a module, of a function in one, or in a file if a program defines it."""
+    name, module = getattr(target, "__qualname__", None), getattr(target, "__module__", None)
+    if isinstance(target, ModuleType):
+        name, module = "", target.__name__
+    if not (callable(target) or isinstance(target, ModuleType)) or module is None or name is None:
+        wanted = (
+            f"a name, such as {', '.join(BUILT_IN)}; a module or a function, or the name of one, or a command"
+        )
+        raise HalfulpError("a target is named by a string", expected=wanted, got=repr(target)[:80])
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if "<" in name or (module == "__main__" and file is None):
+        raise HalfulpError(
+            "a function must be in a file, since it runs in a process of its own", got=repr(target)[:80]
+        )
+    return ":".join(part for part in (str(file) if module == "__main__" else module, name) if part)
+
+
+def imported(text: str) -> Any:
+    """Return the module, or the object in it, of ``module``, ``module:name``, ``file.py:name`` or ``module.name``."""
+    module, _, attribute = text.partition(":")
+    if module.endswith(".py"):
+        sys.path.insert(0, str(Path(module).parent))
+        module = Path(module).stem
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        parent, _, name = module.rpartition(".")
+        if not parent or error.name != module:
+            raise
+        found = getattr(import_module(parent), name)
+    return attrgetter(attribute)(found) if attribute else found
+
+
 def installed() -> list[TargetSpec]:
-    """Return the runtimes that are installed, except the packages that halfulp itself needs."""
-    return [spec for spec in _BUILT_IN if spec.package not in _OWN_NEEDS and has_module(spec.package)]
+    """Return the runtimes that are checked where none is named: those of ``_DEFAULT`` that are installed."""
+    return [BUILT_IN[name] for name in _DEFAULT if has_module(BUILT_IN[name].package)]
+
+
+def find_library(text: str) -> TargetSpec:
+    """Return the target of a function in a C library: ``[NAME=]libfoo.so:powf``; or raise HalfulpError."""
+    name, _, place = text.rpartition("=")
+    path, _, symbol = place.rpartition(":")
+    if not path or not symbol:
+        raise HalfulpError("a library must be FILE:FUNCTION, such as libfoo.so:powf", got=text[:80])
+    if "/" not in path and Path(path).exists():
+        place = f"./{place}"
+    only = ("float32",) if symbol.endswith("f") else ("float64",)
+    spec = _library(name or f"{Path(path).stem}:{symbol}", "libm.Library", "ctypes", "", only)
+    return replace(spec, argument=place)
 
 
 def on_device(spec: TargetSpec, device: str) -> TargetSpec:
@@ -203,6 +311,8 @@ def on_device(spec: TargetSpec, device: str) -> TargetSpec:
 def find_command(text: str) -> TargetSpec:
     """Return the target of a command, which has its program's name, or the one before it: ``NAME=PROGRAM ...``.
 
+    With ``{model}``, ``{inputs}`` and ``{outputs}`` it is started for each case; without them once, as in ``pipe.py``.
+
     Raises:
         HalfulpError: a placeholder or the program is missing.
     """
@@ -213,15 +323,22 @@ def find_command(text: str) -> TargetSpec:
     except ValueError as error:
         raise HalfulpError(f"a broken command: {error}", got=text) from None
     missing = [name for name in _PLACEHOLDERS if not any(name in word for word in words)]
-    if missing:
+    if 0 < len(missing) < len(_PLACEHOLDERS):
         raise HalfulpError(f"a command must have {', '.join(missing)}", got=text)
+    if not words:
+        raise HalfulpError("a command must have a program", got=text)
     program = shutil.which(words[0])
     if program is None:
         raise HalfulpError(f"no program {words[0]!r}", got=text)
     # An interpreter's command has the name of its script.
     script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
     name = named["name"] if named else Path(script).stem
-    return TargetSpec(name, "models.Command", shlex.join([program, *words[1:]]))
+    argument = shlex.join([program, *words[1:]])
+    return (
+        replace(_arrays(name, "", ""), code="pipe.Pipe", argument=argument)
+        if missing
+        else TargetSpec(name, "models.Command", argument)
+    )
 
 
 @cache

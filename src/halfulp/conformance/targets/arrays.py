@@ -13,7 +13,7 @@ import numpy as np
 
 from halfulp._interop import Array
 from halfulp.conformance.case import Case
-from halfulp.conformance.targets import Target
+from halfulp.conformance.targets import NotOfferedError, Target, imported
 from halfulp.specs.tensor import tensor_type
 from halfulp.types import element_type
 
@@ -66,6 +66,22 @@ class NumPy(_Library):
             return [np.asarray(x**prepared.second).astype(x.dtype)]
 
 
+class Function(_Library):
+    """Calls a function of two arrays of one shape. It returns an array of the type and shape of the first one."""
+
+    def __init__(self, threads: int, argument: str) -> None:
+        """The argument is its module and name, or its file and name: ``module:f``."""
+        self.packages = (argument.partition(":")[0].partition(".")[0],)
+        self._function = imported(argument)
+
+    def run(self, prepared: Prepared) -> list[Array]:
+        x, y = (np.array(operand) for operand in np.broadcast_arrays(prepared.x, prepared.y))
+        try:
+            return [np.asarray(self._function(x, y))]
+        except NotImplementedError as error:
+            raise NotOfferedError(str(error)) from None
+
+
 class CuPy(_Library):
     """Computes ``x**y`` on a CUDA device."""
 
@@ -99,13 +115,14 @@ class Torch(_Library):
         self._torch.set_num_threads(threads)
         self._device = self._torch.device(argument)
         self._torch.ones(1, device=self._device)
+        self._pow: Any = self._torch.pow
 
     def run(self, prepared: Prepared) -> list[Array]:
         x, y = self._tensor(prepared.x), self._tensor(prepared.y)
         if prepared.is_prelu:
             result = self._torch.where(x < 0, x * y, x)
         else:
-            result = self._torch.pow(x, y if prepared.number is None else prepared.number)
+            result = self._pow(x, y if prepared.number is None else prepared.number)
         bits = result.to(x.dtype).contiguous().reshape(-1).view(self._torch.uint8).cpu().numpy()
         return [bits.view(prepared.x.dtype).reshape(tuple(result.shape))]
 

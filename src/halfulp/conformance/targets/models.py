@@ -20,7 +20,7 @@ from onnx import helper
 from halfulp import backend
 from halfulp._interop import Array
 from halfulp.conformance.case import Case, expected
-from halfulp.conformance.targets import CrashedError, Target, death
+from halfulp.conformance.targets import CrashedError, Target, death, imported
 from halfulp.errors import HalfulpError, UnsupportedError
 from halfulp.models.files import read_npz
 from halfulp.types import TYPES, element_type
@@ -226,9 +226,10 @@ class Backend(ModelTarget):
 
     def __init__(self, threads: int, argument: str) -> None:
         self.packages = (argument.partition(".")[0], "onnx")
-        self._backend: Any = _imported(argument)
+        self._backend: Any = imported(argument)
         if not hasattr(self._backend, "prepare") and not hasattr(self._backend, "run_model"):
-            raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has")
+            hint = "" if ":" in argument else f"; name a function of it, as {argument}:pow"
+            raise TypeError(f"{argument} has neither prepare nor run_model, as an onnx.backend has{hint}")
 
     def run(self, prepared: Prepared) -> list[Any]:
         inputs = list(prepared.inputs.values())  # in the model's order, as the interface wants them
@@ -237,16 +238,6 @@ class Backend(ModelTarget):
         else:
             outputs = self._backend.run_model(prepared.model, inputs, "CPU")
         return [outputs] if isinstance(outputs, np.ndarray) else list(outputs)
-
-
-def _imported(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        module, _, attribute = name.rpartition(".")
-        if not module or error.name != name:
-            raise
-        return getattr(import_module(module), attribute)
 
 
 class Halfulp(ModelTarget):

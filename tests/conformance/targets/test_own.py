@@ -1,0 +1,185 @@
+"""The targets that an author of a runtime writes: a function, a class, a file, a program on standard input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx.backend.test.loader import load_model_tests
+from typer.testing import CliRunner, Result
+
+import halfulp as hu
+from halfulp.cli import app
+from halfulp.conformance.cases import case
+from halfulp.conformance.document import loads
+from halfulp.conformance.export import Exported, export
+from halfulp.conformance.targets import find
+from halfulp.errors import HalfulpError
+
+PAGE = (Path(__file__).parents[3] / "docs/how-to/check-your-runtime.md").read_text()
+LITTLE = ["--types", "float32,float32", "--group", "special", "--processes", "1"]
+GRID = "onnx.Pow-15/float32,float32/special/grid"
+
+
+def block(start: str) -> str:
+    """Return the block of code of the page that begins with a comment."""
+    (found,) = re.findall(rf"```\w+\n(?=\S* ?{re.escape(start)})(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["check", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "my_kernel.py").write_text(block("my_kernel.py"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["my_kernel:pow", "my_kernel.py:pow", "./my_kernel.py:pow"])
+def test_a_function_in_this_folder(target: str) -> None:
+    result = run(target, *LITTLE, "--json", "-")
+    assert result.exit_code == 1, result.output
+    (document,) = loads(result.stdout)
+    assert document["target"]["name"] == target
+    (row,) = document["rows"]
+    assert (row["operator"], row["types"], row["cases"].get("refused")) == (
+        "onnx.Pow-15",
+        ["float32"] * 2,
+        None,
+    )
+    assert {cell["got"] for cell in document["specials"][0]["grid"] if cell["x"] == "-1"} >= {"nan"}
+    assert document["run"]["selection"]["groups"] == ["special"]  # type: ignore[typeddict-item]
+
+
+def test_a_function_is_not_offered_for_other_types() -> None:
+    result = run("my_kernel:pow", "--types", "float64,float64", "--processes", "1")
+    assert result.exit_code == 2
+    assert "nothing of this selection is for the target my_kernel:pow" in result.stderr
+
+
+def test_a_function_itself(here: Path) -> None:
+    report = hu.check(np.power, types="float32,float32", groups="special", processes=1)
+    assert report.ok, report
+    program = here / "program.py"
+    program.write_text(
+        "import numpy as np, halfulp as hu\n"
+        "def prelu(x, slope): return np.where(x < 0, x * slope, x)\n"
+        "if __name__ == '__main__':\n"
+        "    print(hu.check(prelu, types='int32', processes=1).document['rows'][0]['operator'])\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
+    assert done.stdout == "onnx.PRelu-16\n"
+    with pytest.raises(HalfulpError, match="a function must be in a file"):
+        hu.check(lambda x, y: x)
+
+
+def test_modules_and_classes() -> None:
+    assert find(types.ModuleType("halfulp.backend")).argument == "halfulp.backend"
+    report = hu.check("halfulp.backend:HalfulpBackend", cases=GRID, processes=1)
+    assert report.ok
+    assert {row["operator"] for row in report.document["rows"]} == {"onnx.Pow-15"}
+    assert report.document["summary"]["cases"] == 1
+    assert find("NP") == find("NumPy") == find("numpy")
+
+
+def test_a_case_is_compared_with_another() -> None:
+    id = "onnx.Pow-15/float32,float32/reproducibility/*"
+    document = hu.check("numpy", cases=id, processes=1).document
+    assert {entry["aspect"] for entry in document["reproducibility"]} >= {"position", "length"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--case", "nonsense"], "not the id of a case: nonsense"),
+        (["--case", "onnx.Pow-15/float32,float32/special/none"], "nothing of this selection"),
+        (["--group", "specials"], "no group of cases specials; did you mean special?"),
+        (["--types", "fp16,flaot32"], "no element type flaot32; did you mean float32?"),
+        (["--export", "a", "--format", "cvs"], "--format cvs; did you mean csv?"),
+        (["--operator", "Pow-99"], "no operator Pow-99"),
+    ],
+)
+def test_bad_input(arguments: list[str], says: str) -> None:
+    result = run("numpy", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_program_in_c(here: Path) -> None:
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no compiler of C")
+    (here / "my_kernel.c").write_text(block("my_kernel.c"))
+    subprocess.run([compiler, "-O2", "-Wall", "-Werror", "my_kernel.c", "-o", "my_kernel", "-lm"], check=True)
+    result = run("--command", "./my_kernel", *LITTLE, "--junit", "report.xml")
+    assert result.exit_code == 1, result.output
+    assert "gives nan" in result.stdout
+    assert '<testsuite name="my_kernel" tests="1" failures="1">' in (here / "report.xml").read_text()
+    (here / "known.txt").write_text("onnx.Pow-*/float32,float32/* wrong expf(y log x)\n")
+    result = run("--command", "./my_kernel", *LITTLE, "--allow", "known.txt", "--json", "a.json")
+    assert result.exit_code == 0, result.output
+    assert json.loads((here / "a.json").read_text())["summary"]["allowed"] > 0
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("import os; os.abort()", "died of SIGABRT"),
+        ("import sys; sys.exit(3)", "exited with status 3"),
+        (
+            "import sys; print('hello', flush=True); sys.stdin.read()",
+            "its answer is neither ok nor no: hello",
+        ),
+    ],
+)
+def test_a_command_that_is_not_right(program: str, says: str, here: Path) -> None:
+    (here / "program.py").write_text(program)
+    result = run("--command", f"{sys.executable} program.py", *LITTLE)
+    assert result.exit_code == 1, result.output
+    assert f"every case fails alike ({says}): is the target or its command right?" in " ".join(
+        result.stdout.split()
+    )
+
+
+def test_annotations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert (
+        "::error title=my_kernel:pow%2C onnx.Pow-15::wrong: onnx.Pow-15/"
+        in run("my_kernel:pow", *LITTLE).stdout
+    )
+
+
+def test_exports(here: Path) -> None:
+    chosen = [
+        case("onnx.Pow-15/float32,float32/values/0"),
+        case("onnx.PRelu-16/float32,float32/broadcast/2x3x4,4"),
+    ]
+    assert export(here / "npy", chosen, format="npy") == Exported(2, 0, 0)
+    x, y, expected = (
+        np.load(next((here / "npy").glob("*Pow*")) / f"{name}.npy") for name in ("x", "y", "expected")
+    )
+    np.testing.assert_array_equal(hu.pow(x, y), expected)
+    export(here / "csv", chosen, format="csv")
+    head, first, *rest = (here / "csv/cases.csv").read_text().splitlines()
+    bits = [int(text, 16) for text in first.split(",")[3:6]]
+    assert head.startswith("operator,x type,y type,x,y,expected")
+    assert [a.view("u4").ravel()[0] for a in (x, y, expected)] == bits
+    assert len(rest) == x.size - 1 + 24
+    export(here / "c", chosen, format="c")
+    text = (here / "c/cases.h").read_text()
+    assert f"Pow_15_float32_float32[] = {{\n  {{0x{bits[0]:x}, 0x{bits[1]:x}, 0x{bits[2]:x}}}," in text
+    if compiler := shutil.which("cc"):
+        subprocess.run([compiler, "-fsyntax-only", "-x", "c", str(here / "c/cases.h")], check=True)
+    export(here / "onnx", chosen)
+    assert len(load_model_tests(str(here / "onnx"), "valid")) == 2

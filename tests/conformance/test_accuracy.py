@@ -1,0 +1,86 @@
+"""The accuracy of runtimes: known errors are found, and an exact runtime has none."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import halfulp as hu
+from halfulp.cli import app
+from halfulp.conformance.accuracy import HEADERS, TypeAccuracy, measure
+from halfulp.conformance.examine import Examiner, Options
+from halfulp.conformance.targets import find
+
+pytest.importorskip("gmpy2")
+
+
+def measured(target: object, name: str, rounds: int = 2) -> TypeAccuracy:
+    with Examiner(find(target), Options(time_limit=600)) as examiner:
+        (found,) = measure(examiner, [name], count=2000, rounds=rounds)
+    return found
+
+
+def off(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The next number above the power, with flushed subnormals, and other bits in short arrays."""
+    right = np.asarray(hu.pow(x, y))
+    if x.size < 100:
+        return right
+    return np.where(
+        np.abs(right) < np.finfo(x.dtype).smallest_normal, 0 * right, np.nextafter(right, right.dtype.type(2))
+    )
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16"])
+def test_an_exact_runtime(name: str) -> None:
+    found = measured("halfulp", name)
+    assert {
+        label: (each.misrounded, each.special, each.max_ulp) for label, each in found.ranges.items()
+    } == dict.fromkeys(("ordinary", "wide", "hard", "search"), (0, 0, 0))
+    assert (found.special_wrong, found.differs) == (0, [])
+    assert found.special_values > 100
+
+
+def test_a_known_error() -> None:
+    found = measured(off, "float32")
+    ordinary = found.ranges["ordinary"]
+    assert ordinary.misrounded > 0.9 * ordinary.elements
+    assert 1 < ordinary.max_ulp <= 1.5
+    assert "position" in found.differs
+    assert found.special_wrong > 0
+    worst = ordinary.worst
+    assert worst is not None
+    bits = [
+        np.array([int(worst[key].split()[1], 16)], np.uint32).view(np.float32)
+        for key in ("x", "y", "expected")
+    ]
+    assert hu.pow(bits[0], bits[1]) == bits[2]
+
+
+def test_the_search_finds_more_than_samples() -> None:
+    found = measured("numpy", "float32", rounds=8)
+    assert found.ranges["search"].max_ulp > found.ranges["ordinary"].max_ulp > 0.5
+
+
+def test_the_command(tmp_path: Path) -> None:
+    arguments = ["accuracy", "numpy", "--types", "fp16,int8"]
+    assert "accuracy is measured of floating types, not of int8" in CliRunner().invoke(app, arguments).stderr
+    assert CliRunner().invoke(app, ["accuracy"]).exit_code == 2
+    files = [
+        f"--json={tmp_path}/a.json",
+        f"--csv={tmp_path}/a.csv",
+        "--count=100",
+        "--rounds=1",
+        "--types=fp16",
+    ]
+    result = CliRunner().invoke(app, ["accuracy", "numpy", *files])
+    assert result.exit_code == 0, result.output
+    (document,) = json.loads((tmp_path / "a.json").read_text())
+    assert document["schema"] == "halfulp.accuracy/1"
+    head, row = csv.reader((tmp_path / "a.csv").read_text().splitlines())
+    assert head[: len(HEADERS)] == list(HEADERS)
+    assert row[:2] == [f"numpy {np.__version__}", "float16"]
