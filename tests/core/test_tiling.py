@@ -150,7 +150,11 @@ def test_tiles_cover_any_layout(rng: np.random.Generator) -> None:
             calls.append(tuple(laid_out(zeros(*s), rng) for s in (shape, thin, shape)))
     for (_, _, out), found in zip(calls, tilings(*calls, bound_by=MEMORY), strict=True):
         assert prod(found["shape"]) == out.size
-        assert found["elements"] == prod(found["tile"]) <= (ROWS if found["rows"] else PANEL_ROWS * TILE if found["panel"] else BLOCK)
+        assert (
+            found["elements"]
+            == prod(found["tile"])
+            <= (ROWS if found["rows"] else PANEL_ROWS * TILE if found["panel"] else BLOCK)
+        )
         assert found["along"] == [-(-n // t) for n, t in zip(found["shape"], found["tile"], strict=True)]
         assert found["tiles"] == prod(found["along"])
         assert sorted(found["order"]) == list(range(len(found["shape"])))
