@@ -135,7 +135,8 @@ Bytes results(const Kernels& kernels, const Case& test, const Operands& operands
         int n = operands.count() - done < length ? operands.count() - done : length;
         std::memcpy(x, operands.x.data() + done * size, static_cast<size_t>(n * size));
         std::memcpy(y, operands.y.data() + done * y_size, static_cast<size_t>(n * y_size));
-        if (test.prelu) kernels.prelu(operands.type, x, y, test.options.constant_exponent, out, n, streaming);
+        if (test.prelu)
+            kernels.prelu(operands.type, x, y, test.options.constant_exponent ? n : 1, 0, out, n, streaming);
         else kernels.pow(test.options, operands.type, operands.y_type, x, y, out, n, streaming);
         all.insert(all.end(), out, out + n * size);
     }

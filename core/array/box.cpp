@@ -144,11 +144,11 @@ void copy_box(const Box& box, char* data, char* packed_words) {
         });
     } else if (gathers && row.stride == 0 && row.packed_stride == size) {
         // A broadcast element is loaded once for all its copies.
-        box.for_each_part(1, data, packed_words, [&](char* from, char* packed) {
+        box.for_each_part(1, data, packed_words, [n = row.extent](char* from, char* packed) {
             Word word;
             std::memcpy(&word, from, sizeof(Word));
             if (swapped) word = byte_swap(word);
-            for (ptrdiff_t i = 0; i < row.extent; ++i) std::memcpy(packed + i * size, &word, sizeof(Word));
+            for (ptrdiff_t i = 0; i < n; ++i) std::memcpy(packed + i * size, &word, sizeof(Word));
         });
     } else if (row.packed_stride == size) {
         box.for_each_part(1, data, packed_words, [&](char* part, char* packed) {

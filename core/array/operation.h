@@ -47,12 +47,22 @@ public:
         if (table_ != nullptr) {
             kernels_.look_up(type_, table_->powers.data(), x, out, n, streaming);
         } else if (kernel_ == Kernel::prelu) {
-            kernels_.prelu(type_, x, y, one_y, out, n, streaming);
+            kernels_.prelu(type_, x, y, one_y ? n : 1, one_y ? 0 : row(type_).size, out, n, streaming);
         } else {
             PowOptions options = options_;
             options.constant_exponent = one_y;
             kernels_.pow(options, type_, y_type_, x, y, out, n, streaming);
         }
+    }
+
+    // Takes n elements of x in rows of `length`, each with one element of y; those are `step` bytes apart.
+    void run_rows(const void* x, const void* y, int length, ptrdiff_t step, void* out, int n, bool streaming) const {
+        if (kernel_ == Kernel::prelu) return kernels_.prelu(type_, x, y, length, step, out, n, streaming);
+        const ptrdiff_t row_bytes = ptrdiff_t{length} * row(type_).size;
+        auto *row_x = static_cast<const char*>(x), *row_y = static_cast<const char*>(y);
+        auto* row_out = static_cast<char*>(out);
+        for (; n > 0; n -= length, row_x += row_bytes, row_y += step, row_out += row_bytes)
+            run(row_x, row_y, true, row_out, length, streaming);
     }
 
 private:

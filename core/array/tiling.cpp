@@ -19,6 +19,12 @@ constexpr ptrdiff_t panel_rows = 16, worth_a_panel = 64;
 // In elements. For shorter rows, packing several rows and calling the kernel once is faster.
 constexpr ptrdiff_t worth_a_call = 128, worth_a_call_beyond_caches = 64;
 
+// In bytes. In shorter rows, vectors would be filled only in part. If one copy of the y of all rows serves all tiles,
+// short rows are faster with it.
+constexpr ptrdiff_t worth_a_vector = 64, worth_more_than_a_copy = 128;
+// In elements. Rows are not copied, so that their tiles need not fit beside others in the nearest cache.
+constexpr ptrdiff_t rows_of_a_tile = 1 << 13;
+
 void drop_axis(Tiling& tiling, int axis) {
     Shape& shape = tiling.shape;
     for (int i = axis; i + 1 < shape.dims; ++i) {
@@ -83,6 +89,25 @@ bool is_flat(const Tiling& tiling) {
         if (view.swapped || view.strides[0] != view.item_size || !is_aligned(view.data, view)) return false;
     }
     return true;
+}
+
+// Whether adjacent rows of x and the output have one y each, and all can be used in place.
+bool is_in_rows(const Tiling& tiling, BoundBy bound_by) {
+    const Shape& shape = tiling.shape;
+    const int last = shape.dims - 1;
+    if (shape.dims < 2 || tiling.views[role_y].strides[last] != 0) return false;
+    for (const View& view : tiling.views) {
+        bool in_place = !view.swapped && is_aligned(view.data, view);
+        for (int i = 0; i <= last; ++i) in_place &= view.strides[i] % view.item_size == 0;
+        if (&view != &tiling.views[role_y])
+            in_place &=
+                view.strides[last] == view.item_size && view.strides[last - 1] == view.item_size * shape.extent[last];
+        if (!in_place) return false;
+    }
+    const ptrdiff_t length = shape.extent[last];
+    if (bound_by != BoundBy::memory) return length >= tile_size;
+    const bool one_copy = shape.dims > 2 && length * shape.extent[last - 1] <= block_size;
+    return length * tiling.views[role_x].item_size >= (one_copy ? worth_more_than_a_copy : worth_a_vector);
 }
 
 // The axis along which a view's elements are closest in memory, or -1.
@@ -169,8 +194,11 @@ void choose_tile(Tiling& tiling) {
     const bool one_is_transposed =
         transposed_axes[0] < 0 || transposed_axes[1] < 0 || transposed_axes[0] == transposed_axes[1];
     ptrdiff_t room = block_size;
-    if (transposed_axis >= 0 && one_is_transposed && shape.extent[last] >= worth_a_panel &&
-        fills_panels(shape, views[transposed_axes[role_y] >= 0 ? role_y : role_x], transposed_axis)) {
+    if (tiling.is_rows) {
+        tiling.tile_extent[last] = std::min(shape.extent[last], rows_of_a_tile);
+        tiling.tile_extent[last - 1] = std::min(shape.extent[last - 1], rows_of_a_tile / tiling.tile_extent[last]);
+    } else if (transposed_axis >= 0 && one_is_transposed && shape.extent[last] >= worth_a_panel &&
+               fills_panels(shape, views[transposed_axes[role_y] >= 0 ? role_y : role_x], transposed_axis)) {
         tiling.tile_extent[last] = std::min<ptrdiff_t>(shape.extent[last], tile_size);
         tiling.tile_extent[transposed_axis] = std::min(shape.extent[transposed_axis], panel_rows);
         tiling.is_panel = true;
@@ -231,6 +259,7 @@ Tiling choose_tiling(const Shape& shape, const View& x, const View& y, const Vie
     const bool in_place = result == tiling.views[role_x].data || result == tiling.views[role_y].data;
     tiling.streams = bound_by != BoundBy::arithmetic && size >= far_more_than_caches_hold && !in_place;
     tiling.is_flat = is_flat(tiling);
+    tiling.is_rows = is_in_rows(tiling, bound_by);
     choose_tile(tiling);
     return tiling;
 }

@@ -21,6 +21,8 @@ struct Tiling {
 
     // Panels are tiles of panel_rows rows, for an input that is transposed. The other operands are used in place.
     bool is_panel = false;
+    // Tiles are whole rows of x and the output, or parts of one row, with one element of y a row; all are used in place.
+    bool is_rows = false;
     int tile_axes = 0;
     int tile_axis[max_tile_axes];     // the axes that a tile spans, the output's fastest last
     ptrdiff_t tile_extent[max_dims];  // 1 on the other axes

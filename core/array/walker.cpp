@@ -124,6 +124,13 @@ private:
         for (int k = 0; k < role_count; ++k) data[k] = tiling_.views[k].data + offset_[k];
         advance();
         if (tiling_.is_panel) return run_panel(data);
+        if (tiling_.is_rows) {
+            const int last = tiling_.tile_axes - 1;
+            operation_.run_rows(data[role_x], data[role_y], static_cast<int>(tile_.extent[last]),
+                                tiling_.views[role_y].strides[tiling_.shape.dims - 2], data[role_out], tile_.n,
+                                tiling_.streams);
+            return;
+        }
         const void* inputs[2];
         for (int k : {role_x, role_y}) inputs[k] = is_direct(k, data[k]) ? data[k] : gather(k, data[k]);
         const bool direct = is_direct(role_out, data[role_out]);

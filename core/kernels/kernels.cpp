@@ -112,47 +112,26 @@ void pow(const PowOptions& options, Element type, Element y_type, const void* x,
         pow_by_tiles(options, type, y_type, x, y, out, n, streaming);
 }
 
-template <Element type, bool one_slope>
-void prelu_of(const Storage<type>* __restrict x, const Storage<type>* __restrict slope, Storage<type>* __restrict out,
-              int n) {
-    if constexpr (type == Element::float16) return prelu_half<one_slope>(x, slope, out, n);
-    if constexpr (type == Element::bfloat16) return prelu_bfloat16<one_slope>(x, slope, out, n);
-    if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers do not hoist its decoding
-        alignas(64) Storage<type> slopes[block_size];
-        for (int i = 0; i < n; ++i) slopes[i] = *slope;
-        return prelu_of<type, false>(x, slopes, out, n);
-    }
-    // vector loop: avx512 avx2 neon(most)
-    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[one_slope ? 0 : i]);
-}
-
-template <Element type, bool one_slope>
-bool fill_by_prelu(const void* x, const void* slope, void* out, int n) {
-    prelu_of<type, one_slope>(as<type>(x), as<type>(slope), static_cast<Storage<type>*>(out), n);
+template <Element type>
+bool fill_by_prelu(const void* x, const void* slopes, void* out, int n) {
+    prelu_of<type, false>(as<type>(x), as<type>(slopes), static_cast<Storage<type>*>(out), n);
     return true;
 }
 
-void prelu_block(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool streaming) {
-    Fill fill = nullptr;
-    with_element(type, [&](auto e) { fill = one_slope ? fill_by_prelu<e, true> : fill_by_prelu<e, false>; });
+template <Element type>
+bool fill_by_prelu_of_rows(const void* x, const void* rows, void* out, int n) {
+    prelu_of_rows<type>(as<type>(x), *static_cast<const PreluRows*>(rows), static_cast<Storage<type>*>(out), n);
+    return true;
+}
+
+void prelu_block(Element type, const void* x, const void* slopes, int shared, ptrdiff_t step, void* out, int n,
+                 bool streaming) {
+    const PreluRows rows{x, slopes, step, shared};
+    const bool one_each = shared == 1;
     const int size = row(type).size;
-    if (x != out && slope != out) {
-        fill_block(fill, x, slope, one_slope, out, n, size, streaming);
-        return;
-    }
-    // If `out` aliases an operand, the loop reads a copy of each part, since its pointers are __restrict.
-    alignas(64) unsigned char copy[8 * tile_size];
-    const auto part_of = [&](const void* operand, int done) -> const void* {
-        if (operand == out) return copy;
-        return static_cast<const unsigned char*>(operand) + done;
-    };
-    const int most = static_cast<int>(sizeof(copy)), bytes = n * size;
-    for (int done = 0, count; done < bytes; done += count) {
-        count = bytes - done < most ? bytes - done : most;
-        unsigned char* to = static_cast<unsigned char*>(out) + done;
-        std::memcpy(copy, to, static_cast<size_t>(count));
-        fill(part_of(x, done), part_of(slope, one_slope ? 0 : done), to, count / size);
-    }
+    Fill fill = nullptr;
+    with_element(type, [&](auto e) { fill = one_each ? fill_by_prelu<e> : fill_by_prelu_of_rows<e>; });
+    fill_block(fill, x, one_each ? slopes : &rows, !one_each, out, n, size, streaming);
 }
 
 template <typename Code>

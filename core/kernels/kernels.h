@@ -22,7 +22,9 @@ struct Kernels {
                 bool streaming);
     // Whether large results are better written by streaming stores. y is the constant exponent, or null.
     bool (*bound_by_memory)(Element type, Element y_type, const void* y);
-    void (*prelu)(Element type, const void* x, const void* slope, bool one_slope, void* out, int n, bool streaming);
+    // Each slope serves `shared` elements; slopes are `step` bytes apart, if shared is 1 their size.
+    void (*prelu)(Element type, const void* x, const void* slopes, int shared, ptrdiff_t step, void* out, int n,
+                  bool streaming);
     // Looks up the results of a type of 8 or 16 bits in a table that has an entry for each encoding.
     void (*look_up)(Element type, const void* table, const void* x, void* out, int n, bool streaming);
     uint64_t (*undecided)();  // the number of powers that the last phase could not decide; see pow_exact.h

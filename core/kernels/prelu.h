@@ -1,4 +1,4 @@
-// PReLU (numerics/prelu.h) in loops.
+// PReLU (numerics/prelu.h) of many elements: in vectors for floats of at least 16 bits, in loops for the other types.
 #pragma once
 
 #include <cstring>
@@ -8,79 +8,202 @@
 
 namespace halfulp::HALFULP_ISA {
 
-// Keeps the products of negative bases in `out`, with a canonical NaN, and replaces the others by their bases.
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+template <typename Word>
+struct VectorOf {
+    typedef Word type [[gnu::vector_size(vector_bytes)]];
+};
+template <typename Word> using Vector = typename VectorOf<Word>::type;
+
+template <typename To>
+HALFULP_INLINE To load_vector(const void* from) {
+    To vector;
+    std::memcpy(&vector, from, sizeof(vector));
+    return vector;
+}
+
+// The slopes of a vector of elements, and the results for the bases at an address. `plain` slopes are neither zero nor
+// NaN, so that no product of a negative base is NaN.
 template <Element type>
-static void take_products(const uint16_t* __restrict x, uint16_t* __restrict out, int n) {
-    constexpr uint16_t infinity = row(type).overflow, nan = row(type).nan, least = 0x8001;
-    for (int i = 0; i < n; ++i) {  // vector loop
-        const uint16_t product = (out[i] & 0x7fff) > infinity ? nan : out[i];
-        const uint16_t from_least = static_cast<uint16_t>(x[i] - least);
-        out[i] = from_least < infinity ? product : x[i];
+struct PreluLanes {
+    using Real = std::conditional_t<type == Element::float32, float, double>;
+    Vector<Real> slopes;
+
+    HALFULP_INLINE PreluLanes all(Storage<type> slope) {
+        return {__builtin_bit_cast(Real, slope) - Vector<Real>{}};  // a sum with zeros would lose the sign of -0
     }
+    HALFULP_INLINE PreluLanes each(const Storage<type>* from) { return {load_vector<Vector<Real>>(from)}; }
+
+    template <bool plain>
+    [[gnu::always_inline]] Vector<Real> results(const Storage<type>* from) const {
+        constexpr auto nan = static_cast<Storage<type>>(row(type).nan);
+        const auto x = load_vector<Vector<Real>>(from);
+        Vector<Real> products = x * slopes;
+        if (!plain) products = products == products ? products : Vector<Real>{} + __builtin_bit_cast(Real, nan);
+        return x < 0 ? products : x;
+    }
+};
+
+// Chooses the products of negative bases, with a canonical NaN, and the other bases.
+template <Element type, bool plain>
+HALFULP_INLINE Vector<int16_t> choose_16_bits(Vector<int16_t> x, Vector<int16_t> products) {
+    constexpr int16_t infinity = row(type).overflow, nan = row(type).nan, magnitude = INT16_MAX;
+    constexpr int16_t minus_infinity = static_cast<int16_t>(infinity - magnitude - 1), one = 1;
+    if (!plain) products = (products & magnitude) > infinity ? Vector<int16_t>{} + nan : products;
+    return x - one < minus_infinity ? products : x;  // as an integer, -0 is the least: 1 below it is the greatest
 }
 
 // The product of two bfloat16 that are the upper halves of floats, rounded, in the upper half of the result. The exact
 // product has 16 bits and is a float, unless it is below 2^-134: then the float next to it rounds to zero too, as it
 // should. The lower half of a NaN is zero, so that nothing is carried.
-HALFULP_INLINE uint32_t product_in_upper_half(uint32_t x, uint32_t slope) {
-    uint32_t bits = word_of(__builtin_bit_cast(float, x) * __builtin_bit_cast(float, slope));
+HALFULP_INLINE Vector<uint32_t> products_in_upper_halves(Vector<uint32_t> x, Vector<float> slopes) {
+    const auto bits = (Vector<uint32_t>)((Vector<float>)x * slopes);
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-// Two elements at a time, in the halves of a 32-bit lane.
-template <bool one_slope>
-static void prelu_bfloat16(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
-                           int n) {
-    constexpr uint32_t upper = 0xffff0000;
-    for (int i = 0; i < n / 2; ++i) {  // vector loop
-        uint32_t bases, slopes = slope[0] * uint32_t{0x10001};
-        std::memcpy(&bases, x + 2 * i, sizeof(bases));
-        if (!one_slope) std::memcpy(&slopes, slope + 2 * i, sizeof(slopes));
-        uint32_t products = (product_in_upper_half(bases & upper, slopes & upper) & upper) |
-                            product_in_upper_half(bases << 16, slopes << 16) >> 16;
-        std::memcpy(out + 2 * i, &products, sizeof(products));
+// Two elements are in the halves of a 32-bit lane.
+template <>
+struct PreluLanes<Element::bfloat16> {
+    static constexpr uint32_t upper = 0xffff0000;
+    Vector<float> lower_slopes, upper_slopes;
+
+    HALFULP_INLINE PreluLanes of(Vector<uint32_t> pairs) {
+        return {(Vector<float>)(pairs << 16), (Vector<float>)(pairs & upper)};
     }
-    take_products<Element::bfloat16>(x, out, n / 2 * 2);
-    if (n % 2 != 0) out[n - 1] = prelu<Element::bfloat16>(x[n - 1], slope[one_slope ? 0 : n - 1]);
+    HALFULP_INLINE PreluLanes all(uint16_t slope) { return of(Vector<uint32_t>{} + slope * uint32_t{0x10001}); }
+    HALFULP_INLINE PreluLanes each(const uint16_t* from) { return of(load_vector<Vector<uint32_t>>(from)); }
+
+    template <bool plain>
+    [[gnu::always_inline]] Vector<int16_t> results(const uint16_t* from) const {
+        const auto x = load_vector<Vector<uint32_t>>(from);
+        const Vector<uint32_t> products = (products_in_upper_halves(x & upper, upper_slopes) & upper) |
+                                          products_in_upper_halves(x << 16, lower_slopes) >> 16;
+        return choose_16_bits<Element::bfloat16, plain>((Vector<int16_t>)x, (Vector<int16_t>)products);
+    }
+};
+
+#ifdef __F16C__
+// The product of two float16 is exactly a float. (simd/float16.h says why this uses intrinsics.)
+template <>
+struct PreluLanes<Element::float16> {
+    Vector<float> first_slopes, last_slopes;
+
+    HALFULP_INLINE Vector<float> decode(const uint16_t* from) {
+#ifdef __AVX512F__
+        return _mm512_cvtph_ps(load_vector<__m256i>(from));
+#else
+        return _mm256_cvtph_ps(load_vector<__m128i>(from));
+#endif
+    }
+    HALFULP_INLINE Vector<int16_t> round(Vector<float> first, Vector<float> last) {
+        constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT;
+#ifdef __AVX512F__
+        const auto a = _mm512_cvtps_ph(first, to_nearest), b = _mm512_cvtps_ph(last, to_nearest);
+        return (Vector<int16_t>)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+        const auto a = _mm256_cvtps_ph(first, to_nearest), b = _mm256_cvtps_ph(last, to_nearest);
+        return (Vector<int16_t>)__builtin_shufflevector(a, b, 0, 1, 2, 3);
+#endif
+    }
+    HALFULP_INLINE PreluLanes each(const uint16_t* from) { return {decode(from), decode(from + vector_bytes / 4)}; }
+    HALFULP_INLINE PreluLanes all(uint16_t slope) {
+        const Vector<uint16_t> slopes = Vector<uint16_t>{} + slope;
+        return each(reinterpret_cast<const uint16_t*>(&slopes));
+    }
+
+    template <bool plain>
+    [[gnu::always_inline]] Vector<int16_t> results(const uint16_t* from) const {
+        const PreluLanes x = each(from);
+        const auto products = round(x.first_slopes * first_slopes, x.last_slopes * last_slopes);
+        return choose_16_bits<Element::float16, plain>(load_vector<Vector<int16_t>>(from), products);
+    }
+};
+#endif
+
+template <Element type> inline constexpr bool has_prelu_lanes = row(type).is_float && row(type).size >= 2;
+#ifndef __F16C__
+template <> inline constexpr bool has_prelu_lanes<Element::float16> = false;
+#endif
+
+// The last vector may overlap the one before. It is computed first, because `out` may be an operand.
+template <Element type, bool one_slope, bool plain>
+HALFULP_INLINE void prelu_vectors(const Storage<type>* x, const Storage<type>* slope, Storage<type>* out, int n) {
+    using Lanes = PreluLanes<type>;
+    constexpr int lanes = vector_bytes / row(type).size;
+    const Lanes all = Lanes::all(*slope);
+    const auto results = [&](int i) {
+        return (one_slope ? all : Lanes::each(slope + i)).template results<plain>(x + i);
+    };
+    const auto last = results(n - lanes);
+    for (int i = 0; i < n - lanes; i += lanes) {
+        const auto some = results(i);
+        std::memcpy(out + i, &some, sizeof(some));
+    }
+    std::memcpy(out + n - lanes, &last, sizeof(last));
 }
 
-// The product of two float16 is exactly a float. (simd/float16.h says why this uses intrinsics.)
-template <bool one_slope>
-static void prelu_half(const uint16_t* __restrict x, const uint16_t* __restrict slope, uint16_t* __restrict out,
-                       int n) {
-    constexpr uint16_t nan = 0x7e00;
-    int i = 0;
-#if defined(__AVX512F__)
-    const auto load = [](const uint16_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
-    const __m512 the_slope = _mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(slope[0])));
-    for (; i + 16 <= n; i += 16) {
-        __m256i stored = load(x + i);
-        __m512 base = _mm512_cvtph_ps(stored);
-        __m512 product = _mm512_mul_ps(base, one_slope ? the_slope : _mm512_cvtph_ps(load(slope + i)));
-        __m256i encoding = _mm512_cvtps_ph(product, _MM_FROUND_TO_NEAREST_INT);
-        __mmask16 is_nan = _mm512_cmp_ps_mask(product, product, _CMP_UNORD_Q);
-        encoding = _mm256_mask_mov_epi16(encoding, is_nan, _mm256_set1_epi16(nan));
-        __mmask16 negative = _mm512_cmp_ps_mask(base, _mm512_setzero_ps(), _CMP_LT_OQ);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm256_mask_mov_epi16(stored, negative, encoding));
+template <Element type, bool one_slope>
+static void prelu_loop(const Storage<type>* __restrict x, const Storage<type>* __restrict slope,
+                       Storage<type>* __restrict out, int n) {
+    if constexpr (one_slope && row(type).is_float && row(type).size < 4) {  // compilers do not hoist its decoding
+        alignas(64) Storage<type> slopes[tile_size];
+        for (int i = 0; i < n; ++i) slopes[i] = *slope;
+        return prelu_loop<type, false>(x, slopes, out, n);
     }
-#elif defined(__F16C__)
-    const auto load = [](const uint16_t* from) {
-        return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-    };
-    const __m256 the_slope = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<short>(slope[0])));
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
-                         _mm256_cvtps_ph(_mm256_mul_ps(load(x + i), one_slope ? the_slope : load(slope + i)),
-                                         _MM_FROUND_TO_NEAREST_INT));
-    take_products<Element::float16>(x, out, i);
-#endif
-    for (; i < n; ++i) {  // vector loop: scalar neon
-        float base = decode_float<Element::float16>(x[i]);
-        float product = base * decode_float<Element::float16>(slope[one_slope ? 0 : i]);
-        uint32_t bits = __builtin_bit_cast(uint32_t, product), magnitude = bits & 0x7fffffff;
-        uint32_t encoding = round_to_float16(__builtin_bit_cast(float, magnitude)).encoding | bits >> 31 << 15;
-        encoding = magnitude > 0x7f800000 ? nan : encoding;
-        out[i] = base < 0 ? static_cast<uint16_t>(encoding) : x[i];
+    // vector loop: avx512 avx2 neon(most)
+    for (int i = 0; i < n; ++i) out[i] = prelu<type>(x[i], slope[one_slope ? 0 : i]);
+}
+
+// `out` may be an operand.
+template <Element type, bool one_slope>
+HALFULP_INLINE void prelu_of(const Storage<type>* x, const Storage<type>* slope, Storage<type>* out, int n) {
+    if constexpr (has_prelu_lanes<type>) {
+        if (n >= vector_bytes / row(type).size) {
+            const bool plain = one_slope && (*slope & (row(type).sign() - 1)) - 1 < row(type).overflow;
+            if (plain) prelu_vectors<type, one_slope, one_slope>(x, slope, out, n);
+            else prelu_vectors<type, one_slope, false>(x, slope, out, n);
+            return;
+        }
+    }
+    for (int i = 0; i < n; i += tile_size) {
+        const int count = n - i < tile_size ? n - i : tile_size;
+        const Storage<type>* slopes = one_slope ? slope : slope + i;
+        if (x != out && slope != out) {
+            prelu_loop<type, one_slope>(x + i, slopes, out + i, count);
+        } else {
+            alignas(64) Storage<type> results[tile_size];
+            prelu_loop<type, one_slope>(x + i, slopes, results, count);
+            std::memcpy(out + i, results, sizeof(*results) * static_cast<size_t>(count));
+        }
+    }
+}
+
+// The base of all results, and the slopes, of which each serves `shared` elements. They are `step` bytes apart.
+struct PreluRows {
+    const void *x, *slopes;
+    ptrdiff_t step;
+    int shared;
+};
+
+// Takes parts of rows, for a Fill (simd/streaming_store.h): n elements from an address within rows.x on.
+template <Element type>
+static void prelu_of_rows(const Storage<type>* x, const PreluRows& rows, Storage<type>* out, int n) {
+    const auto first = static_cast<int>(x - static_cast<const Storage<type>*>(rows.x));
+    auto* slope = static_cast<const char*>(rows.slopes) + first / rows.shared * rows.step;
+    for (int count = rows.shared - first % rows.shared; n > 0; count = rows.shared) {
+        count = count < n ? count : n;
+        prelu_of<type, true>(x, reinterpret_cast<const Storage<type>*>(slope), out, count);
+        x += count;
+        out += count;
+        n -= count;
+        slope += rows.step;
     }
 }
 

@@ -176,7 +176,6 @@ template <typename... Ints>
 inline __m512i _mm512_setr_epi32(Ints... values) {
     return __builtin_bit_cast(__m512i, (std::array<int, 16>{values...}));
 }
-inline __m512 _mm512_setzero_ps() { return __m512{}; }
 inline __m512i _mm512_setzero_si512() { return __m512i{}; }
 
 inline __m512i _mm512_castpd_si512(__m512d a) { return __builtin_bit_cast(__m512i, a); }
@@ -190,7 +189,6 @@ inline __m512d _mm512_add_pd(__m512d a, __m512d b) { return a + b; }
 inline __m512d _mm512_sub_pd(__m512d a, __m512d b) { return a - b; }
 inline __m512 _mm512_sub_ps(__m512 a, __m512 b) { return a - b; }
 inline __m512d _mm512_mul_pd(__m512d a, __m512d b) { return a * b; }
-inline __m512 _mm512_mul_ps(__m512 a, __m512 b) { return a * b; }
 inline __m512d _mm512_mask_sub_pd(__m512d others, __mmask8 mask, __m512d a, __m512d b) {
     return model::blend<double>(mask, others, a - b);
 }
@@ -384,9 +382,6 @@ inline __mmask16 _mm512_fpclass_ps_mask(__m512 a, int classes) {
 inline __m512d _mm512_mask_blend_pd(__mmask8 mask, __m512d a, __m512d b) { return model::blend<double>(mask, a, b); }
 inline __m512 _mm512_mask_mov_ps(__m512 others, __mmask16 mask, __m512 a) {
     return model::blend<float>(mask, others, a);
-}
-inline __m256i _mm256_mask_mov_epi16(__m256i others, __mmask16 mask, __m256i a) {
-    return model::blend<uint16_t>(mask, others, a);
 }
 
 inline __m512i _mm512_maskz_compress_epi32(__mmask16 mask, __m512i a) { return model::compress<uint32_t>(mask, a); }

@@ -152,6 +152,23 @@ def test_results_far_larger_than_caches(apart: int, slope_shape, rng: np.random.
     assert np.array_equal(whole[:, length:], between)
 
 
+@pytest.mark.parametrize("name", BASES)
+def test_rows_with_one_slope_each(name: str, rng: np.random.Generator) -> None:
+    """Rows of any length, whose last vector overlaps another, with slopes that need a test for NaN and others."""
+    dtype = values(name, (), rng).dtype
+    if hu.types.TYPES[name].kind == "float":
+        special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 0.25, -2], np.float32).astype(dtype)
+    else:
+        special = values(name, (7,), rng)
+    for length in [*range(1, 70), 130, 1000, 3000]:
+        x = np.frombuffer(rng.bytes(2 * 14 * length * dtype.itemsize), dtype).reshape(2, 14, length)
+        slope = rng.permutation(np.concatenate([special, values(name, (7,), rng)]))[:, None]
+        expected = contiguous(hu.prelu, x, slope)
+        assert_same(hu.prelu(x, slope), expected, length)
+        in_place = x.copy()
+        assert_same(hu.prelu(in_place, slope, out=in_place), expected, length)
+
+
 def test_one_exponent_anywhere_in_memory(rng: np.random.Generator) -> None:
     """For so many elements of a 16-bit type, a table of all powers is made."""
     x = values("float16", (1 << 18,), rng)

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.core.operands import laid_out, swapped
+import pytest
+from tests.core.operands import laid_out, swapped, unaligned
 from tests.house.builds import ROOT, run, tool
 
 ARITHMETIC, MEMORY = 0, 2
 TILE, BLOCK, PANEL_ROWS = 256, 2048, 16  # core/simd/tile.h, and a panel's rows
+ROWS = 1 << 13  # elements of a tile of rows
 
 
 @functools.cache
@@ -85,8 +87,38 @@ def test_inputs_that_cross_the_output_in_two_ways_share_a_box() -> None:
 
 
 def test_long_rows_with_one_exponent_each_are_not_joined() -> None:
-    assert tiling(zeros(300, 400), zeros(300, 1), zeros(300, 400))["tile"] == [1, 400]
-    assert tiling(zeros(300, 40), zeros(300, 1), zeros(300, 40))["tile"] == [BLOCK // 40, 40]
+    apart = zeros(300, 500)[:, :400]
+    assert tiling(apart, zeros(300, 1), zeros(300, 400))["tile"] == [1, 400]
+    assert tiling(zeros(300, 40), zeros(300, 1), zeros(300, 40), ARITHMETIC)["tile"] == [BLOCK // 40, 40]
+
+
+@pytest.mark.parametrize(
+    ("shape", "slopes", "bound_by", "tile"),
+    [
+        ((300, 400), (300, 1), MEMORY, (ROWS // 400, 400)),
+        ((300, 400), (300, 1), ARITHMETIC, (ROWS // 400, 400)),
+        ((4, 20, 50), (20, 1), MEMORY, (1, 20, 50)),
+        ((3, 20000), (3, 1), MEMORY, (1, ROWS)),
+        ((300, 40), (300, 1), ARITHMETIC, None),  # vectors of exponents are faster
+        ((300, 15), (300, 1), MEMORY, None),  # shorter than a vector
+        ((4, 20, 20), (20, 1), MEMORY, None),  # one copy of the slopes serves all tiles
+        ((4, 300, 20), (300, 1), MEMORY, (1, 300, 20)),
+    ],
+)
+def test_rows_with_one_slope_each(
+    shape: tuple[int, ...], slopes: tuple[int, ...], bound_by: int, tile: tuple[int, ...] | None
+) -> None:
+    found = tiling(zeros(*shape), zeros(*slopes), zeros(*shape), bound_by)
+    assert found["rows"] == (tile is not None)
+    if tile is not None:
+        assert tuple(found["tile"]) == tile
+
+
+def test_rows_that_are_apart_or_swapped_or_unaligned_are_copied() -> None:
+    x, slopes = zeros(300, 400), zeros(300, 1)
+    for other in (swapped(x), zeros(300, 500)[:, :400], unaligned(x)):
+        assert tiling(other, slopes, x)["rows"] == tiling(x, slopes, other)["rows"] == 0
+    assert tiling(x, swapped(slopes), x)["rows"] == 0
 
 
 def test_long_rows_that_are_apart_are_not_copied() -> None:
@@ -118,7 +150,11 @@ def test_tiles_cover_any_layout(rng: np.random.Generator) -> None:
             calls.append(tuple(laid_out(zeros(*s), rng) for s in (shape, thin, shape)))
     for (_, _, out), found in zip(calls, tilings(*calls, bound_by=MEMORY), strict=True):
         assert prod(found["shape"]) == out.size
-        assert found["elements"] == prod(found["tile"]) <= (PANEL_ROWS * TILE if found["panel"] else BLOCK)
+        assert (
+            found["elements"]
+            == prod(found["tile"])
+            <= (ROWS if found["rows"] else PANEL_ROWS * TILE if found["panel"] else BLOCK)
+        )
         assert found["along"] == [-(-n // t) for n, t in zip(found["shape"], found["tile"], strict=True)]
         assert found["tiles"] == prod(found["along"])
         assert sorted(found["order"]) == list(range(len(found["shape"])))

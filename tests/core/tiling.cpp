@@ -43,8 +43,8 @@ int main() {
             const int dims = tiling.shape.dims;
             std::printf(", \"elements\": %lld, \"tiles\": %lld", static_cast<long long>(tiling.tile_elements),
                         static_cast<long long>(tiling.tile_count));
-            std::printf(", \"flat\": %d, \"panel\": %d, \"streams\": %d", tiling.is_flat, tiling.is_panel,
-                        tiling.streams);
+            std::printf(", \"flat\": %d, \"panel\": %d, \"rows\": %d, \"streams\": %d", tiling.is_flat, tiling.is_panel,
+                        tiling.is_rows, tiling.streams);
             print("shape", tiling.shape.extent, dims);
             print("tile", tiling.tile_extent, dims);
             print("along", tiling.tiles_along, dims);
