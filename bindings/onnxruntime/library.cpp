@@ -16,7 +16,7 @@
 
 #include "dispatch.h"
 #include "node.h"
-#include "this_library.h"
+#include "../this_library.h"
 
 #ifdef _WIN32
 #define HALFULP_EXPORTED __declspec(dllexport)
@@ -181,7 +181,7 @@ extern "C" HALFULP_EXPORTED halfulp::ort::Status* RegisterCustomOps(halfulp::ort
     }
     const Api* api = base->get_api(abi_version);
     return guarded(api, [&] {
-        keep_this_library_loaded();
+        halfulp::keep_this_library_loaded();
         halfulp::chosen_kernels();  // an impossible HALFULP_ISA is an error here
         library_of(base, api).add_to(options);
     });

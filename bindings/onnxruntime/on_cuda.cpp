@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "this_library.h"
+#include "../this_library.h"
 
 namespace halfulp::ort {
 

@@ -4,17 +4,14 @@
 
 #include <numpy/arrayobject.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "array/thread_pool.h"
-#include "array/walker.h"
-#include "dispatch.h"
+#include "array/view.h"
+#include "formats/element.h"
 #include "fp_environment.h"
+#include "halfulp.h"
 #include "interpreter.h"
 
 namespace nb = nanobind;
@@ -71,30 +68,9 @@ bool has_shape(PyArrayObject* array, const Shape& shape) {
     return true;
 }
 
-View view_of(PyArrayObject* array, const Shape& shape) {
-    View view;
-    view.data = PyArray_BYTES(array);
-    view.item_size = static_cast<int>(PyArray_ITEMSIZE(array));
-    view.swapped = PyArray_ISBYTESWAPPED(array);
-    int missing = shape.dims - PyArray_NDIM(array);
-    for (int i = 0; i < shape.dims; ++i)
-        view.strides[i] = i < missing || PyArray_DIM(array, i - missing) == 1 ? 0 : PyArray_STRIDE(array, i - missing);
-    return view;
-}
-
-// Whether the bounds of two views show that they share no memory, or the views are the same.
-bool is_safe_to_overwrite(const View& out, const View& in, const Shape& shape) {
-    const char *out_low = out.data, *out_high = out.data + out.item_size, *in_low = in.data,
-               *in_high = in.data + in.item_size;
-    bool same = out.data == in.data && out.item_size == in.item_size;
-    for (int i = 0; i < shape.dims; ++i) {
-        if (shape.extent[i] == 0) return true;
-        ptrdiff_t out_reach = out.strides[i] * (shape.extent[i] - 1), in_reach = in.strides[i] * (shape.extent[i] - 1);
-        (out_reach < 0 ? out_low : out_high) += out_reach;
-        (in_reach < 0 ? in_low : in_high) += in_reach;
-        same &= out.strides[i] == in.strides[i];
-    }
-    return same || out_high <= in_low || in_high <= out_low;
+halfulp_array view_of(PyArrayObject* array) {
+    return {PyArray_DATA(array), static_cast<halfulp_type>(element_of(array)), PyArray_NDIM(array),
+            PyArray_DIMS(array), PyArray_STRIDES(array), PyArray_ISBYTESWAPPED(array)};
 }
 
 // Returns a new array of x's type in native byte order, with the layout of the operand that has the result's shape. If
@@ -115,23 +91,20 @@ nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     return nb::steal(result);
 }
 
-double nanoseconds_per_element(Kernel kernel, Element type) {
-    if (kernel == Kernel::prelu) return 0.2;
-    return type == Element::float64 ? 8 : 1.5;
-}
+// From this many elements on a call is long enough to release the interpreter's lock.
+constexpr npy_intp long_call = 1 << 14;
 
 // Computes the result of x and y, which must be exact ndarrays of registered types, in `out` or a new array. Returns
 // None if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share
 // memory with them other than element by element.
 nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, nb::handle out_object,
                  nb::handle scale_bias, bool out_is_safe) {
-    const Kernel kernel = operator_number == prelu_operator ? Kernel::prelu : Kernel::pow;
     PyArrayObject *x = as_array(x_object), *y = as_array(y_object);
     if (x == nullptr || y == nullptr) return nb::none();
     Element type = element_of(x), y_type = element_of(y);
     Shape shape;
     if (type == Element::count || y_type == Element::count || !broadcast(x, y, shape)) return nb::none();
-    if (kernel == Kernel::prelu && (type != y_type || !has_shape(x, shape))) return nb::none();
+    if (operator_number == prelu_operator && (type != y_type || !has_shape(x, shape))) return nb::none();
 
     nb::object out = nb::borrow(out_object);
     if (out.is_none()) out = new_result(x, y, shape);
@@ -140,45 +113,31 @@ nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, 
     if (target == nullptr || element_of(target) != type || !has_shape(target, shape) || !PyArray_ISWRITEABLE(target))
         return nb::none();
 
-    const View views[] = {view_of(x, shape), view_of(y, shape), view_of(target, shape)};
-    if (!out_object.is_none() && !out_is_safe &&
-        !(is_safe_to_overwrite(views[2], views[0], shape) && is_safe_to_overwrite(views[2], views[1], shape)))
-        return nb::none();
-
-    PowOptions options;
-    options.domain_error = operator_number == pow_with_domain_error;
+    halfulp_options options{};
+    options.size = sizeof options;
+    if (out_object.is_none() || out_is_safe) options.flags |= HALFULP_NO_OVERLAP;
+    if (operator_number == pow_with_domain_error) options.flags |= HALFULP_DOMAIN_ERROR;
     if (!scale_bias.is_none()) {
-        options.scale_bias = true;
+        options.flags |= HALFULP_SCALE_BIAS;
         options.scale = nb::cast<float>(scale_bias[0]);
         options.bias = nb::cast<float>(scale_bias[1]);
     }
-    const char* one_y = PyArray_SIZE(y) == 1 && !PyArray_ISBYTESWAPPED(y) ? PyArray_BYTES(y) : nullptr;
-    const Operation operation(kernel, type, y_type, one_y, PyArray_SIZE(target), options);
-    const Tiling tiling = choose_tiling(shape, views[0], views[1], views[2], operation.bound_by());
-    // Not an exception: for its first exception a thread needs memory too.
-    const auto memory_error = [] {
+    const halfulp_array of_x = view_of(x), of_y = view_of(y), of_out = view_of(target);
+    halfulp_status status;
+    {
+        std::optional<InterpreterReleased> released;
+        if (PyArray_SIZE(target) > long_call) {
+            options.keep_going = [](void* lock) -> int { return static_cast<InterpreterReleased*>(lock)->no_signal(); };
+            options.keep_going_context = &released.emplace();
+        }
+        status = (operator_number == prelu_operator ? halfulp_prelu : halfulp_pow)(&of_x, &of_y, &of_out, &options);
+    }
+    if (status == HALFULP_NO_MEMORY) {  // not an exception: for its first exception a thread needs memory too
         PyErr_NoMemory();
         return nb::object();
-    };
-    if (tiling.chunk_count() <= 1) {  // too short to release the interpreter's lock
-        if (tiling.chunk_count() == 1 && !run_chunk(tiling, 0, operation)) return memory_error();
-        return out;
     }
-    std::atomic<bool> has_memory{true};
-    bool finished;
-    {
-        InterpreterReleased released;
-        double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
-        finished = parallel_for(
-            tiling.chunk_count(), work < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
-            [&] { return released.no_signal(); },
-            [&](ptrdiff_t chunk) {
-                if (has_memory && !run_chunk(tiling, chunk, operation)) has_memory = false;
-            });
-    }
-    if (!has_memory) return memory_error();
-    if (!finished) throw nb::python_error();
-    return out;
+    if (status == HALFULP_STOPPED) throw nb::python_error();
+    return status == HALFULP_OK ? out : nb::none();
 }
 
 // A context manager that sets the default floating-point environment, for conversions by NumPy.
@@ -199,8 +158,8 @@ NB_MODULE(_core, m) {
     using namespace halfulp;
     if (_import_array() < 0) throw nb::python_error();
     for (signed char& element : element_of_number) element = -1;
-    chosen_kernels();  // an impossible HALFULP_ISA is an error at import
-    check_thread_count();
+    char message[256];
+    if (halfulp_check_environment(message, sizeof message) != HALFULP_OK) throw std::runtime_error(message);
     m.attr("POW") = static_cast<int>(pow_operator);
     m.attr("POW_DOMAIN_ERROR") = static_cast<int>(pow_with_domain_error);
     m.attr("PRELU") = static_cast<int>(prelu_operator);
@@ -211,11 +170,11 @@ NB_MODULE(_core, m) {
         .def(nb::init<>())
         .def("__enter__", &DefaultEnvironment::enter)
         .def("__exit__", [](DefaultEnvironment& self, nb::args) { self.exit(); });
-    m.def("instruction_set", [] { return std::string(chosen_kernels().name); });
-    m.def("thread_count", &thread_count);
+    m.def("instruction_set", [] { return std::string(halfulp_instruction_set()); });
+    m.def("thread_count", &halfulp_thread_count);
     m.def("share_threads_of", [](uintptr_t parallel, uintptr_t max_threads) {
-        share_threads_of({reinterpret_cast<decltype(OpenMp::parallel)>(parallel),
-                          reinterpret_cast<decltype(OpenMp::max_threads)>(max_threads)});
+        halfulp_share_openmp(reinterpret_cast<void (*)(void (*)(void*), void*, unsigned, unsigned)>(parallel),
+                             reinterpret_cast<int (*)()>(max_threads));
     });
-    m.def("undecided", [] { return chosen_kernels().undecided(); });
+    m.def("undecided", &halfulp_undecided);
 }

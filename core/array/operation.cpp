@@ -43,16 +43,22 @@ Operation::Operation(Kernel kernel, Element type, Element y_type, const void* on
     } else if (one_y != nullptr && x.is_float && x.size <= 2 && elements >= worth_a_table(x.size)) {
         bound_by_ = BoundBy::memory;
         if (kept != nullptr) table_ = kept->get();
-        if (table_ != nullptr && table_->y_type == y_type && table_->y == bytes_of(y_type, one_y)) return;
+        if (table_ != nullptr && is_of_this(*table_, one_y)) return;
         table_ = make_table(one_y);
         if (kept != nullptr) kept->set(table_);
     }
 }
 
+bool Operation::is_of_this(const PowerTable& table, const void* one_y) const {
+    return table.type == type_ && table.y_type == y_type_ && table.y == bytes_of(y_type_, one_y) &&
+           table.options.domain_error == options_.domain_error && table.options.scale_bias == options_.scale_bias &&
+           table.options.scale == options_.scale && table.options.bias == options_.bias;
+}
+
 std::shared_ptr<const PowerTable> Operation::make_table(const void* one_y) const {
     FpEnvironment default_environment;
     const int size = row(type_).size, codes = 1 << 8 * size, step = std::min(codes, block_size);
-    PowerTable table{y_type_, bytes_of(y_type_, one_y), std::vector<char>(static_cast<size_t>(codes * size))};
+    PowerTable table{type_, y_type_, bytes_of(y_type_, one_y), options_, std::vector<char>(static_cast<size_t>(codes * size))};
     char* powers = table.powers.data();
     for (int i = 0; i < codes; ++i) {
         const auto code = static_cast<uint16_t>(i);

@@ -15,13 +15,13 @@ enum class Kernel { pow, prelu };
 
 // All powers with one exponent, for each base of 8 or 16 bits, in the order of the bases' encodings.
 struct PowerTable {
-    Element y_type;
+    Element type, y_type;
     uint64_t y;  // the exponent's bytes
+    PowOptions options;
     std::vector<char> powers;
 };
 
-// Holds the last table for a caller that computes again and again with one exponent and the same options. Any number of
-// threads may use it.
+// Holds the last table for a caller that computes again and again with one exponent. Any number of threads may use it.
 class KeptTable {
 public:
     std::shared_ptr<const PowerTable> get();
@@ -67,6 +67,7 @@ public:
 
 private:
     std::shared_ptr<const PowerTable> make_table(const void* one_y) const;
+    bool is_of_this(const PowerTable& table, const void* one_y) const;
 
     const Kernels& kernels_;
     Kernel kernel_;

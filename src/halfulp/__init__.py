@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from halfulp.conformance.check import CheckReport, check
     from halfulp.conversion import Conversion, convert
     from halfulp.conversion.repair import Repair, repair
+    from halfulp.linking import get_include, get_library
     from halfulp.running import run
 
     __version__: str
@@ -54,6 +55,8 @@ __all__ = [
     "check",
     "convert",
     "float_power",
+    "get_include",
+    "get_library",
     "op",
     "ops",
     "pow",
@@ -72,6 +75,8 @@ _LAZY = {
     "audit": "halfulp.auditing.api",
     "check": "halfulp.conformance.check",
     "convert": "halfulp.conversion",
+    "get_include": "halfulp.linking",
+    "get_library": "halfulp.linking",
     "repair": "halfulp.conversion.repair",
     "run": "halfulp.running",
 }

@@ -35,10 +35,10 @@ def test_another_processor_gives_the_same_bits(processor: str) -> None:
 
 
 def test_windows(tmp_path: Path) -> None:
-    """By MinGW-w64 and Wine: the same bits; threads, processors and the library for ONNX Runtime work."""
+    """By MinGW-w64 and Wine: the same bits; threads, processors and the library work."""
     wine = tool("wine")
     environment = {"WINEPREFIX": str(tmp_path / "wine"), "WINEDEBUG": "-all", "DISPLAY": ""}
-    folder = build("mingw", MINGW, *cross("Windows", "AMD64"), targets=["_onnxruntime"])
+    folder = build("mingw", MINGW, *cross("Windows", "AMD64"), targets=["halfulp"])
     run(wine, "wineboot", "--init", **environment)
     assert run(wine, folder / "core_check.exe", *WORST_CASES, **environment) == bits_here()
     program = tmp_path / "program.exe"
@@ -46,11 +46,11 @@ def test_windows(tmp_path: Path) -> None:
         ROOT / "tests" / "windows" / "program.cpp",
         ROOT / "core" / "array" / "thread_pool.cpp",
         ROOT / "core" / "array" / "processors.cpp",
-        ROOT / "bindings" / "onnxruntime" / "this_library.cpp",
+        ROOT / "bindings" / "this_library.cpp",
     ]
-    includes = [f"-I{ROOT / 'core'}", f"-I{ROOT / 'bindings' / 'onnxruntime'}"]
+    includes = [f"-I{ROOT / 'core'}", f"-I{ROOT / 'bindings'}"]
     run(tool(MINGW), "-std=c++20", "-O1", "-static", "-Wall", "-Werror", *includes, *sources, "-o", program)
-    run(wine, program, folder / "_onnxruntime.dll", **environment)
+    run(wine, program, folder / "libhalfulp.dll", **environment)
 
 
 @pytest.mark.parametrize("target", ZIG_TARGETS)

@@ -166,7 +166,7 @@ def package(folder: Path, target: Path) -> str:
     copy = target / "halfulp"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "halfulp", copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    (extension,) = folder.glob("_core*.so")
-    shutil.copy(extension, copy)
+    for compiled in (*folder.glob("_core*.so"), *folder.glob("libhalfulp.so")):
+        shutil.copy(compiled, copy)
     shutil.copytree(ROOT / "data" / "worst_cases", copy / "worst_cases")  # as a wheel has them
     return os.pathsep.join([str(target), str(Path(np.__file__).parents[1])])

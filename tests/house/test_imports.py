@@ -16,6 +16,7 @@ BASE = {"errors", "types", "installed"}
 MAY_IMPORT = {
     "errors": set(),
     "installed": set(),
+    "linking": {"errors"},
     "types": {"errors"},
     "specs": BASE,
     "pages": BASE | {"specs"},
@@ -24,7 +25,7 @@ MAY_IMPORT = {
     "_integers": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
-    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running"},
+    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},
@@ -36,7 +37,7 @@ MAY_IMPORT = {
     "conformance": BASE
     | {"specs", "_interop", "operators", "reference", "models", "backend"}
     | {"benchmark", "integrations"},
-    "integrations": BASE | {"specs", "_interop", "operators", "models"},
+    "integrations": BASE | {"specs", "_interop", "operators", "models", "linking"},
     "cli": BASE
     | {
         "_interop",
@@ -52,6 +53,7 @@ MAY_IMPORT = {
         "integrations",
         "measured",
         "running",
+        "linking",
     },
     "__main__": {"cli"},
 }

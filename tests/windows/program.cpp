@@ -51,9 +51,9 @@ void check_library(const char* path) {
     const HMODULE library = LoadLibraryA(path);
     expect(library != nullptr, "the library can't be loaded");
     expect(GetProcAddress(library, "RegisterCustomOps") != nullptr, "it does not export RegisterCustomOps");
-    const std::string own = halfulp::ort::path_of_this_library();
+    const std::string own = halfulp::path_of_this_library();
     expect(own.ends_with(".exe"), "a library's own path is wrong");
-    halfulp::ort::keep_this_library_loaded();
+    halfulp::keep_this_library_loaded();
 }
 
 }  // namespace

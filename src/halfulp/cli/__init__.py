@@ -25,6 +25,7 @@ from halfulp.cli.run import run
 from halfulp.cli.spec import spec
 from halfulp.errors import HalfulpError, HalfulpWarning
 from halfulp.installed import version_of
+from halfulp.linking import ANSWERS
 
 
 @contextmanager
@@ -161,11 +162,19 @@ def _common(
     """Power and PReLU of ONNX, OpenVINO and DirectML, every result correctly rounded.
 
     Exit status: 0 done, 1 differences or findings, 2 bad input or usage.
+
+    For programs in C: --cflags, --libs, --cmakedir and --pkgconfigdir print where the library is.
     """
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    if sys.argv[1:] and all(option in ANSWERS for option in sys.argv[1:]):
+        try:
+            print(*(ANSWERS[option]() for option in sys.argv[1:]))
+        except HalfulpError as error:
+            sys.exit(error.titled)
+        return
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 shows ? for some characters
     app(prog_name="halfulp")

@@ -8,7 +8,6 @@ the domain ``halfulp``.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
-import halfulp
 from halfulp.errors import UnsupportedError
 from halfulp.integrations.onnxruntime.rewrite import fused, patched
+from halfulp.linking import get_library
 from halfulp.models.onnx import parse
 from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
@@ -147,16 +146,8 @@ def patch(model: Source, *, keep_fusions: bool = False) -> ModelProto:
 
 
 def library() -> str:
-    """Return the path of the native library, for ONNX Runtime's ``RegisterCustomOpsLibrary``.
-
-    Raises:
-        UnsupportedError: this installation was built without it.
-    """
-    name = "_onnxruntime.dll" if sys.platform == "win32" else "_onnxruntime.so"
-    for folder in halfulp.__path__:  # an editable installation has two: sources and compiled files
-        if (path := Path(folder, name)).is_file():
-            return str(path)
-    raise UnsupportedError(f"this installation of halfulp has no library for ONNX Runtime, {name}")
+    """Return the path of the native library, for ONNX Runtime's ``RegisterCustomOpsLibrary``: ``hu.get_library()``."""
+    return get_library()
 
 
 def run(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #endif
 
-namespace halfulp::ort {
+namespace halfulp {
 
 #ifdef _WIN32
 
@@ -51,4 +51,4 @@ void keep_this_library_loaded() {
 
 #endif
 
-}  // namespace halfulp::ort
+}  // namespace halfulp

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace halfulp::ort {
+namespace halfulp {
 
 // Throws std::runtime_error if the loader does not know it.
 std::string path_of_this_library();
@@ -11,4 +11,4 @@ std::string path_of_this_library();
 // Keeps the library loaded until the process ends, even if it is unloaded.
 void keep_this_library_loaded();
 
-}  // namespace halfulp::ort
+}  // namespace halfulp
