@@ -100,8 +100,38 @@ def generate() -> str:
             f"inline constexpr Mismatch {refused.name}{{",
             f"    Check::{identifier(mismatch.check)}, {json.dumps(mismatch.message)}}};",
         ]
+    lines += [
+        "",
+        "// The operator versions, the names of types with a space after each; no exponent's types: those of X.",
+        "struct Version {",
+        "    const char* name;",
+        "    int since, until;",
+        "    Rule rule;",
+        "    const char *types, *exponent_types;",
+        "    const char* clauses[static_cast<int>(Check::count)];",
+        "};",
+        "inline constexpr int most_versions = 1000;",
+        "inline constexpr Version versions[] = {",
+        *map(version, rows()),
+        "};",
+    ]
     lines += ["", "}  // namespace halfulp::ort", ""]
     return "\n".join(lines)
+
+
+def version(row: OpVersion) -> str:
+    """Return the entry of an operator version."""
+    later = [
+        int(other.version)
+        for other in rows()
+        if other.name == row.name and int(other.version) > int(row.version)
+    ]
+    until = str(min(later) - 1) if later else "most_versions"
+    enforced = {check: f"{row.id}.{clause.id}" for clause in row.clauses for check in clause.enforces}
+    types = ["".join(f"{name} " for name in row.type_variables.get(variable, ())) for variable in ("T", "T1")]
+    head = [json.dumps(row.name), row.version, until, f"Rule::{identifier(row.broadcasting.name)}"]
+    clauses = ", ".join(json.dumps(enforced.get(check, "")) for check in checks())
+    return f"    {{{', '.join([*head, *map(json.dumps, types)])},\n     {{{clauses}}}}},"
 
 
 def enumeration(name: str, values: list[str]) -> str:

@@ -1,5 +1,5 @@
-// ONNX Runtime's C ABI, as far as a library of custom operators needs it, from its public description. Declared
-// here so that building needs nothing of ONNX Runtime, and one build serves every version from 1.20 on.
+// ONNX Runtime's C ABI, as far as custom operators and an execution provider need it, from its public description.
+// Declared here so that building needs nothing of ONNX Runtime, and one build serves every version from 1.20 on.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ struct ApiBase {
 inline constexpr uint32_t abi_version = 18;
 
 // Api is a table of functions that only grows: an index identifies a function.
-template <int index, typename Signature>
+template <int index, typename Signature, typename Table = Api>
 struct Function;
 
-template <int index, typename Result, typename... Arguments>
-struct Function<index, Result(Arguments...)> {
-    Result operator()(const Api* api, Arguments... arguments) const {
-        return reinterpret_cast<Result (*const*)(Arguments...)>(api)[index](arguments...);
+template <int index, typename Result, typename... Arguments, typename Table>
+struct Function<index, Result(Arguments...), Table> {
+    Result operator()(const Table* table, Arguments... arguments) const {
+        return reinterpret_cast<Result (*const*)(Arguments...)>(table)[index](arguments...);
     }
 };
 
@@ -68,6 +68,8 @@ inline constexpr Function<274, Status*(const KernelContext*, void (*work)(void* 
 inline constexpr uint32_t tensor_shape_version = 24;
 inline constexpr Function<414, Status*(const Value*, ElementNumber*, const int64_t** dims, size_t* count)>
     tensor_shape{};
+
+// --- custom operators --------------------------------------------------------------------------
 
 enum Characteristic : int { required = 0 };
 enum MemoryType : int { default_memory = 0 };
@@ -104,5 +106,95 @@ struct CustomOperator {
     size_t (*alias_map)(int** inputs, int** outputs);
     void (*release_alias_map)(int* inputs, int* outputs);
 };
+
+// --- execution providers, from 1.24 on ----------------------------------------------------------
+
+inline constexpr uint32_t provider_version = 24;
+
+struct EpApi;
+struct HardwareDevice;
+struct KeyValuePairs;
+struct Logger;
+struct EpDevice;
+struct Graph;
+struct GraphNode;
+struct SupportInfo;
+struct KernelRegistry;
+struct KernelDefBuilder;
+struct KernelDef;
+struct DataType;
+
+inline constexpr Function<237, Status*(const SessionOptions*, const char* key, int* has)> has_config{};
+inline constexpr Function<238, Status*(const SessionOptions*, const char* key, char*, size_t* size)> get_config{};
+inline constexpr Function<307, int(const HardwareDevice*)> device_type{};
+inline constexpr int processor = 0;
+inline constexpr Function<317, const EpApi*()> get_ep_api{};
+inline constexpr Function<344, Status*(const Graph*, size_t*)> node_count{};
+inline constexpr Function<345, Status*(const Graph*, const GraphNode**, size_t count)> graph_nodes{};
+inline constexpr Function<350, Status*(const GraphNode*, const char**)> operator_type{};
+inline constexpr Function<351, Status*(const GraphNode*, const char**)> operator_domain{};
+
+// The functions that the runtime calls of a provider's parts, in their order. Those at the end are never called of a
+// provider of this version.
+struct Ep {
+    uint32_t version;
+    const char* (*name)(const Ep*);
+    Status* (*get_capability)(Ep*, const Graph*, SupportInfo*);
+    void* of_compiling_providers[10];
+    Status* (*get_kernel_registry)(Ep*, const KernelRegistry**);
+    void* later[16];
+};
+
+struct EpFactory {
+    uint32_t version;
+    const char* (*name)(const EpFactory*);
+    const char* (*vendor)(const EpFactory*);
+    Status* (*get_supported_devices)(EpFactory*, const HardwareDevice* const*, size_t, EpDevice**, size_t most,
+                                     size_t* count);
+    Status* (*create_ep)(EpFactory*, const HardwareDevice* const*, const KeyValuePairs* const*, size_t,
+                         const SessionOptions*, const Logger*, Ep**);
+    void (*release_ep)(EpFactory*, Ep*);
+    uint32_t (*vendor_id)(const EpFactory*);
+    const char* (*provider_version)(const EpFactory*);
+    void* check_compiled_model;
+    // These may give null, but must be there.
+    Status* (*create_allocator)(EpFactory*, const void* memory, const void* options, void** allocator);
+    void (*release_allocator)(EpFactory*, void*);
+    Status* (*create_data_transfer)(EpFactory*, void**);
+    bool (*is_stream_aware)(const EpFactory*);
+    void* later[16];
+};
+
+struct KernelImpl {
+    uint32_t version;
+    Status* (*compute)(KernelImpl*, KernelContext*);
+    void (*release)(KernelImpl*);
+    void* later[4];
+};
+
+using CreateKernel = Status*(void* state, const KernelInfo*, KernelImpl**);
+
+template <int index, typename Signature> using EpFunction = Function<index, Signature, EpApi>;
+
+inline constexpr EpFunction<0, Status*(EpFactory*, const HardwareDevice*, const KeyValuePairs*, const KeyValuePairs*,
+                                       EpDevice**)>
+    create_ep_device{};
+inline constexpr EpFunction<3, Status*(SupportInfo*, const GraphNode*)> add_single_node{};
+inline constexpr EpFunction<18, Status*(KernelRegistry**)> create_registry{};
+inline constexpr EpFunction<19, void(KernelRegistry*)> release_registry{};
+inline constexpr EpFunction<20, Status*(KernelRegistry*, const KernelDef*, CreateKernel*, void* state)> add_kernel{};
+inline constexpr EpFunction<21, Status*(KernelDefBuilder**)> create_builder{};
+inline constexpr EpFunction<22, void(KernelDefBuilder*)> release_builder{};
+inline constexpr EpFunction<23, Status*(KernelDefBuilder*, const char*)> set_operator_type{};
+inline constexpr EpFunction<24, Status*(KernelDefBuilder*, const char*)> set_domain{};
+inline constexpr EpFunction<25, Status*(KernelDefBuilder*, int first, int last)> set_versions{};
+inline constexpr EpFunction<26, Status*(KernelDefBuilder*, const char*)> set_provider{};
+inline constexpr EpFunction<29, Status*(KernelDefBuilder*, const char*, const DataType* const*, size_t)> add_types{};
+inline constexpr EpFunction<31, Status*(KernelDefBuilder*, const int* inputs, const int* outputs, size_t)>
+    add_may_inplace{};
+inline constexpr EpFunction<32, Status*(KernelDefBuilder*, KernelDef**)> build{};
+inline constexpr EpFunction<33, void(KernelDef*)> release_def{};
+inline constexpr EpFunction<40, Status*(ElementNumber, const DataType**)> tensor_type{};
+inline constexpr EpFunction<41, Status*(SupportInfo*, const GraphNode*, const KernelDef**)> look_up_kernel{};
 
 }  // namespace halfulp::ort

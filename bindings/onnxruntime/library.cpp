@@ -7,8 +7,6 @@
 // Once loaded, the library stays loaded, because sessions come and go. It has no threads of its own, and no exception
 // leaves it.
 
-#include <cstdio>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,17 +38,6 @@ struct Operator : CustomOperator {
 };
 
 const Operator& own(const CustomOperator* op) { return *static_cast<const Operator*>(op); }
-
-// Calls f and turns its exceptions into a Status.
-template <typename F>
-Status* guarded(const Api* api, F f) noexcept {
-    try {
-        f();
-        return nullptr;
-    } catch (const Failure& failure) { return failure.status; } catch (const std::exception& error) {
-        return create_status(api, fail, error.what());
-    }
-}
 
 struct Instance {
     const Api* api;
@@ -138,21 +125,11 @@ public:
     void add_to(SessionOptions* options) const { check(add_domain(api_, options, domain_)); }
 
 private:
-    static void check(Status* status) {
-        if (status) throw Failure{status};
-    }
-
     const ApiBase* base_;
     const Api* api_;
     std::vector<Operator> operators_;
     CustomOpDomain* domain_ = nullptr;
 };
-
-int minor_version(const ApiBase* base) {
-    int major = 0, minor = 0;
-    std::sscanf(base->version(), "%d.%d", &major, &minor);
-    return major > 1 ? 1000 : minor;
-}
 
 // Returns the library of a runtime. There is one for all its sessions, because a session does not report its end.
 const Library& library_of(const ApiBase* base, const Api* api) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <functional>
 #include <new>
 #include <numeric>
+#include <string_view>
 
 #include "array/walker.h"
 #include "on_cuda.h"
@@ -55,15 +57,34 @@ Node::Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, c
              " version as this library: no broadcasting '" +
                  rule + "'");
     rule_ = static_cast<Rule>(name - std::begin(rule_names));
-    if (rule_ == Rule::legacy_axis) {
-        legacy_.axis = optional_int(info, "axis");
-        legacy_.broadcast = optional_int(info, "broadcast").value_or(0) != 0;
-    }
+    read_legacy_axis(info);
     for (int i = 0; i < static_cast<int>(Check::count); ++i) clauses_[i] = text_attribute(info, clause_attributes[i]);
 }
 
-void Node::check(Status* status) const {
-    if (status) throw Failure{status};
+Node::Node(const Api* api, const Version& version, Element type, const KernelInfo* info)
+    : api_(api),
+      has_tensor_shape_(true),
+      kernel_(version.name == std::string_view("Pow") ? Kernel::pow : Kernel::prelu),
+      type_(type),
+      rule_(version.rule) {
+    std::copy(std::begin(version.clauses), std::end(version.clauses), clauses_);
+    read_legacy_axis(info);
+}
+
+void Node::read_legacy_axis(const KernelInfo* info) {
+    if (rule_ != Rule::legacy_axis) return;
+    legacy_.axis = optional_int(info, "axis");
+    const int64_t broadcast = optional_int(info, "broadcast").value_or(0);
+    if (broadcast != 0 && broadcast != 1)
+        fail(invalid_argument, "SpecError " + clauses_[static_cast<int>(Check::equal_shapes)] +
+                                   ": broadcast must be 0 or 1\n  broadcast: " + std::to_string(broadcast));
+    legacy_.broadcast = broadcast == 1;
+}
+
+int minor_version(const ApiBase* base) {
+    int major = 0, minor = 0;
+    std::sscanf(base->version(), "%d.%d", &major, &minor);
+    return major > 1 ? 1000 : minor;
 }
 
 void Node::fail(ErrorCode code, const std::string& message) const {

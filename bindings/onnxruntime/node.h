@@ -1,6 +1,7 @@
 // A Pow or PRelu node of a session: its attributes and its computation.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "abi.h"
@@ -19,10 +20,31 @@ struct Failure {
     Status* status;
 };
 
+// Throws a Status that is an error.
+inline void check(Status* status) {
+    if (status) throw Failure{status};
+}
+
+// Calls f and turns its exceptions into a Status.
+template <typename F>
+Status* guarded(const Api* api, F f) noexcept {
+    try {
+        f();
+        return nullptr;
+    } catch (const Failure& failure) { return failure.status; } catch (const std::exception& error) {
+        return create_status(api, fail, error.what());
+    }
+}
+
+// 20 of version 1.20.1.
+int minor_version(const ApiBase* base);
+
 class Node {
 public:
-    // Reads the attributes that the Python side has given the node. Throws Failure.
+    // A custom operator: reads the attributes that the Python side has given the node. Throws Failure.
     Node(const Api* api, bool has_tensor_shape, Kernel kernel, Element type, const KernelInfo* info);
+    // ONNX's own operator, as the document of its version says. Throws Failure.
+    Node(const Api* api, const Version& version, Element type, const KernelInfo* info);
 
     // Throw Failure, with the text of the Python side's SpecError, if the operands' shapes do not fit. On CUDA the
     // operands are in the device's memory, and the work is put into the call's stream.
@@ -43,7 +65,7 @@ private:
         View x, y, out;
     };
 
-    void check(Status* status) const;
+    void read_legacy_axis(const KernelInfo* info);
     [[noreturn]] void fail(ErrorCode code, const std::string& message) const;
     std::string text_attribute(const KernelInfo* info, const char* name) const;
     std::optional<int64_t> optional_int(const KernelInfo* info, const char* name) const;

@@ -37,4 +37,36 @@ inline constexpr Mismatch expands_one{
 inline constexpr Mismatch not_a_subset{
     Check::shape, "the shape of Y must be a contiguous subset of the shape of X"};
 
+// The operator versions, the names of types with a space after each; no exponent's types: those of X.
+struct Version {
+    const char* name;
+    int since, until;
+    Rule rule;
+    const char *types, *exponent_types;
+    const char* clauses[static_cast<int>(Check::count)];
+};
+inline constexpr int most_versions = 1000;
+inline constexpr Version versions[] = {
+    {"Pow", 1, 6, Rule::legacy_axis, "float64 float32 float16 ", "",
+     {"onnx.Pow-1.C2", "onnx.Pow-1.C5", "onnx.Pow-1.C3", "onnx.Pow-1.C4"}},
+    {"Pow", 7, 11, Rule::numpy, "float64 float32 float16 ", "",
+     {"onnx.Pow-7.C2", "", "", ""}},
+    {"Pow", 12, 12, Rule::numpy, "float64 float32 float16 int32 int64 ", "float64 float32 float16 int16 int32 int64 int8 uint16 uint32 uint64 uint8 ",
+     {"onnx.Pow-12.C2", "", "", ""}},
+    {"Pow", 13, 14, Rule::numpy, "bfloat16 float64 float32 float16 int32 int64 ", "float64 float32 float16 int16 int32 int64 int8 uint16 uint32 uint64 uint8 ",
+     {"onnx.Pow-13.C2", "", "", ""}},
+    {"Pow", 15, most_versions, Rule::numpy, "bfloat16 float64 float32 float16 int32 int64 ", "bfloat16 float64 float32 float16 int16 int32 int64 int8 uint16 uint32 uint64 uint8 ",
+     {"onnx.Pow-15.C2", "", "", ""}},
+    {"PRelu", 1, 5, Rule::shared_or_per_channel, "float64 float32 float16 ", "",
+     {"onnx.PRelu-1.C2", "", "", ""}},
+    {"PRelu", 6, 6, Rule::shared_or_per_channel, "float64 float32 float16 ", "",
+     {"onnx.PRelu-6.C2", "", "", ""}},
+    {"PRelu", 7, 8, Rule::unidirectional, "float64 float32 float16 ", "",
+     {"onnx.PRelu-7.C2", "", "", ""}},
+    {"PRelu", 9, 15, Rule::unidirectional, "float64 float32 float16 int32 int64 uint32 uint64 ", "",
+     {"onnx.PRelu-9.C2", "", "", ""}},
+    {"PRelu", 16, most_versions, Rule::unidirectional, "bfloat16 float64 float32 float16 int32 int64 uint32 uint64 ", "",
+     {"onnx.PRelu-16.C2", "", "", ""}},
+};
+
 }  // namespace halfulp::ort
