@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <initializer_list>
 
 #include "../../simd/streaming_store.h"
 #include "../tiles.h"
@@ -43,7 +44,7 @@ void run_tile(const PowOptions& options, Element y_type, const uint16_t* x, cons
     if (y_type == Element::float32) return run(static_cast<const float*>(y));
     alignas(64) float exponents[tile_size];
     if (decode_exponents(y_type, y, exponents, n)) return run(exponents);
-    std::memset(undecided, 0xff, sizeof(undecided));  // integers that are not floats
+    all_undecided(undecided);  // integers that are not floats
 }
 
 // Appends the numbers of the lanes whose bits are set, from `first` on. Returns how many there are in all.
@@ -112,7 +113,7 @@ bool pow_by_singles(const PowOptions& options, Element type, Element y_type, con
             else run_tile<Element::bfloat16>(options, y_type, bases + i, exponents, to + i, undecided, some);
             const int before = count;
             count = list(undecided, i, some, listed, count);
-            decides = count - before <= some / 4;
+            decides = !too_many(static_cast<uint32_t>(count - before), some);
             if (decides) {
                 for (int part : {0, 1, 2, 3}) prefetch.issue(part);
                 continue;

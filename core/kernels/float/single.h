@@ -25,6 +25,11 @@ namespace halfulp::HALFULP_ISA {
 
 static constexpr float single_error = 0x1.12p-22f, single_error_of_t = 0x1.aap-24f;
 
+// Whether a tile with so many undecided lanes is better left to the other phases.
+HALFULP_INLINE bool too_many(uint32_t undecided, int n) { return undecided > static_cast<uint32_t>(n) / 4; }
+
+HALFULP_INLINE void all_undecided(unsigned char* undecided) { std::memset(undecided, 0xff, tile_size / 8); }
+
 // The phase for a tile. Its arithmetic is the same in each lane of every instruction set.
 template <Element type>
 class SinglePhase {
@@ -68,21 +73,21 @@ public:
 
     // 2^t, rounded. Sets the bits of undecided lanes.
     void round(uint16_t* out, unsigned char* undecided, int n) {
-        if (most_t_ <= 125) return round<false>(out, undecided, n);
+        if (most_t_ <= most_normal_t) return round<false>(out, undecided, n);
         for (int i = 0; i < n; ++i) {  // vector loop
             shifted_[i] = shifted_[i] < magic + most_t ? shifted_[i] : magic + most_t;
             shifted_[i] = shifted_[i] > magic - most_t ? shifted_[i] : magic - most_t;
             rest_[i] = rest_[i] < 0x1p-4f ? rest_[i] : 0x1p-4f;
             rest_[i] = rest_[i] > -0x1p-4f ? rest_[i] : -0x1p-4f;
         }
-        round<true>(out, undecided, n);
+        most_t_ = most_t;
+        round<type == Element::bfloat16>(out, undecided, n);
     }
 
 private:
     static constexpr float magic = 0x1.8p20f;  // t + magic is a multiple of 1/8
-    // Beyond it all powers are zero or infinite. With larger powers of float16 the interval may be too small, but both
-    // ends are zero or infinite too.
-    static constexpr float most_t = 160, most_deciding_t = type == Element::float16 ? 26 : most_t;
+    // Beyond most_t all powers are zero or infinite; up to most_normal_t they are normal floats.
+    static constexpr float most_t = type == Element::float16 ? 26 : 160, most_normal_t = 125;
     // Half a part below 2^-125.
     static constexpr uint32_t exponent_bits = 0xff800000, first_part = word_of(least_base) - (uint32_t{1} << 19);
 
@@ -93,10 +98,23 @@ private:
             for (int v = 0; v < vectors; ++v) sum[v] = multiply_add(sum[v], x[v], floats_of(c[j]));
     }
 
+    // The bits of a float times 2^k, truncated if that is subnormal. k is the number of eighths in `place` over 8.
+    [[gnu::always_inline]] static Words scaled(Words bits, Words place) {
+        const Integers k = __builtin_bit_cast(Integers, place - word_of(magic)) >> 3;
+        const Words added = __builtin_bit_cast(Words, k << 23);
+        const Integers exponent = __builtin_bit_cast(Integers, bits >> 23) + k, below = 1 - exponent;
+        const Words shift = __builtin_bit_cast(Words, (below & (below < 31)) | (31 & (below >= 31)));
+        const Words subnormal = ((bits & 0x007fffff) | 0x00800000) >> shift;
+        const Words is_subnormal = __builtin_bit_cast(Words, exponent <= 0);
+        const Words is_infinite = __builtin_bit_cast(Words, exponent >= 255);
+        const Words normal = ((bits + added) & ~is_infinite) | (word_of(__builtin_inff()) & is_infinite);
+        return (subnormal & is_subnormal) | (normal & ~is_subnormal);
+    }
+
     // `beyond`: powers may be no normal floats.
     template <bool beyond>
     [[gnu::noinline]] void round(uint16_t* out, unsigned char* undecided, int n) const {
-        const float t = (most_t_ < most_deciding_t ? most_t_ : most_deciding_t) + 0x1p-3f;
+        const float t = (most_t_ < most_t ? most_t_ : most_t) + 0x1p-3f;
         const float error = single_error + t * single_error_of_t;
         // 2^(j/8), and for float16 the factor of the interval's lower end; less j in the place where k is added.
         alignas(64) float entries[8];
@@ -116,15 +134,8 @@ private:
             }
             horner(constants::single_exp2, rest, power);
             for (int v = 0; v < vectors; ++v) {
-                Words scaled = bits_of(powers[place[v]]) + (place[v] << 20);
-                if constexpr (beyond) {  // by two factors
-                    const Words half = __builtin_bit_cast(
-                        Words, __builtin_bit_cast(Integers, place[v] - word_of(magic)) >> 4 << 23);
-                    scaled -= half;
-                    power[v] = power[v] * floats_of(scaled) * floats_of(half + word_of(1.0f));
-                } else {
-                    power[v] = power[v] * floats_of(scaled);
-                }
+                const Words j = place[v] & 7, scale = beyond ? j : place[v];
+                power[v] = power[v] * floats_of(bits_of(powers[place[v]]) + (scale << 20));
             }
             for (int v = 0; v < vectors; ++v) {
                 uint16_t* to = out + i + v * float_lanes;
@@ -132,7 +143,8 @@ private:
                 if constexpr (type == Element::float16) {
                     mask = store_as_float16(to, power[v], multiply_add(power[v], width, power[v]));
                 } else {
-                    const Words bits = bits_of(power[v]);
+                    Words bits = bits_of(power[v]);
+                    if constexpr (beyond) bits = scaled(bits, place[v]);
                     store_upper_halves(to, bits + 0x8000);
                     mask = not_above((bits + (reach - 0x8000)) & 0xffff, words_of(2 * reach));
                 }
@@ -145,35 +157,59 @@ private:
     float most_t_;
 };
 
+// Sets the bits of further lanes: those whose flag is not zero.
+static void list_too(const uint32_t* flags, unsigned char* undecided, int n) {
+    for (int i = 0; i < n; i += float_lanes) {
+        FloatMask mask;
+        std::memcpy(&mask, undecided + i / 8, sizeof(mask));
+        mask |= static_cast<FloatMask>(~not_above(load_vector<Words>(flags + i) >> 1, Words{}));
+        std::memcpy(undecided + i / 8, &mask, sizeof(mask));
+    }
+}
+
+// Floats, or a type's elements as floats, which `room` is for.
+template <Element type>
+static const float* as_floats(const float* values, float*, int) {
+    return values;
+}
+template <Element type>
+static const float* as_floats(const uint16_t* stored, float* room, int n) {
+    decode_floats<type>(stored, room, n);
+    return room;
+}
+
 // A tile with negative or special operands.
 template <Element type, typename Y>
 [[gnu::noinline]] static void run_with_specials(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
                                                 unsigned char* undecided, int n) {
     using Phase = SinglePhase<type>;
-    alignas(64) float bases[tile_size], exponents[tile_size], x_values[tile_size], y_values[tile_size];
-    alignas(64) uint32_t lanes[tile_size];
-    decode_floats<type>(x, bases, n);
-    if constexpr (std::is_same_v<Y, float>) std::memcpy(exponents, y, sizeof(*y) * static_cast<size_t>(n));
-    else decode_floats<type>(y, exponents, n);
-    uint32_t any_bit = 0;
+    constexpr float infinite = __builtin_inff();
+    alignas(64) float x_room[tile_size], y_room[tile_size], x_taken[tile_size], y_taken[tile_size];
+    alignas(64) uint32_t lanes[tile_size], left_out[tile_size];
+    const float *bases = as_floats<type>(x, x_room, n), *exponents = as_floats<type>(y, y_room, n);
+    uint32_t any_bit = 0, special = 0, subnormals = 0;
     for (int i = 0; i < n; ++i) {  // vector loop
-        const float base = fabs(bases[i]);
+        const float base = fabs(bases[i]), exponent = fabs(exponents[i]);
+        const uint32_t is_number = all_bits_if<uint32_t>(base > 0) & all_bits_if<uint32_t>(base < infinite);
+        const uint32_t is_normal = all_bits_if<uint32_t>(base >= Phase::least_base), one = word_of(1.0f);
+        const uint32_t is_finite = all_bits_if<uint32_t>(exponent < infinite);
         any_bit |= word_of(bases[i]);
-        x_values[i] = base >= Phase::least_base ? base : 1;
-        x_values[i] = x_values[i] < __builtin_inff() ? x_values[i] : 1;
-        y_values[i] = fabs(exponents[i]) < __builtin_inff() ? exponents[i] : 1;
+        special |= ~(is_number & is_finite);
+        left_out[i] = is_number & ~is_normal;
+        subnormals += left_out[i] & 1;
+        const uint32_t taken = is_number & is_normal;
+        x_taken[i] = __builtin_bit_cast(float, (word_of(base) & taken) | (one & ~taken));
+        y_taken[i] = __builtin_bit_cast(float, (word_of(exponents[i]) & is_finite) | (one & ~is_finite));
     }
+    if (too_many(subnormals, n)) return all_undecided(undecided);
     Phase phase;
-    phase.fill(x_values, y_values, n);
+    phase.fill(x_taken, y_taken, n);
     phase.round(out, undecided, n);
     for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop
-    finish<type>(options, {any_bit >> 31 != 0, true, false}, bases, Exponents<float>{exponents}, lanes, n);
+    const OperandFlags operand_flags = {any_bit >> 31 != 0, special != 0, false};
+    finish<type>(options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
     for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop
-    if constexpr (type == Element::bfloat16) {
-        for (int i = 0; i < n; ++i)
-            if (fabs(bases[i]) < Phase::least_base && bases[i] != 0)
-                undecided[i / 8] |= static_cast<unsigned char>(1 << i % 8);
-    }
+    if (subnormals != 0) list_too(left_out, undecided, n);
 }
 
 // The powers of a tile. Y is float, or uint16_t for elements of the type.
