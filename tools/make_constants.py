@@ -28,6 +28,7 @@ PAIR_PARTS = 32
 EXP2_PARTS = 16
 FLOAT64_LOG_PARTS = 256
 FLOAT64_EXP_PARTS = 128
+SINGLE_PARTS = 8
 
 
 def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
@@ -107,6 +108,7 @@ def exp_less_two_terms(r: mpfr) -> mpfr:
 
 LOG2_OF_QUOTIENT = Function(log2_of_quotient, lambda k: 2 / (gmpy2.const_log2() * (2 * k + 1)))
 LOG2_OF_ONE_AND = Function(log2_of_one_and, lambda k: (-1) ** k / (gmpy2.const_log2() * (k + 1)))
+EXP2 = Function(gmpy2.exp2, lambda k: exp2_factor(k))
 EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
 LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
 
@@ -185,9 +187,9 @@ def polynomial(
     return "\n".join(lines)
 
 
-def table(name: str, values: list[float]) -> list[str]:
-    lines = [f"inline constexpr double {name}[{len(values)}] = {{"]
-    lines += [f"    {(value + 0.0).hex()}," for value in values]
+def table(name: str, values: list[float], kind: str = "double") -> list[str]:
+    lines = [f"inline constexpr {kind} {name}[{len(values)}] = {{"]
+    lines += [f"    {(value + 0.0).hex()}{'f' if kind == 'float' else ''}," for value in values]
     return [*lines, "};"]
 
 
@@ -392,6 +394,63 @@ def float64_tables() -> str:
     )
 
 
+def to_float(value: mpfr) -> float:
+    return float(gmpy2.mpfr(value, 24))
+
+
+def single_polynomial(name: str, comment: str, f: Function, low: mpfr, high: mpfr, terms: int) -> list[str]:
+    """Return the coefficients, the constant first, as floats."""
+    coefficients = [to_float(c) for c in interpolate(f.value, low, high, terms)]
+    bound = power_of_two(error_bound(f, low, high, [mpfr(c) for c in coefficients]))
+    return [
+        f"// {comment}, of degree {terms - 1}: relative error at most {bound}.",
+        *table(name, coefficients, "float"),
+    ]
+
+
+def single_part(i: int) -> tuple[mpfr, mpfr]:
+    """Return r, a float about 1/m, and -log2 r of part i, around 1 + i/8.
+
+    Of the multiples of 2^-16 near the logarithm of the middle, the one whose power of two is nearest to a float.
+    """
+    if i == 0:
+        return mpfr(1), mpfr(0)
+    middle = gmpy2.rint(gmpy2.mul_2exp(gmpy2.log2(1 + mpfr(i) / SINGLE_PARTS), 16))
+    near = [(middle + k) / 2**16 for k in range(-400, 401)]
+    log2 = min(near, key=lambda log2: abs(to_float(gmpy2.exp2(-log2)) * gmpy2.exp2(log2) - 1))
+    return mpfr(to_float(gmpy2.exp2(-log2))), log2
+
+
+def single_tables() -> str:
+    """Return the tables of the phase in single floats.
+
+    x's exponent is counted from 2^-125 there, so that m 2^-125, whose bits are those of x less a multiple of 2^23, is a
+    normal float.
+    """
+    parts = [single_part(i) for i in range(SINGLE_PARTS)]
+    # Below 1 the spacing is that of the binade below.
+    edges = [(1 + mpfr(2 * i - (1 if i else 0.5)) / 16, 1 + mpfr(2 * i + 1) / 16) for i in range(SINGLE_PARTS)]
+    reaches = [edge * r - 1 for edge_pair, (r, _) in zip(edges, parts, strict=True) for edge in edge_pair]
+    least, greatest = min(reaches), max(reaches)
+    of_parts = max(abs(r * gmpy2.exp2(log2) - 1) for r, log2 in parts)
+    powers = [gmpy2.exp2(mpfr(i) / SINGLE_PARTS) for i in range(SINGLE_PARTS)]
+    of_powers = max(abs(to_float(power) / power - 1) for power in powers)
+    half_a_part = mpfr(1) / (2 * SINGLE_PARTS)
+    reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
+    return "\n".join(
+        [
+            "// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125 as a multiple of 2^-16, with",
+            f"// which r is right to {power_of_two(of_parts)}. f = m r - 1, {reach}.",
+            *table("single_reciprocals", [float(r * 2**125) for r, _ in parts], "float"),
+            *table("single_logarithms", [float(log2 - 125) for _, log2 in parts], "float"),
+            *single_polynomial("single_log2", f"log2(1+f)/f, {reach}", LOG2_OF_ONE_AND, least, greatest, 5),
+            f"// 2^(i/{SINGLE_PARTS}): relative error at most {power_of_two(of_powers)}.",
+            *table("single_powers", [to_float(power) for power in powers], "float"),
+            *single_polynomial("single_exp2", "2^r, |r| <= 1/16", EXP2, -half_a_part, half_a_part, 4),
+        ]
+    )
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """Return value as 64-bit limbs, least significant first. The last one is the integer part."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -441,6 +500,7 @@ def generate() -> str:
             polynomial("exp2_fast", "2^r (1 - fast_error), |r| <= 1/2", LOWERED_EXP2, -half, half, 9, 0),
             pair_tables(),
             float64_tables(),
+            single_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

@@ -627,6 +627,54 @@ inline constexpr double float64_exp[] = {
     0x1.55555aec7a5edp-5,
     0x1.11111442dd151p-7,
 };
+// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125 as a multiple of 2^-16, with
+// which r is right to 2^-33.78. f = m r - 1, -0.0550 <= f <= 0.0625.
+inline constexpr float single_reciprocals[8] = {
+    0x1.0000000000000p+125f,
+    0x1.c766a80000000p+124f,
+    0x1.9a13880000000p+124f,
+    0x1.75d4300000000p+124f,
+    0x1.54a7da0000000p+124f,
+    0x1.3af4260000000p+124f,
+    0x1.246a8a0000000p+124f,
+    0x1.11d5420000000p+124f,
+};
+inline constexpr float single_logarithms[8] = {
+    -0x1.f400000000000p+6f,
+    -0x1.f352f00000000p+6f,
+    -0x1.f2b8100000000p+6f,
+    -0x1.f22f580000000p+6f,
+    -0x1.f1a6100000000p+6f,
+    -0x1.f1322c0000000p+6f,
+    -0x1.f0c47c0000000p+6f,
+    -0x1.f0637c0000000p+6f,
+};
+// log2(1+f)/f, -0.0550 <= f <= 0.0625, of degree 4: relative error at most 2^-25.69.
+inline constexpr float single_log2[5] = {
+    0x1.7154760000000p+0f,
+    -0x1.71545a0000000p-1f,
+    0x1.ec736e0000000p-2f,
+    -0x1.725a420000000p-2f,
+    0x1.23c1520000000p-2f,
+};
+// 2^(i/8): relative error at most 2^-24.90.
+inline constexpr float single_powers[8] = {
+    0x1.0000000000000p+0f,
+    0x1.172b840000000p+0f,
+    0x1.306fe00000000p+0f,
+    0x1.4bfdae0000000p+0f,
+    0x1.6a09e60000000p+0f,
+    0x1.8ace540000000p+0f,
+    0x1.ae89fa0000000p+0f,
+    0x1.d5818e0000000p+0f,
+};
+// 2^r, |r| <= 1/16, of degree 3: relative error at most 2^-24.66.
+inline constexpr float single_exp2[4] = {
+    0x1.0000000000000p+0f,
+    0x1.62e4300000000p-1f,
+    0x1.ec0f920000000p-3f,
+    0x1.c6bb7a0000000p-5f,
+};
 // ln 2, rounded down.
 inline constexpr uint64_t ln2[17] = {
     0xda2d97c50f3fd5c6,

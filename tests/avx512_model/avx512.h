@@ -30,6 +30,7 @@
 #define __AVX512VL__ 1
 
 // Compilers have macros for some: those with an immediate operand, Clang always, GCC where it does not optimize.
+#undef _mm256_cmpneq_epi16_mask
 #undef _mm512_cmp_pd_mask
 #undef _mm512_cmp_ps_mask
 #undef _mm512_cmpeq_epi32_mask
@@ -260,6 +261,9 @@ inline __m512d _mm512_cvtepi64_pd(__m512i a) {
 inline __m512d _mm512_cvtepu64_pd(__m512i a) {
     return model::map<__m512d, uint64_t>([](uint64_t x) { return static_cast<double>(x); }, a);
 }
+inline __m512 _mm512_cvtepi32_ps(__m512i a) {
+    return model::map<__m512, int32_t>([](int32_t x) { return static_cast<float>(x); }, a);
+}
 inline __m512 _mm512_cvtph_ps(__m256i a) {
     return model::map<__m512, uint16_t>([](uint16_t x) { return _cvtsh_ss(x); }, a);
 }
@@ -349,6 +353,9 @@ inline __mmask16 _mm512_mask_cmp_ps_mask(__mmask16 mask, __m512 a, __m512 b, int
 }
 
 inline __mmask16 _mm512_cmpeq_epi32_mask(__m512i a, __m512i b) { return model::mask<uint32_t>(std::equal_to(), a, b); }
+inline __mmask16 _mm256_cmpneq_epi16_mask(__m256i a, __m256i b) {
+    return model::mask<uint16_t>(std::not_equal_to(), a, b);
+}
 inline __mmask16 _mm512_cmpge_epu32_mask(__m512i a, __m512i b) {
     return model::mask<uint32_t>(std::greater_equal(), a, b);
 }
@@ -387,6 +394,11 @@ inline __m512 _mm512_mask_mov_ps(__m512 others, __mmask16 mask, __m512 a) {
 inline __m512i _mm512_maskz_compress_epi32(__mmask16 mask, __m512i a) { return model::compress<uint32_t>(mask, a); }
 inline __m256i _mm256_maskz_compress_epi32(__mmask8 mask, __m256i a) { return model::compress<uint32_t>(mask, a); }
 
+// The lower four bits of an index number a lane.
+inline __m512 _mm512_permutexvar_ps(__m512i indices, __m512 a) {
+    const auto lanes = model::lanes_of<float>(a);
+    return model::map<__m512, uint32_t>([&](uint32_t index) { return lanes[index & 15]; }, indices);
+}
 // The lower three bits of an index number a lane, the next one says of which vector.
 inline __m512d _mm512_permutex2var_pd(__m512d a, __m512i indices, __m512d b) {
     const auto a_lanes = model::lanes_of<double>(a), b_lanes = model::lanes_of<double>(b);

@@ -196,6 +196,7 @@ void check_conversions() {
     CHECK(_mm512_cvtepi32_pd, __m256i);
     CHECK(_mm512_cvtepi64_pd, __m512i);
     CHECK(_mm512_cvtepu64_pd, __m512i);
+    CHECK(_mm512_cvtepi32_ps, __m512i);
     CHECK(_mm512_cvtph_ps, __m256i);
     CHECK_WITH(_MM_FROUND_TO_NEAREST_INT, _mm512_cvtps_ph, __m512);
     CHECK(_mm512_cvtepu16_epi32, __m256i);
@@ -230,6 +231,7 @@ void check_comparisons() {
     CHECK_WITH(_CMP_UNORD_Q, _mm512_cmp_ps_mask, __m512, __m512);
     CHECK_WITH(_CMP_EQ_OQ, _mm512_mask_cmp_ps_mask, __mmask16, __m512, __m512);
     CHECK(_mm512_cmpeq_epi32_mask, __m512i, __m512i);
+    CHECK(_mm256_cmpneq_epi16_mask, __m256i, __m256i);
     CHECK(_mm512_cmpge_epu32_mask, __m512i, __m512i);
     CHECK(_mm512_cmpge_epu64_mask, __m512i, __m512i);
     CHECK(_mm512_test_epi64_mask, __m512i, __m512i);
@@ -246,6 +248,7 @@ void check_choices() {
     CHECK(_mm512_mask_mov_ps, __m512, __mmask16, __m512);
     CHECK(_mm512_maskz_compress_epi32, __mmask16, __m512i);
     CHECK(_mm256_maskz_compress_epi32, __mmask8, __m256i);
+    CHECK(_mm512_permutexvar_ps, __m512i, __m512);
     CHECK(_mm512_permutex2var_pd, __m512d, __m512i, __m512d);
 }
 

@@ -1,0 +1,139 @@
+// Powers of blocks of float16 and bfloat16: by single floats, and what these leave undecided by the other phases.
+#include "single.h"
+
+#include <bit>
+#include <cstring>
+#include <initializer_list>
+
+#include "../../simd/streaming_store.h"
+#include "../tiles.h"
+
+namespace halfulp::HALFULP_ISA {
+
+#ifdef HALFULP_FLOAT_VECTORS
+
+namespace {
+
+using Mask = unsigned char[tile_size / 8];
+
+// A tile of n elements, with others behind it until its vectors are full.
+template <Element type, typename Y>
+[[gnu::noinline]] void run_part(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out, Mask& undecided,
+                                int n) {
+    constexpr int step = SinglePhase<type>::step;
+    constexpr auto one = static_cast<uint16_t>(row(type).bias << row(type).fraction_bits());
+    alignas(64) uint16_t bases[tile_size], powers[tile_size];
+    alignas(64) Y exponents[tile_size];
+    const int whole = (n + step - 1) / step * step;
+    for (int i = 0; i < whole; ++i) {
+        bases[i] = i < n ? x[i] : one;
+        exponents[i] = i < n ? y[i] : Y{};
+    }
+    run_singles<type>(options, bases, exponents, powers, undecided, whole);
+    std::memcpy(out, powers, sizeof(*out) * static_cast<size_t>(n));
+}
+
+template <Element type>
+void run_tile(const PowOptions& options, Element y_type, const uint16_t* x, const void* y, uint16_t* out,
+              Mask& undecided, int n) {
+    const auto run = [&](const auto* exponents) {
+        if (n % SinglePhase<type>::step == 0) run_singles<type>(options, x, exponents, out, undecided, n);
+        else run_part<type>(options, x, exponents, out, undecided, n);
+    };
+    if (y_type == type) return run(static_cast<const uint16_t*>(y));
+    if (y_type == Element::float32) return run(static_cast<const float*>(y));
+    alignas(64) float exponents[tile_size];
+    if (decode_exponents(y_type, y, exponents, n)) return run(exponents);
+    all_undecided(undecided);  // integers that are not floats
+}
+
+// Appends the numbers of the lanes whose bits are set, from `first` on. Returns how many there are in all.
+int list(const Mask& undecided, int first, int n, uint16_t* listed, int count) {
+    for (int i = 0; i < n; i += 64) {
+        uint64_t bits;
+        std::memcpy(&bits, undecided + i / 8, sizeof(bits));
+        if (n - i < 64) bits &= (uint64_t{1} << (n - i)) - 1;
+        for (; bits != 0; bits &= bits - 1) listed[count++] = static_cast<uint16_t>(first + i + std::countr_zero(bits));
+    }
+    return count;
+}
+
+template <typename Element>
+void gather(const void* from, bool one, const uint16_t* listed, int count, void* to) {
+    for (int j = 0; j < count; ++j)
+        std::memcpy(static_cast<Element*>(to) + j, static_cast<const Element*>(from) + (one ? 0 : listed[j]),
+                    sizeof(Element));
+}
+
+void gather(int size, const void* from, bool one, const uint16_t* listed, int count, void* to) {
+    switch (size) {
+        case 1: return gather<uint8_t>(from, one, listed, count, to);
+        case 2: return gather<uint16_t>(from, one, listed, count, to);
+        case 4: return gather<uint32_t>(from, one, listed, count, to);
+        default: return gather<uint64_t>(from, one, listed, count, to);
+    }
+}
+
+// The other phases, for the listed lanes.
+[[gnu::noinline]] void settle(const PowOptions& options, Tile tile, Element y_type, const uint16_t* x, const void* y,
+                              bool one_y, uint16_t* out, const uint16_t* listed, int count) {
+    alignas(64) uint16_t bases[tile_size], powers[tile_size];
+    alignas(64) unsigned char exponents[8 * tile_size];
+    for (int done = 0; done < count; done += tile_size) {
+        const int some = count - done < tile_size ? count - done : tile_size;
+        gather(2, x, false, listed + done, some, bases);
+        gather(row(y_type).size, y, one_y, listed + done, some, exponents);
+        tile(options, y_type, bases, exponents, powers, some, Prefetch(bases, exponents, powers, 0, 0));
+        for (int j = 0; j < some; ++j) out[listed[done + j]] = powers[j];
+    }
+}
+
+}  // namespace
+
+bool pow_by_singles(const PowOptions& options, Element type, Element y_type, const void* x, const void* y, bool one_y,
+                    void* out, int n, bool streaming) {
+    const bool is_half = type == Element::float16;
+    if ((!is_half && type != Element::bfloat16) || y_type == Element::float64 || options.scale_bias) return false;
+    alignas(64) uint16_t results[block_size];
+    uint16_t listed[block_size];
+    const auto* bases = static_cast<const uint16_t*>(x);
+    const bool apart = streaming || x == out || y == out;
+    uint16_t* to = apart ? results : static_cast<uint16_t*>(out);
+    const Tile tile = float_tile(type);
+    const int y_size = one_y ? 0 : row(y_type).size;
+    int count = 0;
+    bool decides = true;
+    for (int i = 0; i < n; i += tile_size) {
+        const int some = n - i < tile_size ? n - i : tile_size;
+        const void* exponents = static_cast<const unsigned char*>(y) + i * y_size;
+        const Prefetch prefetch(bases + i, exponents, to + i, tile_size * 2, tile_size * y_size);
+        if (decides) {
+            Mask undecided;
+            if (is_half) run_tile<Element::float16>(options, y_type, bases + i, exponents, to + i, undecided, some);
+            else run_tile<Element::bfloat16>(options, y_type, bases + i, exponents, to + i, undecided, some);
+            const int before = count;
+            count = list(undecided, i, some, listed, count);
+            decides = !too_many(static_cast<uint32_t>(count - before), some);
+            if (decides) {
+                for (int part : {0, 1, 2, 3}) prefetch.issue(part);
+                continue;
+            }
+            count = before;
+        }
+        tile(options, y_type, bases + i, exponents, to + i, some, prefetch);
+    }
+    if (count > 0) settle(options, tile, y_type, bases, y, one_y, to, listed, count);
+    if (streaming) copy_streaming(static_cast<unsigned char*>(out), reinterpret_cast<unsigned char*>(results), 2 * n);
+    else if (apart) std::memcpy(out, results, sizeof(*to) * static_cast<size_t>(n));
+    return true;
+}
+
+#else
+
+bool pow_by_singles(const PowOptions&, Element, Element, const void*, const void*, bool, void*, int, bool) {
+    return false;
+}
+
+#endif
+
+}  // namespace halfulp::HALFULP_ISA
