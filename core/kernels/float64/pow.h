@@ -68,7 +68,7 @@ private:
         prefetch.issue(1);
         const HalfLogarithms t(x, y, n);
         prefetch.issue(2);
-        bool any = t.raise(out, flags, n);
+        bool any = t.round(out, flags, n);
         prefetch.issue(3);
         const bool all_normal = t.all_normal, all_within = t.all_within;
 #else
