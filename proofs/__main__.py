@@ -16,6 +16,7 @@ PARTS = [
     "fast",
     "fast_by_table",
     "fast_float64",
+    "fast_sixteenths",
     "double_double",
     "triple_double",
     "exact_phase",

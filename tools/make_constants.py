@@ -26,17 +26,25 @@ FAST_ERROR = 1.25 * 2.0**-38
 LOG2_PARTS = 16
 PAIR_PARTS = 32
 EXP2_PARTS = 16
+HALF_LOG_PARTS = 16
+HALF_LOG_SHIFT = mpfr(11) / 32  # part 0 begins by so much of a part below 1
 FLOAT64_LOG_PARTS = 256
 FLOAT64_EXP_PARTS = 128
 SINGLE_PARTS = 8
 
 
-def interpolate(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int) -> list[mpfr]:
-    """Return the coefficients of the polynomial that interpolates f at the Chebyshev nodes of [low, high]."""
-    pi = gmpy2.const_pi()
+def interpolate(
+    f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int, left_out: int = 0
+) -> list[mpfr]:
+    """Return the coefficients of the polynomial that interpolates f at the Chebyshev nodes of [low, high].
+
+    The nodes next to zero may be left out: those of a polynomial whose first coefficients are known.
+    """
+    pi, count = gmpy2.const_pi(), terms + left_out
     nodes = [
-        (low + high) / 2 + (high - low) / 2 * gmpy2.cos(pi * (2 * i + 1) / (2 * terms)) for i in range(terms)
+        (low + high) / 2 + (high - low) / 2 * gmpy2.cos(pi * (2 * i + 1) / (2 * count)) for i in range(count)
     ]
+    nodes = sorted(nodes, key=abs)[left_out:]
     differences = [f(x) for x in nodes]
     for order in range(1, terms):
         for i in range(terms - 1, order - 1, -1):
@@ -112,6 +120,7 @@ EXP2 = Function(gmpy2.exp2, lambda k: exp2_factor(k))
 EXP2_LESS_ONE = Function(exp2_less_one, lambda k: exp2_factor(k + 1))
 LOWERED_EXP2 = Function(lowered_exp2, lambda k: (1 - mpfr(FAST_ERROR)) * exp2_factor(k))
 
+EXP = Function(gmpy2.exp, lambda k: 1 / gmpy2.factorial(k))
 LOG_LESS_TWO_TERMS = Function(log_less_two_terms, lambda k: mpfr((-1) ** k) / (k + 3))
 EXP_LESS_TWO_TERMS = Function(exp_less_two_terms, lambda k: 1 / gmpy2.factorial(k + 2))
 
@@ -185,6 +194,23 @@ def polynomial(
     lines += [f"    {p[0].hex()}," for p in parts[triples + pairs :]]
     lines.append("};")
     return "\n".join(lines)
+
+
+def halved_polynomial(
+    name: str, comment: str, f: Function, reach: tuple[mpfr, mpfr], terms: int, times: int, known: int = 0
+) -> str:
+    """Return a C++ array of the coefficients of f's series after the first `known`, for half the argument.
+
+    The printed error is that of the whole series.
+    """
+    first = [f.factor(k) for k in range(known)]
+    rest = interpolate(lambda x: (f.value(x) - horner(first, x)) / x**known, *reach, terms, known)
+    rounded_rest = [float(c) for c in rest]
+    bound = error_bound(f, *reach, [*first, *map(mpfr, rounded_rest)])
+    lines = table(name, [c * times * 2.0**k for k, c in enumerate(rounded_rest)])
+    return "\n".join(
+        [f"// {comment}, of degree {terms - 1}: relative error at most {power_of_two(bound)}.", *lines]
+    )
 
 
 def table(name: str, values: list[float], kind: str = "double") -> list[str]:
@@ -451,6 +477,84 @@ def single_tables() -> str:
     )
 
 
+def half_log_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
+    """Return r, a multiple of 1/64, and the ends of f, f = m r - 1, of part i of [1, 2), which begins
+    HALF_LOG_SHIFT parts below 1 + i/16.
+
+    f/2 is a double. And where log x is not log(1+f), f is so small beside it that a difference of their halves is
+    exact: up to the place that a double of log x's size leaves off.
+    """
+    begin, end = (1 + (i + side - HALF_LOG_SHIFT) / HALF_LOG_PARTS for side in (0, 1))
+    if i == 0:
+        begin = 1 - HALF_LOG_SHIFT / (2 * HALF_LOG_PARTS)  # below 1 the spacing is that of the binade below
+    found = []
+    for numerator in range(32, 65) if i else [64]:
+        r = mpfr(numerator) / 64
+        ends = [m * r - 1 for m in (begin, end)]
+        unit = mpfr(numerator & -numerator) / 64
+        logarithms = [] if numerator in (32, 64) else [(f, gmpy2.log((1 + f) / r)) for f in ends]
+        logarithms += [(f, log - gmpy2.const_log2()) for f, log in logarithms]
+        is_double = max(map(abs, ends)) <= 2 * unit
+        if is_double and all(1.06 * abs(f) < 2 ** (gmpy2.floor(gmpy2.log2(abs(log))) + 1) for f, log in logarithms):
+            found.append((max(map(abs, ends)), r, *ends))
+    _, r, least, greatest = min(found)
+    return r, least, greatest
+
+
+def half_log_tables() -> str:
+    """Return the tables of float64's fast phase in registers, whose logarithms are half the natural ones."""
+    parts = [half_log_part(i) for i in range(HALF_LOG_PARTS)]
+    least, greatest = min(f for _, f, _ in parts), max(f for _, _, f in parts)
+
+    def in_two(value: mpfr) -> list[float]:
+        """Return a multiple of 2^-44 and the remainder."""
+        high = gmpy2.rint(gmpy2.mul_2exp(value, 44)) / 2**44
+        return [float(high), float(value - high)]
+
+    def pair(name: str, parts: list[float]) -> str:
+        return f"inline constexpr DoubleDouble {name} = {{{', '.join(part.hex() for part in parts)}}};"
+
+    ln2 = gmpy2.const_log2()
+    step = ln2 / (2 * EXP2_PARTS)
+    greatest_r = step + mpfr(2) ** -20
+    f_reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
+    return "\n".join(
+        [
+            "// r/2 and -log(r)/2, a multiple of 2^-44 and the remainder, for m in [1 + (32i-11)/512, 1 + (32i+21)/512).",
+            f"// f = m r - 1, {f_reach}.",
+            "struct HalfLogEntry {",
+            "    double r, high, low;",
+            "};",
+            *records(
+                "half_log_entries",
+                "HalfLogEntry",
+                [[float(r / 2), *in_two(-gmpy2.log(r) / 2)] for r, _, _ in parts],
+            ),
+            "// Half of ln 2, in the same two parts, and of ln 2 / 16, a double and the remainder.",
+            pair("half_ln2", in_two(ln2 / 2)),
+            pair("half_exp_step", rounded(step, 2)),
+            f"inline constexpr double half_exp_steps = {float(1 / step).hex()};  // per unit of the half logarithm",
+            halved_polynomial(
+                "half_log",
+                f"(log(1+f) - f + f^2/2) / f^3, {f_reach}, in f/2 and times 4",
+                LOG_LESS_TWO_TERMS,
+                (least, greatest),
+                terms=9,
+                times=4,
+            ),
+            halved_polynomial(
+                "half_exp",
+                f"e^r = 1 + r + ..., |r| <= {rounded_up(greatest_r, 5)}, the terms from r^3 on, in r/2 and times 4",
+                EXP,
+                (-greatest_r, greatest_r),
+                terms=6,
+                times=4,
+                known=3,
+            ),
+        ]
+    )
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """Return value as 64-bit limbs, least significant first. The last one is the integer part."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -501,6 +605,7 @@ def generate() -> str:
             pair_tables(),
             float64_tables(),
             single_tables(),
+            half_log_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

@@ -675,6 +675,54 @@ inline constexpr float single_exp2[4] = {
     0x1.ec0f920000000p-3f,
     0x1.c6bb7a0000000p-5f,
 };
+// r/2 and -log(r)/2, a multiple of 2^-44 and the remainder, for m in [1 + (32i-11)/512, 1 + (32i+21)/512).
+// f = m r - 1, -0.0420 <= f <= 0.0411.
+struct HalfLogEntry {
+    double r, high, low;
+};
+inline constexpr HalfLogEntry half_log_entries[16] = {
+    {0x1.0000000000000p-1, 0x0.0p+0, 0x0.0p+0},
+    {0x1.e000000000000p-2, 0x1.08598b59e4000p-5, -0x1.7e5dd7009902cp-47},
+    {0x1.c000000000000p-2, 0x1.1178e8227e000p-4, 0x1.1ef78ce2d07f2p-46},
+    {0x1.b000000000000p-2, 0x1.5bf406b544000p-4, -0x1.27023eb68981cp-47},
+    {0x1.9800000000000p-2, 0x1.d1037f2656000p-4, -0x1.84a7e75b6f6e4p-48},
+    {0x1.8000000000000p-2, 0x1.269621134d800p-3, 0x1.c93c1df5bb3b6p-46},
+    {0x1.7000000000000p-2, 0x1.522ae0738a000p-3, 0x1.ebe708164c759p-46},
+    {0x1.6000000000000p-2, 0x1.7fafa3bd81800p-3, -0x1.72090c812566ap-46},
+    {0x1.5000000000000p-2, 0x1.af5295248d000p-3, -0x1.17cc552774458p-46},
+    {0x1.4800000000000p-2, 0x1.c7ff9c7455800p-3, -0x1.9b6ddc15249aep-46},
+    {0x1.3800000000000p-2, 0x1.fb358af7a4800p-3, 0x1.085fa3c164935p-48},
+    {0x1.3000000000000p-2, 0x1.0ae76e2d05400p-2, 0x1.f486b887e7e27p-47},
+    {0x1.2000000000000p-2, 0x1.269621134dc00p-2, -0x1.b61f105226250p-48},
+    {0x1.1800000000000p-2, 0x1.35028ad9d8c00p-2, 0x1.0b83f9527e6acp-47},
+    {0x1.1000000000000p-2, 0x1.43d9ff2f92400p-2, -0x1.d984f481051f7p-49},
+    {0x1.0000000000000p-2, 0x1.62e42fefa3800p-2, 0x1.ef35793c76730p-46},
+};
+// Half of ln 2, in the same two parts, and of ln 2 / 16, a double and the remainder.
+inline constexpr DoubleDouble half_ln2 = {0x1.62e42fefa3800p-2, 0x1.ef35793c76730p-46};
+inline constexpr DoubleDouble half_exp_step = {0x1.62e42fefa39efp-6, 0x1.abc9e3b39803fp-61};
+inline constexpr double half_exp_steps = 0x1.71547652b82fep+5;  // per unit of the half logarithm
+// (log(1+f) - f + f^2/2) / f^3, -0.0420 <= f <= 0.0411, in f/2 and times 4, of degree 8: relative error at most 2^-51.03.
+inline constexpr double half_log[9] = {
+    0x1.5555555555556p+0,
+    -0x1.ffffffffffc5dp+0,
+    0x1.9999999996cd9p+1,
+    -0x1.5555555c33326p+2,
+    0x1.2492494e209a8p+3,
+    -0x1.ffff8fe580d72p+3,
+    0x1.c71adffaaa5f9p+4,
+    -0x1.9aec9352f8a80p+5,
+    0x1.7718d8d35ee37p+6,
+};
+// e^r = 1 + r + ..., |r| <= 0.02167, the terms from r^3 on, in r/2 and times 4, of degree 5: relative error at most 2^-72.66.
+inline constexpr double half_exp[6] = {
+    0x1.5555555555558p-1,
+    0x1.5555555555557p-2,
+    0x1.1111111096456p-3,
+    0x1.6c16c16bb484fp-5,
+    0x1.a01b7cb54d4d1p-7,
+    0x1.a01b30e42e6d9p-9,
+};
 // ln 2, rounded down.
 inline constexpr uint64_t ln2[17] = {
     0xda2d97c50f3fd5c6,

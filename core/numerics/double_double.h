@@ -33,8 +33,9 @@ HALFULP_INLINE double multiply_add(double a, double b, double c) {
 }
 
 // a + b, exactly. Needs |a| >= |b| or a = 0.
-HALFULP_INLINE DoubleDouble fast_two_sum(double a, double b) {
-    double sum = a + b;
+template <typename Real>
+HALFULP_INLINE Pair<Real> fast_two_sum(Real a, Real b) {
+    Real sum = a + b;
     return {sum, b - (sum - a)};
 }
 
@@ -62,10 +63,11 @@ HALFULP_INLINE double sum_to_odd(double a, double b) {
 
 // a * b, exactly, unless the product's low half underflows. Without fused multiply-add it uses Dekker's splitting,
 // which needs |a|, |b| < 2^995.
-HALFULP_INLINE DoubleDouble two_product(double a, double b) {
-    double product = a * b;
+template <typename Real>
+HALFULP_INLINE Pair<Real> two_product(Real a, Real b) {
+    Real product = a * b;
 #ifdef HALFULP_FUSED
-    return {product, __builtin_fma(a, b, -product)};
+    return {product, multiply_add(a, b, -product)};
 #else
     constexpr double splitter = 0x1p27 + 1;
     double a_scaled = splitter * a, b_scaled = splitter * b;

@@ -154,12 +154,12 @@ HALFULP_INLINE DoubleDouble log2_sum(const TableLogarithm& x) {
     return fast_two_sum(log2.high, log2.low);  // exact
 }
 
-template <bool has_y_low>
-HALFULP_INLINE DoubleDouble times(DoubleDouble log2, double y_high, double y_low) {
+template <bool has_y_low, typename Real>
+HALFULP_INLINE Pair<Real> times(Pair<Real> log2, Real y_high, Real y_low) {
 #ifndef HALFULP_FUSED
     y_high = clamp(y_high, 0x1p64);  // a greater y has the same power, and two_product could not split it
 #endif
-    DoubleDouble t = two_product(y_high, log2.high);  // exact
+    Pair<Real> t = two_product(y_high, log2.high);  // exact
     // Below 2^-40 for |t| <= 1080, and rounded by 2^-92 twice.
     t.low = multiply_add(y_high, log2.low, t.low);
     if constexpr (has_y_low) t.low = multiply_add(y_low, log2.high, t.low);

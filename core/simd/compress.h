@@ -33,15 +33,16 @@ inline constexpr int listed_size = tile_size + 16;
 
 [[maybe_unused]] static int compress_indices(const uint64_t* flags, int n, int* listed) {
     constexpr int lanes = 8;
-    __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     int count = 0;
     for (int i = 0; i < n; i += lanes) {
         const __m512i some = _mm512_loadu_si512(flags + i);
         const auto in_use = static_cast<__mmask8>(n - i < lanes ? (1 << (n - i)) - 1 : 0xff);
         const __mmask8 set = _mm512_mask_test_epi64_mask(in_use, some, some);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(listed + count), _mm256_maskz_compress_epi32(set, number));
+        if (set == 0) continue;  // mostly
+        const __m256i numbers = _mm256_add_epi32(number, _mm256_set1_epi32(i));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(listed + count), _mm256_maskz_compress_epi32(set, numbers));
         count += std::popcount(static_cast<unsigned>(set));
-        number = _mm256_add_epi32(number, _mm256_set1_epi32(lanes));
     }
     return count;
 }

@@ -22,8 +22,13 @@ struct Doubles {
     friend Doubles operator+(Doubles a, Doubles b) { return _mm512_add_pd(a.values, b.values); }
     friend Doubles operator-(Doubles a, Doubles b) { return _mm512_sub_pd(a.values, b.values); }
     friend Doubles operator*(Doubles a, Doubles b) { return _mm512_mul_pd(a.values, b.values); }
+    friend Doubles operator-(Doubles a) { return -a.values; }
+    friend Doubles fabs(Doubles a) { return _mm512_abs_pd(a.values); }
     friend Doubles multiply_add(Doubles a, Doubles b, Doubles c) {
         return _mm512_fmadd_pd(a.values, b.values, c.values);
+    }
+    friend Doubles remainder_of(Doubles a, Doubles q, Doubles b) {
+        return _mm512_fnmadd_pd(q.values, b.values, a.values);
     }
 };
 
@@ -39,8 +44,8 @@ inline constexpr auto column_of = [] {
 template <int count>
 class RegisterTable {
 public:
-    explicit RegisterTable(const std::array<double, count>& values) {
-        for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values.data() + i * lanes);
+    explicit RegisterTable(const std::array<double, count>& values, double factor = 1) {
+        for (int i = 0; i < count / lanes; ++i) parts_[i] = _mm512_loadu_pd(values.data() + i * lanes) * factor;
     }
 
     // Looks up entries by the low bits of the indices.

@@ -141,7 +141,7 @@ private:
         if (magnitude_ < 0x1p-1022) return note("not for subnormal bases");
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(magnitude_)];
         const DoubleDouble log = float64_log(begin_float64_log(magnitude_, entry));
-        const DoubleDouble t = times<false>(log, y_, 0);
+        const DoubleDouble t = times<false>(log, y_, 0.0);
         std::printf("  y log |x|         %.17g\n", t.high);
         if (!(fabs(t.high) <= greatest_float64_t)) return note("not for |y log x| above greatest_float64_t");
         const double place = float64_exp_place(t.high);

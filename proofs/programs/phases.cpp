@@ -2,6 +2,7 @@
 #include "traced.h"
 
 #include "numerics/pow_fast_float64.h"
+#include "numerics/pow_fast_sixteenths.h"
 #include "numerics/pow_td.h"
 
 using namespace halfulp::HALFULP_ISA;
@@ -69,6 +70,36 @@ static void fast_phase_of_float64() {
     const Rounding ends = float64_ends(float64_power(s, of_t, power, input("correction", 0x1.1p-54)));
     output("least", ends.least);
     output("greatest", ends.greatest);
+}
+
+static void fast_phase_by_sixteenths() {
+    state("sixteenths_error", sixteenths_error);
+    state("sixteenths_error_of_cube", sixteenths_error_of_cube);
+    state("greatest_half_t", greatest_half_t);
+    state("half_exp_step.high", constants::half_exp_step.high);
+    state("half_exp_step.low", constants::half_exp_step.low);
+    for (int i = 0; i < 16; ++i) {
+        const auto& log_entry = constants::half_log_entries[i];
+        const auto& exp_entry = constants::dd_exp_entries[i];
+        const std::string number = "." + std::to_string(i);
+        begin("begin_half_log" + number);
+        const traced::Double m = input("m", 1 + i * 0x1p-4), scale = input("scale", 0x1p52);
+        const auto begun = begin_half_log(m, scale, log_entry.r, log_entry.high, log_entry.low);
+        output("v", begun.v);
+        output("whole", begun.whole);
+        output("whole_low", begun.whole_low);
+        state(("half_exp_power" + number).c_str(), exp_entry.power);
+        state(("half_exp_correction" + number).c_str(), exp_entry.correction);
+        begin("half_exp" + number);
+        const DoubleDouble rest = {input("rest", 0.01), input("rest_low", 0x1p-55)};
+        output_pair(half_exp(rest, exp_entry.power));
+    }
+    begin("half_log");
+    const traced::Double v = input("v", 0.01), whole = input("whole", 1.3);
+    output_pair(half_log(HalfLogarithm<traced::Double>{v, whole, input("whole_low", 0x1.1p-46)}));
+    begin("half_exp_remainder");
+    const DoubleDouble t = {input("t", 3.01), input("t_low", 0x1p-50)};
+    output_pair(half_exp_remainder(t, half_exp_place(t.high), input("correction", 0x1p-55)));
 }
 
 // A number in the middle of each part of a binade.
@@ -177,6 +208,7 @@ static void rounding_tests() {
 int main() {
     fast_phase();
     fast_phase_of_float64();
+    fast_phase_by_sixteenths();
     double_double_phase();
     triple_double_phase();
     rounding_tests();

@@ -5,6 +5,8 @@
 //   fast     split of floats and of doubles, with m from sqrt(1/2) to sqrt 2
 //   float64  split and float64_log_index of normal doubles: m in [1 + (2 i - 1)/512, 1 + (2 i + 1)/512) or, for i = 0
 //            and below 1, from 1 - 1/1024
+//   sixteenths  sixteenths_point of normal doubles: m in [1 + (32 i - 11)/512, 1 + (32 i + 21)/512) or, for i = 0 and
+//            below 1, from 1 - 11/1024
 //   tables   table_point, also of subnormal doubles: f is m r - 1, m in [1 + (2 i - 1)/64, 1 + (2 i + 1)/64) or, for i
 //            = 0 and below 1, from 1 - 1/128
 #include <cmath>
@@ -13,6 +15,7 @@
 #include <initializer_list>
 
 #include "numerics/pow_fast_float64.h"
+#include "numerics/pow_fast_sixteenths.h"
 
 using namespace halfulp::HALFULP_ISA;
 
@@ -48,6 +51,14 @@ static void check_float64(double x) {
         fail(x);
 }
 
+static void check_sixteenths(double x) {
+    const SixteenthsPoint point = sixteenths_point(x);
+    const double index = static_cast<double>(point.part), m = point.m, e = point.scale * 0x1p-52;
+    const double least = point.part == 0 && m < 1 ? 1 - 11.0 / 1024 : 1 + (32 * index - 11) / 512;
+    if (point.part > 15 || !(m >= least && m < 1 + (32 * index + 21) / 512) || std::ldexp(m, static_cast<int>(e)) != x)
+        fail(x);
+}
+
 // Calls f(x) for the doubles next to the ends of the parts of each binade, and next to sqrt 2 times its start.
 template <typename F>
 static long for_each_end(int least_exponent, F f) {
@@ -70,6 +81,10 @@ static long for_each_end(int least_exponent, F f) {
 int main(int, char** arguments) {
     if (arguments[1][0] == 't') {
         std::printf("%ld doubles\n", for_each_end(-1074, check_table));
+        return 0;
+    }
+    if (arguments[1][0] == 's') {
+        std::printf("%ld doubles\n", for_each_end(-1022, check_sixteenths));
         return 0;
     }
     if (arguments[1][0] == 'f' && arguments[1][1] == 'l') {

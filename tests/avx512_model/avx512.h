@@ -42,6 +42,7 @@
 #undef _mm512_mask_cmp_ps_mask
 #undef _mm512_setr_epi32
 #undef _mm512_slli_epi32
+#undef _mm512_slli_epi64
 #undef _mm512_srli_epi32
 #undef _mm512_srli_epi64
 #undef _mm512_ternarylogic_epi64
@@ -201,6 +202,7 @@ inline __m512d _mm512_fmadd_pd(__m512d a, __m512d b, __m512d c) {
     return model::map<__m512d, double>([](double x, double y, double z) { return __builtin_fma(x, y, z); }, a, b, c);
 }
 inline __m512d _mm512_fmsub_pd(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, -c); }
+inline __m512d _mm512_fnmadd_pd(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(-a, b, c); }
 inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
     return model::map<__m512, float>([](float x, float y, float z) { return __builtin_fmaf(x, y, z); }, a, b, c);
 }
@@ -298,12 +300,18 @@ inline __m512i _mm512_srli_epi32(__m512i a, unsigned bits) {
     model::require(bits < 32);
     return model::map<__m512i, uint32_t>([&](uint32_t x) { return x >> bits; }, a);
 }
+inline __m512i _mm512_slli_epi64(__m512i a, unsigned bits) {
+    model::require(bits < 64);
+    return model::map<__m512i, uint64_t>([&](uint64_t x) { return x << bits; }, a);
+}
 inline __m512i _mm512_srli_epi64(__m512i a, unsigned bits) {
     model::require(bits < 64);
     return model::map<__m512i, uint64_t>([&](uint64_t x) { return x >> bits; }, a);
 }
 
 inline __m512i _mm512_and_si512(__m512i a, __m512i b) { return a & b; }
+inline __m512i _mm512_or_si512(__m512i a, __m512i b) { return a | b; }
+inline __m512i _mm512_xor_si512(__m512i a, __m512i b) { return a ^ b; }
 inline __m512i _mm512_and_epi64(__m512i a, __m512i b) { return a & b; }
 
 // A bit of the result is the bit of `table` that the operands' bits have the number of, those of a first.

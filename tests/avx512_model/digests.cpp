@@ -183,6 +183,7 @@ void check_arithmetic() {
     CHECK_BUT_NAN(double, _mm512_mask_mul_pd, __m512d, __mmask8, __m512d, __m512d);
     CHECK_BUT_NAN(double, _mm512_fmadd_pd, __m512d, __m512d, __m512d);
     CHECK_BUT_NAN(double, _mm512_fmsub_pd, __m512d, __m512d, __m512d);
+    CHECK_BUT_NAN(double, _mm512_fnmadd_pd, __m512d, __m512d, __m512d);
     CHECK_BUT_NAN(float, _mm512_fmadd_ps, __m512, __m512, __m512);
     CHECK_BUT_NAN(float, _mm512_fnmadd_ps, __m512, __m512, __m512);
     CHECK(_mm512_sqrt_ps, __m512);
@@ -212,9 +213,13 @@ void check_integers() {
     CHECK(_mm512_max_epu64, __m512i, __m512i);
     CHECK_WITH(16, _mm512_slli_epi32, __m512i);
     CHECK_WITH(16, _mm512_srli_epi32, __m512i);
+    CHECK_WITH(52, _mm512_slli_epi64, __m512i);
+    CHECK_WITH(4, _mm512_srli_epi64, __m512i);
     CHECK_WITH(47, _mm512_srli_epi64, __m512i);
     CHECK_WITH(48, _mm512_srli_epi64, __m512i);
     CHECK(_mm512_and_si512, __m512i, __m512i);
+    CHECK(_mm512_or_si512, __m512i, __m512i);
+    CHECK(_mm512_xor_si512, __m512i, __m512i);
     CHECK(_mm512_and_epi64, __m512i, __m512i);
     CHECK_WITH(0xea, _mm512_ternarylogic_epi64, __m512i, __m512i, __m512i);
     CHECK_WITH(0x35, _mm512_ternarylogic_epi64, __m512i, __m512i, __m512i);

@@ -18,8 +18,10 @@ import numpy as np
 
 # A binade is divided at these 128th parts by the kernels' tables, and at sqrt 2 by the fast phase's quotient; t at
 # halves and at the middles of sixteenths. The tables of float64's fast phase divide it at odd 512th parts, of which
-# those next to 1 count: there f is great beside the logarithm.
-EDGES = np.concatenate([1 + np.arange(128) / 128, [2**0.5], 1 + np.array([1, 3, 509, 511]) / 512])
+# those next to 1 count: there f is great beside the logarithm. With AVX-512 they divide it 11/512 below the sixteenths.
+EDGES = np.concatenate(
+    [1 + np.arange(128) / 128, [2**0.5], 1 + np.array([1, 3, 509, 511]) / 512, 1 + (np.arange(1, 17) * 32 - 11) / 512]
+)
 SIXTEENTHS = 16
 
 
@@ -46,6 +48,8 @@ PHASES = {
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
         Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
         Phase("fast, float64", parts=4, bits=160, greatest_t=990),
+        Phase("fast, sixteenths", parts=2, bits=160, greatest_t=1018),
+        Phase("fast, sixteenths, integers", parts=2, bits=160, greatest_t=1018, integers=True),
         Phase("double-double", parts=2, bits=160),
         Phase("double-double, integers", parts=2, bits=160, integers=True),
         Phase("triple-double", parts=3, bits=256),

@@ -12,6 +12,7 @@
 #include "fp_environment.h"
 #include "kernels/closed_form/pairs.h"
 #include "kernels/float/pow.h"
+#include "kernels/float64/sixteenths.h"
 #include "numerics/pow_fast_float64.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -53,13 +54,33 @@ void fast_float64(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         const constants::LogEntry& entry = constants::float64_log_entries[float64_log_index(tile.x[i])];
         const DoubleDouble log = float64_log(begin_float64_log(tile.x[i], entry));
-        const DoubleDouble t = times<false>(log, tile.y[i], 0);
+        const DoubleDouble t = times<false>(log, tile.y[i], 0.0);
         const double place = float64_exp_place(t.high);
         const auto power = float64_exp(t, place, constants::float64_exp_entries[float64_exp_index(place)]);
         const DoubleDouble slope = two_product(power.power, power.s);
         tile.write({power.power, slope.high, slope.low, power.power * power.rest}, 0, power.power * power.error);
     }
 }
+
+#ifdef __AVX512F__
+template <typename Y>
+void sixteenths_by(Tile& tile, Y y) {
+    const HalfLogarithms t(tile.x, y, tile.n);
+    t.raise(tile.n, [&](int i, const Pair<TwoDoubles>& power, const __m512i (&places)[2]) {
+        alignas(64) double high[16], low[16], place[16];
+        power.high.store(high);
+        power.low.store(low);
+        TwoDoubles(_mm512_castsi512_pd(places[0]), _mm512_castsi512_pd(places[1])).store(place);
+        for (int j = 0; j < 16 && i + j < tile.n; ++j) {
+            const auto sixteenths = static_cast<int64_t>(bits_of(place[j]) - bits_of(round_magic));
+            tile.write({high[j], low[j]}, static_cast<uint64_t>(sixteenths >> 4), t.error[i + j]);
+        }
+    });
+}
+
+void sixteenths(Tile& tile) { sixteenths_by(tile, Exponents<double>{tile.y}); }
+void sixteenths_integers(Tile& tile) { sixteenths_by(tile, PairExponents{tile.y, tile.y_low}); }
+#endif
 
 template <typename Y>
 void double_double_by(Tile& tile, Y y) {
@@ -150,6 +171,10 @@ struct Phase {
 constexpr Phase phases[] = {
     {"fast", fast},
     {"fast, float64", fast_float64},
+#ifdef __AVX512F__
+    {"fast, sixteenths", sixteenths},
+    {"fast, sixteenths, integers", sixteenths_integers},
+#endif
     {"double-double", double_double},
     {"double-double, integers", double_double_integers},
     {"triple-double", triple_double},

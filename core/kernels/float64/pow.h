@@ -1,6 +1,6 @@
-// Powers of a tile of float64. The first phase is the fast phase (numerics/pow_fast_float64.h). With AVX-512 it is the
-// double-double phase, whose tables fit in registers there. Look-ups in memory have loops of their own, since compilers
-// do not vectorise them.
+// Powers of a tile of float64. The first phase is the fast phase: numerics/pow_fast_float64.h, or with AVX-512
+// sixteenths.h, whose tables fit in registers. Look-ups in memory have loops of their own, since compilers do not
+// vectorise them.
 #pragma once
 
 #include "../../numerics/pow_closed_form.h"
@@ -10,6 +10,7 @@
 #include "../phases/exact.h"
 #include "../phases/signs.h"
 #include "../phases/triple_double.h"
+#include "sixteenths.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -43,7 +44,7 @@ struct DoubleLanes {
 
 private:
 #ifdef __AVX512F__
-    static constexpr double greatest_t = 1020;
+    static constexpr double greatest_t = greatest_half_t;
 #else
     static constexpr double greatest_t = greatest_float64_t;
 #endif
@@ -62,26 +63,20 @@ private:
     template <typename Y>
     [[gnu::noinline]] bool fill_by_first_phase(const double* x, Y y, OperandFlags& operand_flags, int n,
                                                const Prefetch& prefetch) {
-        uint64_t any = 0, any_beyond = 0;
         prefetch.issue(0);
 #ifdef __AVX512F__
-        DoubleDoubleLogarithms t;
-        const bool all_normal = t.fill<false>(x, y, n, [&] { prefetch.issue(1); });
+        prefetch.issue(1);
+        const HalfLogarithms t(x, y, n);
         prefetch.issue(2);
-        const auto finish = [&](int i, const DoubleDoublePower& power) {
-            const NormalRounding rounding = round_normal(power);
-            out[i] = rounding.encoding;
-            flags[i] = rounding.undecided;
-            any |= rounding.undecided;
-            any_beyond |= beyond(t.high[i]);
-        };
-        t.raise(n, finish, [&] { prefetch.issue(3); });
+        bool any = t.round(out, flags, n);
+        prefetch.issue(3);
+        const bool all_normal = t.all_normal, all_within = t.all_within;
 #else
         alignas(64) constants::LogEntry logs[tile_size];
         alignas(64) constants::ExpEntry powers[tile_size];
         alignas(64) double places[tile_size];
         DoubleDoubleLogarithms t;  // natural ones
-        uint64_t any_not_normal = 0;
+        uint64_t any_flag = 0, any_not_normal = 0, any_beyond = 0;
 #pragma GCC unroll 4
         for (int i = 0; i < n; ++i) logs[i] = constants::float64_log_entries[float64_log_index(x[i])];
         prefetch.issue(1);
@@ -101,20 +96,22 @@ private:
             const Rounding ends = float64_ends(float64_exp({t.high[i], t.low[i]}, places[i], powers[i]));
             out[i] = bits_of(ends.least);
             flags[i] = bits_of(ends.least) ^ bits_of(ends.greatest);
-            any |= flags[i];
+            any_flag |= flags[i];
             any_beyond |= beyond(t.high[i]);
         }
-        const bool all_normal = any_not_normal >> 63 == 0;
+        bool any = any_flag != 0;
+        const bool all_normal = any_not_normal >> 63 == 0, all_within = any_beyond >> 63 == 0;
 #endif
-        const bool all_within = any_beyond >> 63 == 0;
-        if (all_within && all_normal) return any != 0;
+        if (all_within && all_normal) return any;
         operand_flags = scan(x, y.highs, n);
-        if (all_within && !operand_flags.special && !operand_flags.subnormal) return any != 0;
+        if (all_within && !operand_flags.special && !operand_flags.subnormal) return any;
+        uint64_t any_outside = 0;
         for (int i = 0; i < n; ++i) {  // vector loop
-            flags[i] |= (beyond(t.high[i]) | not_normal(fabs(x[i]))) >> 63;
-            any |= flags[i];
+            const uint64_t outside = (beyond(t.high[i]) | not_normal(fabs(x[i]))) >> 63;
+            flags[i] |= outside;
+            any_outside |= outside;
         }
-        return any != 0;
+        return any | (any_outside != 0);
     }
 
     // The double-double phase for the flagged lanes. Special values count as decided. Returns whether any flag is still
