@@ -95,8 +95,8 @@ docs: $(VENV)/docs
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	for system in win32 darwin; do $(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system src/halfulp || exit 1; done
+	printf '%s\n' linux 'win32 --cache-dir .mypy_cache/win32 src/halfulp' 'darwin --cache-dir .mypy_cache/darwin src/halfulp' | \
+	  xargs -P 2 -L 1 $(BIN)/mypy --platform
 	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 
 clean:

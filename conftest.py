@@ -1,5 +1,6 @@
 """Which files pytest imports while it collects, and what every test starts from."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that compile something, so that no worker is left alone with one of them at the end."""
     items.sort(key=lambda item: not item.path.is_relative_to(HOUSE) and not item.path.is_relative_to(CUDA))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what the frameworks made while they were imported out of each later garbage collection: it stays anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -41,10 +41,10 @@ BRANCH = """<ir_version: 8, opset_import: ["": 15]>
     }"""
 
 
-@pytest.fixture
-def rows(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, InRuntime]:
+@pytest.fixture(scope="module")
+def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, InRuntime]:
     """Return what comparing a model in each runtime gives, by runtime."""
-    path = tmp_path / "net.onnx"
+    path = tmp_path_factory.mktemp("rows") / "net.onnx"
     onnx.save(parser.parse_model(request.param), path)
     runtimes = runtimes_of(path)
     if len(runtimes) < 2:

@@ -1,4 +1,7 @@
-"""``halfulp bench``: what a person sees, in a process of its own, because it sets the environment for libraries."""
+"""``halfulp bench``: what a person sees.
+
+It measures in a process of its own, because it sets the environment for libraries.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from typer.testing import CliRunner
+
+from halfulp.benchmark import peers
+from halfulp.cli import app
 
 COMMAND = [sys.executable, "-m", "halfulp", "bench"]
 
@@ -34,9 +41,9 @@ def test_a_table_of_times_and_exactness() -> None:
     "arguments", [["--threads", "0"], ["--threads", "many"], ["--seconds", "-1"], ["one", "more"]]
 )
 def test_usage(arguments: list[str]) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "Usage: halfulp bench" in done.stderr
+    done = CliRunner().invoke(app, ["bench", *arguments])
+    assert done.exit_code == 2
+    assert "Usage: halfulp bench" in done.stderr.replace("root", "halfulp")
 
 
 @pytest.fixture
@@ -88,12 +95,16 @@ def test_what_was_measured_as_json(network: Path, tmp_path: Path) -> None:
         (["net.onnx", "--json", "no/such/folder"], "there is no folder"),
     ],
 )
-def test_refused_in_a_line(network: Path, arguments: list[str], told: str) -> None:
+def test_refused_in_a_line(
+    network: Path, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = network.parent
     (folder / "broken.onnx").write_bytes(network.read_bytes()[:60])
     text = """<ir_version: 8, opset_import: ["": 15]> g (float[N] x) => (float[N] y) { y = Exp(x) }"""
     onnx.save(parser.parse_model(text), folder / "exp.onnx")
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 2
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(peers, "environment", lambda threads: {})  # which is for this process's libraries
+    done = CliRunner().invoke(app, ["bench", *arguments])
+    assert done.exit_code == 2
     assert told in done.stderr.splitlines()[0]
     assert "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ from tests.models.onnx_models import single
 
 HERE = Path(__file__).parents[2]
 
-# What the package uses where it is there; each of these is taken away alone as well.
+# What the package uses where it is there; make exhaustive takes each of these away alone as well.
 USED = ("os.killpg", "os.posix_fallocate", "os.sched_getaffinity", "os.sysconf", "signal.SIGKILL", "resource")
 # What Windows lacks, and macOS some of it, but for what Python's own modules can't do without on Linux.
 OTHERS = """
@@ -101,13 +101,19 @@ def statuses(names: str, folder: Path) -> tuple[list[tuple[str, int]], str]:
     return [(verb, int(status)) for verb, status in lines], done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", USED)
 def test_each_alone(name: str, tmp_path: Path) -> None:
     ended, said = statuses(name, tmp_path)
     assert_done(ended, said, has_limits=name not in ("os.killpg", "signal.SIGKILL", "resource"))
 
 
-def test_all_together(tmp_path: Path) -> None:
+def test_without_what_macos_lacks(tmp_path: Path) -> None:
+    ended, said = statuses("os.posix_fallocate os.sched_getaffinity", tmp_path)
+    assert_done(ended, said, has_limits=True)
+
+
+def test_without_what_windows_lacks(tmp_path: Path) -> None:
     ended, said = statuses(" ".join(USED) + OTHERS, tmp_path)
     assert_done(ended, said, has_limits=False)
 

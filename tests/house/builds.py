@@ -80,18 +80,23 @@ def build(
     FOLDER.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         made_of = folder / "made_of"
-        wanted = sources(*options, *targets)
-        if not made_of.exists() or made_of.read_text() != wanted:
-            shutil.rmtree(folder, ignore_errors=True)
+        how = "\n".join([str(ROOT), *options, *targets])
+        wanted = f"{how}\n{sources()}"
+        before = made_of.read_text() if made_of.exists() else ""
+        if before != wanted:
+            # What is unchanged need not be compiled again; the note goes first, in case this is interrupted.
+            made_of.unlink(missing_ok=True)
+            if before.rpartition("\n")[0] != how:
+                shutil.rmtree(folder, ignore_errors=True)
             run(cmake, "-S", ROOT, "-B", folder, *options)
             run(cmake, "--build", folder, "--parallel", "2", "--target", *targets)
             made_of.write_text(wanted)
     return folder
 
 
-def sources(*options: str) -> str:
-    """A digest of what a build is made of."""
-    digest = hashlib.sha256("\n".join([str(ROOT), *options]).encode())
+def sources() -> str:
+    """A digest of the files that builds are made of."""
+    digest = hashlib.sha256()
     model = sorted((ROOT / "tests" / "avx512_model").rglob("*"))
     code = [path for folder in ("core", "bindings") for path in sorted((ROOT / folder).rglob("*"))]
     for path in [ROOT / "CMakeLists.txt", *code, *model]:

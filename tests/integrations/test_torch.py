@@ -465,8 +465,7 @@ class TestFunctionalize:
 
 
 class TestCompilation:
-    @pytest.mark.parametrize("name", ["pow", "prelu"])
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+    @pytest.mark.parametrize(("name", "dtype"), [("pow", torch.bfloat16), ("prelu", torch.float32)])
     def test_opcheck(self, name: str, dtype: Any) -> None:
         operator = getattr(torch.ops.halfulp, name).default
         x, y = values(dtype, 3, 4), values(dtype, 4, seed=1)
@@ -502,7 +501,7 @@ class TestCompilation:
                 (ours,) = torch.autograd.grad(compiled(x, y).sum(), x)
                 torch.testing.assert_close(ours, torch.autograd.grad(function(x, y).sum(), x)[0])
 
-    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.float64], ids=str)
     def test_numbers_that_change_from_call_to_call(self, dtype: Any) -> None:
         def function(x: Any, number: float) -> Any:
             return htorch.pow(x, number), htorch.pow(number, x), htorch.prelu(-x, number)

@@ -25,19 +25,16 @@ SCALE_BIASES = [
 @pytest.mark.parametrize("y_name", TYPES)
 @pytest.mark.parametrize("x_name", TYPES)
 def test_pow(x_name, y_name, seed):
-    parts = pow_grid(x_name, y_name, generator(seed, x_name, y_name))
-    op = hu.op("directml.ELEMENT_WISE_POW-3_0")
-    assert_same_bits(parts, op, functools.partial(reference.pow, directml=True), seed)
-
-
-@pytest.mark.parametrize("y_name", TYPES)
-@pytest.mark.parametrize("x_name", TYPES)
-def test_scale_bias(x_name, y_name, seed):
+    """As they are, and scaled: test_pow.py has the same grids of all types where ONNX's rules hold."""
     rng = generator(seed, x_name, y_name)
     op = hu.op("directml.ELEMENT_WISE_POW-3_0")
     every = pow_grid(x_name, y_name, rng)
+    some = [
+        Part(part.name, *sample(part, rng, len(part.x) if part.name == "specials" else 400)) for part in every
+    ]
+    assert_same_bits(some, op, functools.partial(reference.pow, directml=True), seed)
     for scale_bias in [*SCALE_BIASES, (float(rng.normal()), float(rng.normal()))]:
-        parts = [Part(f"{scale_bias} {part.name}", *sample(part, rng)) for part in every]
+        parts = [Part(f"{scale_bias} {part.name}", *sample(part, rng, 40)) for part in every]
         assert_same_bits(
             parts,
             functools.partial(op, ScaleBias=scale_bias),
@@ -62,7 +59,7 @@ def test_constant_pow(name, scale_bias, seed):
         )
 
 
-def sample(part, rng):
-    """At most 60 pairs of a part."""
-    index = rng.choice(len(part.x), min(60, len(part.x)), replace=False)
+def sample(part, rng, most):
+    """At most some pairs of a part."""
+    index = rng.choice(len(part.x), min(most, len(part.x)), replace=False)
     return part.x[index], part.y[index]

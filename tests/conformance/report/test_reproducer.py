@@ -106,7 +106,8 @@ def test_a_program_shows_what_check_found(
         pytest.skip(f"{name} computes all of this right on this processor")
     entries = [entry for some in kinds.values() for entry in some[:2]]
     programs = reproducers([(target, entry) for entry in entries])
-    for entry, (kind, text) in zip(entries, run(programs), strict=True):
+    answers = run([*programs, *(repetition(target, one) for one in differing)])
+    for entry, (kind, text) in zip(entries, answers, strict=False):
         if entry["example"] is not None:
             assert kind == "printed", (entry["id"], text)
             example = entry["example"]
@@ -118,9 +119,7 @@ def test_a_program_shows_what_check_found(
         else:
             assert entry["verdict"] == "accepted", entry["id"]
             assert text.startswith(f"accepted, though {entry['clause']} forbids it:"), entry["id"]
-    for differs, (_, text) in zip(
-        differing, run([repetition(target, one) for one in differing]), strict=True
-    ):
+    for differs, (_, text) in zip(differing, answers[len(entries) :], strict=True):
         example = differs["example"]
         assert bits(text, "first", "again") == (example["first"]["bits"], example["again"]["bits"])
 
