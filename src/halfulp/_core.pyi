@@ -42,3 +42,6 @@ def thread_count() -> int:
 
 def undecided() -> int:
     """Return how many powers even the last phase could not decide; nothing is known that would count."""
+
+def xla_handlers() -> dict[str, Any]:
+    """Return the handlers for XLA's foreign function interface by their names, as capsules."""
