@@ -14,6 +14,7 @@
 #include "halfulp.h"
 #include "interpreter.h"
 #include "jax/handlers.h"
+#include "torch/kernels.h"
 
 namespace nb = nanobind;
 
@@ -186,6 +187,16 @@ NB_MODULE(_core, m) {
         add("halfulp_pow_of_number", &xla::pow_of_number);
         add("halfulp_prelu", &xla::prelu);
         return handlers;
+    });
+    m.def("torch_kernels", [](const nb::callable& find, const nb::dict& dtypes) {
+        std::vector<std::pair<int, int>> types;
+        for (const auto& [number, type] : dtypes) types.emplace_back(nb::cast<int>(number), nb::cast<int>(type));
+        torch::connect(
+            [&find](const char* name) { return reinterpret_cast<void*>(nb::cast<uintptr_t>(find(name))); }, types);
+        nb::dict addresses;
+        for (const auto& [name, kernel] : torch::kernels())
+            addresses[name.c_str()] = reinterpret_cast<uintptr_t>(kernel);
+        return addresses;
     });
     m.def("undecided", &halfulp_undecided);
 }

@@ -178,6 +178,7 @@ instruction_set = _core.instruction_set
 thread_count = _core.thread_count
 share_threads_of = _core.share_threads_of
 xla_handlers = _core.xla_handlers
+torch_kernels = _core.torch_kernels
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:
