@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <stdexcept>
 
 #include "halfulp.h"
@@ -107,24 +106,43 @@ bool broadcast(const halfulp_array& x, const halfulp_array& y, std::vector<int64
     return true;
 }
 
-// Makes a result without gaps, with its axes in the same order in memory as those of the operand that has its shape.
-Tensor make_result(const std::vector<int64_t>& shape, const Operand* like, int32_t dtype) {
-    std::vector<size_t> order(shape.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    if (like != nullptr) {
-        std::stable_sort(order.begin(), order.end(), [like](size_t a, size_t b) {
-            return like->element_strides[a] > like->element_strides[b];
-        });
+// An operand's stride along an axis of the result, 0 where it is broadcast.
+int64_t stride_along(const Operand& operand, const std::vector<int64_t>& shape, int axis) {
+    const int own = axis - (static_cast<int>(shape.size()) - operand.array.axes);
+    if (own < 0 || operand.array.shape[own] != shape[static_cast<size_t>(axis)]) return 0;
+    return operand.element_strides[own];
+}
+
+// Returns 1 if the first axis is to be further out in memory than the second, -1 if further in, 0 if neither matters.
+int compare(int first, int second, const std::vector<int64_t>& shape, const Operand& x, const Operand& y) {
+    for (const Operand* operand : {&x, &y}) {
+        const int64_t a = stride_along(*operand, shape, first), b = stride_along(*operand, shape, second);
+        if (a == 0 || b == 0) continue;
+        if (a != b) return a > b ? 1 : -1;
+        if (shape[static_cast<size_t>(first)] > shape[static_cast<size_t>(second)]) return 1;
     }
-    std::vector<int64_t> strides(shape.size());
-    int64_t stride = 1;
-    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-        strides[*axis] = stride;
-        stride *= std::max<int64_t>(shape[*axis], 1);
+    return 0;
+}
+
+// Makes a result without gaps. Its axes are in memory in the operands' order, by the rules of torch's TensorIterator.
+Tensor make_result(const std::vector<int64_t>& shape, const Operand& x, const Operand& y) {
+    const int dims = static_cast<int>(shape.size());
+    int order[HALFULP_MOST_AXES];  // the axis that is fastest in memory, first
+    for (int i = 0; i < dims; ++i) {
+        order[i] = dims - 1 - i;
+        for (int place = i, other = i - 1; other >= 0; --other) {
+            const int comparison = compare(order[other], order[place], shape, x, y);
+            if (comparison < 0) break;
+            if (comparison > 0) std::swap(order[place], order[other]), place = other;
+        }
+    }
+    int64_t strides[HALFULP_MOST_AXES], stride = 1;
+    for (int i = 0; i < dims; ++i) {
+        strides[order[i]] = stride;
+        stride *= std::max<int64_t>(shape[static_cast<size_t>(order[i])], 1);
     }
     Tensor made = nullptr;
-    if (api.empty_strided(static_cast<int64_t>(shape.size()), shape.data(), strides.data(), dtype, cpu, 0, &made))
-        return nullptr;
+    if (api.empty_strided(dims, shape.data(), strides, x.dtype, cpu, 0, &made)) return nullptr;
     return made;
 }
 
@@ -143,8 +161,7 @@ bool compute(decltype(halfulp_pow) function, Exponent exponent, Result result, b
 
     Tensor target = tensor(stack[result == Result::is_third ? 2 : 0]);
     if (result == Result::is_new) {
-        const Operand* like = x.has_shape(shape) ? &x : y.has_shape(shape) ? &y : nullptr;
-        target = make_result(shape, like, x.dtype);
+        target = make_result(shape, x, y);
         if (target == nullptr) return false;
     }
     halfulp_options options{};

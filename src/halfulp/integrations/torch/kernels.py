@@ -169,7 +169,7 @@ def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
         fits = target.shape == result.shape or target is out
         if fits and torch.can_cast(result.dtype, target.dtype):
             if target.shape != result.shape:
-                torch.ops.aten._resize_output_(target, result.shape, target.device)
+                target.resize_(result.shape)
             return target.copy_(result)
         result = None
     if result is None:  # it raises torch's own error, unless it knows these types
