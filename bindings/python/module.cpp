@@ -13,6 +13,8 @@
 #include "fp_environment.h"
 #include "halfulp.h"
 #include "interpreter.h"
+#include "jax/handlers.h"
+#include "torch/kernels.h"
 
 namespace nb = nanobind;
 
@@ -175,6 +177,26 @@ NB_MODULE(_core, m) {
     m.def("share_threads_of", [](uintptr_t parallel, uintptr_t max_threads) {
         halfulp_share_openmp(reinterpret_cast<void (*)(void (*)(void*), void*, unsigned, unsigned)>(parallel),
                              reinterpret_cast<int (*)()>(max_threads));
+    });
+    m.def("xla_handlers", [] {
+        nb::dict handlers;
+        const auto add = [&handlers](const char* name, xla::Error* (*handler)(xla::Call*)) {
+            handlers[name] = nb::capsule(reinterpret_cast<void*>(handler));
+        };
+        add("halfulp_pow", &xla::pow);
+        add("halfulp_pow_of_number", &xla::pow_of_number);
+        add("halfulp_prelu", &xla::prelu);
+        return handlers;
+    });
+    m.def("torch_kernels", [](const nb::callable& find, const nb::dict& dtypes) {
+        std::vector<std::pair<int, int>> types;
+        for (const auto& [number, type] : dtypes) types.emplace_back(nb::cast<int>(number), nb::cast<int>(type));
+        torch::connect(
+            [&find](const char* name) { return reinterpret_cast<void*>(nb::cast<uintptr_t>(find(name))); }, types);
+        nb::dict addresses;
+        for (const auto& [name, kernel] : torch::kernels())
+            addresses[name.c_str()] = reinterpret_cast<uintptr_t>(kernel);
+        return addresses;
     });
     m.def("undecided", &halfulp_undecided);
 }

@@ -1,5 +1,6 @@
 """The core: arithmetic on arrays, with no knowledge of any standard. Only halfulp.operators imports it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -42,3 +43,12 @@ def thread_count() -> int:
 
 def undecided() -> int:
     """Return how many powers even the last phase could not decide; nothing is known that would count."""
+
+def xla_handlers() -> dict[str, Any]:
+    """Return the handlers for XLA's foreign function interface by their names, as capsules."""
+
+def torch_kernels(find: Callable[[str], int | None], dtypes: dict[int, int]) -> dict[str, int]:
+    """Return the addresses of kernels for torch's stable ABI, by their operators.
+
+    find gives the addresses of torch's functions, and dtypes the core's numbers of types for torch's.
+    """

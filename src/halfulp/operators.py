@@ -177,6 +177,8 @@ def _kept_number(number: Number, sign: float, dtype: np.dtype[Any], exactly: boo
 instruction_set = _core.instruction_set
 thread_count = _core.thread_count
 share_threads_of = _core.share_threads_of
+xla_handlers = _core.xla_handlers
+torch_kernels = _core.torch_kernels
 
 
 def _operator(row: OpVersion, **changes: Any) -> Operator:

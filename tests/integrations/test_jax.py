@@ -117,3 +117,48 @@ def test_what_is_refused_is_refused_at_once() -> None:
         hjax.prelu(X, jnp.arange(4))
     with pytest.raises(hu.SpecError, match="Y must have a type that T1 allows"):
         hjax.pow(X, True)
+
+
+@pytest.mark.parametrize("name", ["pow", "prelu"])
+def test_programs_call_the_kernels_without_python(name: str) -> None:
+    x = RNG.uniform(-2, 2, 300_000).astype(np.float32)  # enough for several threads
+    program = jax.jit(getattr(hjax, name)).lower(x, x[::-1]).compile()
+    assert f'custom_call_target="halfulp_{name}"' in program.as_text()
+    assert "callback" not in program.as_text()
+    assert_same(program(x, x[::-1].copy()), getattr(hu, name)(x, x[::-1]))
+    assert_same(hjax.pow(x.astype(np.float16), 2.7), hu.pow(x.astype(np.float16), 2.7))  # by a table
+
+
+def test_shard_map() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), "a")
+    along = jax.sharding.PartitionSpec("a")
+
+    def on_mesh(function: Any, *operands: Any) -> Any:
+        return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=along, out_specs=along))(*operands)
+
+    assert_same(on_mesh(hjax.pow, X, X), hu.pow(X, X))
+    assert_same(on_mesh(lambda x: hjax.pow(x, 2.7), X), hu.pow(X, 2.7))
+    by_x = on_mesh(lambda x: jax.grad(lambda x: hjax.prelu(hjax.pow(x, 3), 0.5).sum())(x), X)
+    np.testing.assert_allclose(by_x, 3 * X**2, rtol=1e-6)
+
+
+def test_jaxs_own_powers() -> None:
+    x = RNG.uniform(0.5, 2, 100_000).astype(np.float32)
+    exponent = np.float32(2.7)
+    for function, expected in (
+        (jax.jit(lambda x: x**2.7), hu.pow(x, exponent)),
+        (jax.jit(lambda x: x**-5), hu.pow(x, -5)),
+        (jax.vmap(lambda x: jax.lax.cond(x > 1, lambda: x**7, lambda: x**7)), hu.pow(x, 7)),
+        (
+            jax.jit(lambda x: jnp.power(x, 2.7).astype("bfloat16") ** 3),
+            hu.pow(hu.pow(x, exponent).astype(jnp.bfloat16), 3),
+        ),
+    ):
+        before = np.asarray(function(x))
+        assert before.tobytes() != expected.tobytes()
+        with hjax.exact():
+            assert_same(function(x), expected)
+        assert_same(function(x), before)
+    with hjax.exact():
+        assert jax.grad(lambda x: x**3)(2.0) == 12
+        assert (jnp.array([2j, 3]) ** 2).dtype == jnp.complex64

@@ -1,25 +1,28 @@
-"""JAX: ``pow`` and ``prelu`` under jit, grad, vmap and their compositions, by a callback to the host.
+"""JAX: ``pow`` and ``prelu`` under jit, grad, vmap, shard_map and their compositions.
 
-A traced call copies operands from the compiled program to the processor's memory and the result back. It is exact, but
-not fast on an accelerator.
+On the processor a compiled program calls the kernels by XLA's foreign function interface (FFI), without a copy. On
+other devices it calls back: operands are copied to the processor's memory, and the result back.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import warnings
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.interpreters import mlir
+from numpy.typing import NDArray
 
 import halfulp as hu
 from halfulp._interop import Number, as_array, exponent_array
 from halfulp.errors import HalfulpError
-from halfulp.operators import POW, PRELU, number_array
+from halfulp.operators import POW, PRELU, number_array, xla_handlers
 from halfulp.types import TYPES
 
-__all__ = ["pow", "prelu"]
+__all__ = ["exact", "pow", "prelu"]
 
 
 def pow(x: Any, y: Any, /) -> jax.Array:
@@ -44,7 +47,10 @@ def pow(x: Any, y: Any, /) -> jax.Array:
         Array([ 2.5     ,  7.071068, 12.99038 ], dtype=float32)
     """
     if _is_number(y):
-        return _pow_number(_array(x), y)
+        x = _array(x)
+        if isinstance(x, jax.core.Tracer):
+            return _pow_number(x, y)
+        return _pow_words(x, _words(y))  # one program for all exponents
     y = _array(y)
     if _is_number(x):
         is_beside_integers = isinstance(x, float) and jnp.issubdtype(y.dtype, jnp.integer)
@@ -74,9 +80,33 @@ def prelu(x: Any, slope: Any, /) -> jax.Array:
     return _prelu(x, _number(slope, x.dtype) if _is_number(slope) else _array(slope))
 
 
+def exact() -> Any:
+    """Return a context in which JAX's own powers are exact on the processor: ``x ** y``, ``jnp.power``, ``lax.pow``.
+
+    It acts where a function is compiled, in this thread. A function that was compiled outside is compiled again
+    inside, and the other way around. JAX's rules for types, shapes and derivatives stay.
+
+    Raises:
+        HalfulpError: this version of JAX has no contexts for users, or XLA has no handlers.
+
+    Example:
+        >>> with exact():
+        ...     jax.jit(lambda x: x**2.5)(jnp.array([2.0, 3.0]))
+        Array([ 5.656854, 15.588457], dtype=float32)
+    """
+    if _EXACT is None or not _HAS_HANDLERS:
+        raise HalfulpError(
+            "JAX's own powers can't be replaced in this version; call pow", got=jax.__version__
+        )
+    _replace_lowerings()
+    return _EXACT(True)
+
+
 def _array(operand: Any) -> jax.Array:
     """Return an operand as JAX's array. Without 64-bit types, JAX would drop the upper half of integers."""
-    if isinstance(operand, jax.Array | list | tuple):
+    if isinstance(operand, jax.Array):
+        return operand
+    if isinstance(operand, list | tuple):
         return jnp.asarray(operand)
     operand = as_array(operand)
     if operand.dtype.name not in TYPES and operand.dtype.kind not in "bc":  # the clauses refuse these
@@ -100,22 +130,85 @@ def _number(number: Number, dtype: np.dtype[Any]) -> jax.Array:
     return jnp.asarray(array)
 
 
-def _on_host(function: Any, shape: Any, batching: str, x: jax.Array, *others: jax.Array) -> jax.Array:
-    """Call a NumPy function in the middle of a traced program."""
-    # Operands of equal rank keep a batch dimension in front in its place.
-    operands = (jnp.reshape(a, (1,) * (len(shape) - a.ndim) + a.shape) for a in (x, *others))
-    result = jax.ShapeDtypeStruct(shape, x.dtype)
-    return jax.pure_callback(
-        lambda *arrays: function(*map(np.asarray, arrays)), result, *operands, vmap_method=batching
-    )
+# The calls of handlers.
 
 
+def _register() -> bool:
+    try:
+        for name, handler in xla_handlers().items():
+            jax.ffi.register_ffi_target(name, handler, platform="cpu")
+    except Exception as error:  # JAX's own class depends on the version
+        warnings.warn(
+            f"halfulp.integrations.jax: powers are computed by callbacks, because {error}", stacklevel=2
+        )
+        return False
+    return True
+
+
+_HAS_HANDLERS = _register()
+
+
+def _has_handler(*dtypes: Any) -> bool:
+    """Whether the handlers take these types. XLA packs those of 4 bits two to a byte."""
+    return _HAS_HANDLERS and all(dtype.name in TYPES and TYPES[dtype.name].bits >= 8 for dtype in dtypes)
+
+
+def _result(x: jax.Array, y: jax.Array) -> Any:
+    """Return the type of a product: it has the result's shape, and what this version of JAX says of meshes."""
+    return jax.eval_shape(lambda x, y: x * y.astype(x.dtype), x, y)
+
+
+def _call(target: str, on_host: Any, result: Any, x: jax.Array, y: jax.Array) -> Any:
+    """Call a handler in the middle of a traced program; a NumPy function where there is no handler."""
+    # Batches of PReLU are made equal: a batched slope must not enlarge an x without a batch.
+    batching = "broadcast_all" if on_host is hu.prelu else "expand_dims"
+    native = jax.ffi.ffi_call(target, result, vmap_method=batching)
+
+    def call_back(x: jax.Array, y: jax.Array) -> Any:
+        array = jax.pure_callback(
+            lambda *operands: on_host(*map(np.asarray, operands)), result, x, y, vmap_method=batching
+        )
+        return jnp.where((x == x) | (y == y).all(), array, array)  # varies along a mesh as the operands do
+
+    if not _has_handler(x.dtype, y.dtype):
+        return call_back(x, y)
+    return jax.lax.platform_dependent(x, y, cpu=native, default=call_back)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _words(number: Number) -> NDArray[np.uint32]:
+    """Return an exponent as the handler takes it: its type's place in the table, and its element in two halves."""
+    array = exponent_array(number)
+    return np.append(np.uint32(list(TYPES).index(array.dtype.name)), array.reshape(1).view(np.uint32))
+
+
+def _pow_words_on_host(x: NDArray[Any], words: NDArray[np.uint32]) -> Any:
+    words = words.ravel()
+    return hu.pow(x, words[1:].view(list(TYPES)[words[0]]))
+
+
+@jax.jit
+def _pow_words(x: jax.Array, words: NDArray[np.uint32]) -> jax.Array:
+    POW.infer(x, np.float64(0))  # refuses types
+    words = jnp.asarray(words)
+    return _call("halfulp_pow_of_number", _pow_words_on_host, _result(x, words[0]), x, words)
+
+
+def _of_equal_rank(x: jax.Array, y: jax.Array) -> list[jax.Array]:
+    """Return the operands with axes in front, so that a batch axis in front of one of them stays in its place."""
+    rank = max(x.ndim, y.ndim)
+    return [jnp.reshape(array, (1,) * (rank - array.ndim) + array.shape) for array in (x, y)]
+
+
+@jax.jit
 @jax.custom_jvp
 def _pow(x: jax.Array, y: jax.Array) -> jax.Array:
-    return _on_host(hu.pow, POW.infer(x, y).shape, "expand_dims", x, y)
+    POW.infer(x, y)  # refuses types and shapes
+    x, y = _of_equal_rank(x, y)
+    return _call("halfulp_pow", hu.pow, _result(x, y), x, y)
 
 
-@_pow.defjvp
+@_pow.__wrapped__.defjvp
 def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     x, y = primals
     result = _pow(x, y)
@@ -131,7 +224,7 @@ def _pow_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _pow_number(x: jax.Array, y: Number) -> jax.Array:
-    return _on_host(lambda array: hu.pow(array, y), POW.infer(x, exponent_array(y)).shape, "expand_dims", x)
+    return _pow_words(x, _words(y))
 
 
 @_pow_number.defjvp
@@ -141,13 +234,44 @@ def _pow_number_jvp(y: Number, primals: Any, tangents: Any) -> tuple[jax.Array, 
     return _pow_number(x, y), tangents[0] * by_x
 
 
+@jax.jit
 @jax.custom_jvp
 def _prelu(x: jax.Array, slope: jax.Array) -> jax.Array:
-    # The batches are made equal: a batched slope must not enlarge an x without a batch.
-    return _on_host(hu.prelu, PRELU.infer(x, slope).shape, "broadcast_all", x, slope)
+    PRELU.infer(x, slope)
+    x, slope = _of_equal_rank(x, slope)
+    return _call("halfulp_prelu", hu.prelu, _result(x, slope), x, slope)
 
 
-@_prelu.defjvp
+@_prelu.__wrapped__.defjvp
 def _prelu_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     (x, slope), (by_x, by_slope) = primals, tangents
     return _prelu(x, slope), jnp.where(x < 0, slope * by_x + x * by_slope, by_x)
+
+
+# JAX's own powers. The context is a part of the keys of jit's caches: a program that was compiled inside is never used
+# outside, and the other way around.
+
+_EXACT: Any = jax.make_user_context(False) if hasattr(jax, "make_user_context") else None
+
+
+@cache
+def _replace_lowerings() -> None:
+    """Let JAX's powers be compiled to calls of the handlers in the context, and to the same as before elsewhere."""
+
+    def pow_in(x: jax.Array, y: jax.Array) -> Any:
+        return jax.ffi.ffi_call("halfulp_pow", _result(x, y))(x, y)
+
+    def integer_pow_in(x: jax.Array, *, y: int) -> Any:
+        words = jnp.asarray(_words(y))
+        return jax.ffi.ffi_call("halfulp_pow_of_number", _result(x, words[0]))(x, words)
+
+    for primitive, function in ((jax.lax.pow_p, pow_in), (jax.lax.integer_pow_p, integer_pow_in)):
+        entry = mlir._lowerings[primitive]
+        before = getattr(entry, "rule", entry)  # depends on the version
+        mlir.register_lowering(primitive, partial(_lower, before, function), platform="cpu")
+
+
+def _lower(before: Any, function: Any, context: Any, *operands: Any, **parameters: Any) -> Any:
+    is_exact = _EXACT.value and _has_handler(*(operand.dtype for operand in context.avals_in))
+    rule = mlir.lower_fun(function, multiple_results=False) if is_exact else before
+    return rule(context, *operands, **parameters)

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 import halfulp as hu
 from halfulp._interop import Number, tensor_refusal
 from halfulp.errors import HalfulpError
+from halfulp.integrations.torch.kernels import disable, enable, exact
 from halfulp.integrations.torch.operators import (
     DTYPES,
     as_array,
@@ -40,7 +41,7 @@ from halfulp.integrations.torch.operators import (
 )
 from halfulp.operators import number_array, share_threads_of
 
-__all__ = ["PReLU", "pow", "prelu", "replace"]
+__all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace"]
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:

@@ -145,31 +145,31 @@ def compute_on_cuda(function: Any, x: Tensor, y: Tensor) -> Tensor:
 
 # The operators: kernels for the CPU, shapes for the compiler, batching.
 
-_LIBRARY = torch.library.Library("halfulp", "DEF")
+LIBRARY = torch.library.Library("halfulp", "DEF")
 for _schema in ("pow(Tensor x, Tensor y) -> Tensor", "prelu(Tensor x, Tensor slope) -> Tensor"):
-    _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-_LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
-_LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
-_LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
-_LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
+    LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
+LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
+LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
+LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
 for _name in ("pow", "prelu"):
     for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
-        _LIBRARY.impl(_name, refuse, _key)
+        LIBRARY.impl(_name, refuse, _key)
     for _kind in (NestedTensor, torch.masked.MaskedTensor):  # their own refusals give no reason
         torch.library.register_torch_dispatch(
-            f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=_LIBRARY
+            f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=LIBRARY
         )
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
 
 
-@torch.library.register_fake("halfulp::pow", lib=_LIBRARY)
+@torch.library.register_fake("halfulp::pow", lib=LIBRARY)
 def _pow_fake(x: Tensor, y: Tensor) -> Tensor:
     _let_inductor_call("halfulp::pow")
     return _empty(x, y)
 
 
-@torch.library.register_fake("halfulp::prelu", lib=_LIBRARY)
+@torch.library.register_fake("halfulp::prelu", lib=LIBRARY)
 def _prelu_fake(x: Tensor, slope: Tensor) -> Tensor:
     _let_inductor_call("halfulp::prelu")
     return torch.empty_like(x)
@@ -193,13 +193,13 @@ def _batch_first(tensor: Tensor, dim: int | None, rank: int) -> Tensor:
     return tensor.reshape(tensor.shape[:1] + (1,) * (rank + 1 - tensor.dim()) + tensor.shape[1:])
 
 
-@torch.library.register_vmap("halfulp::pow", lib=_LIBRARY)
+@torch.library.register_vmap("halfulp::pow", lib=LIBRARY)
 def _pow_vmap(_: Any, dims: tuple[int | None, int | None], x: Tensor, y: Tensor) -> tuple[Tensor, int]:
     rank = max(t.dim() - (dim is not None) for t, dim in zip((x, y), dims, strict=True))
     return _pow(_batch_first(x, dims[0], rank), _batch_first(y, dims[1], rank)), 0
 
 
-@torch.library.register_vmap("halfulp::prelu", lib=_LIBRARY)
+@torch.library.register_vmap("halfulp::prelu", lib=LIBRARY)
 def _prelu_vmap(
     info: Any, dims: tuple[int | None, int | None], x: Tensor, slope: Tensor
 ) -> tuple[Tensor, int]:
@@ -254,9 +254,9 @@ def _save_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) 
     ctx.save_for_backward(*inputs)
 
 
-torch.library.register_autograd("halfulp::pow", pow_gradients, setup_context=_save_for_backward, lib=_LIBRARY)
+torch.library.register_autograd("halfulp::pow", pow_gradients, setup_context=_save_for_backward, lib=LIBRARY)
 torch.library.register_autograd(
-    "halfulp::prelu", prelu_gradients, setup_context=_save_for_backward, lib=_LIBRARY
+    "halfulp::prelu", prelu_gradients, setup_context=_save_for_backward, lib=LIBRARY
 )
 
 

@@ -1,0 +1,258 @@
+"""halfulp's kernels in place of torch's own for ``pow`` and ``prelu`` on the CPU, while that is enabled.
+
+torch's dispatcher calls the kernels for tensors without Python, by torch's stable ABI. That ABI has no Python numbers:
+the overloads with a number are written here, as are operands that must be converted first. Both call the kernels in
+turn. Derivatives, batching, autocast and so on are torch's own: they are above the CPU's kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import halfulp as hu
+from halfulp._interop import Number
+from halfulp.errors import HalfulpError
+from halfulp.integrations.torch.operators import DTYPES, LIBRARY, compute
+from halfulp.operators import number_array, torch_kernels
+from halfulp.types import TYPES
+
+_FLOATS = frozenset(dtype for dtype in DTYPES if dtype.is_floating_point)
+_INTEGERS = frozenset(DTYPES) - _FLOATS
+
+# The operators that the kernels call for other operands, and those by which Python calls the kernels.
+for _schema in (
+    "_other_pow(Tensor x, Tensor y) -> Tensor",
+    "_other_pow.out(Tensor x, Tensor y, *, Tensor(a!) out) -> Tensor(a!)",
+    "_other_pow_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
+    "_other_prelu(Tensor x, Tensor slope) -> Tensor",
+    "_power(Tensor x, Tensor y) -> Tensor",
+    "_power_of_float(Tensor x, float y) -> Tensor",
+    "_power_of_float.out(Tensor x, float y, *, Tensor(a!) out) -> Tensor(a!)",
+    "_power_of_float_(Tensor(a!) x, float y) -> Tensor(a!)",
+    "_power_of_int(Tensor x, int y) -> Tensor",
+    "_power_of_int_(Tensor(a!) x, int y) -> Tensor(a!)",
+):
+    LIBRARY.define(_schema)
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Put halfulp's kernels into torch while the context lasts: see ``enable``.
+
+    Example:
+        >>> with exact():
+        ...     torch.tensor([1.1, 2.3]) ** 2.5
+        tensor([1.2691, 8.0227])
+    """
+    enable()
+    try:
+        yield
+    finally:
+        disable()
+
+
+def enable() -> None:
+    """Let every ``x ** y``, ``torch.pow`` and PReLU of the process on the CPU be correctly rounded, until ``disable``.
+
+    This holds in all threads, modules, optimisers and derivatives, for each type that halfulp has; torch computes others
+    (complex numbers) as before. torch's rules for the result's type and shape, autograd, torch.func, ``out=`` and
+    autocast stay. Programs of torch.compile's Inductor contain powers of their own. Enable it before other threads
+    compute: torch does not lock its table of kernels.
+
+    Raises:
+        HalfulpError: this build of torch has no stable ABI.
+    """
+    global _depth
+    with _lock:
+        if _depth == 0:
+            _put_in()
+        _depth += 1
+
+
+def disable() -> None:
+    """Put torch's own kernels back, once it is called as often as ``enable``.
+
+    Raises:
+        HalfulpError: the kernels are not enabled.
+    """
+    global _depth
+    with _lock:
+        if _depth == 0:
+            raise HalfulpError("halfulp's kernels are not enabled")
+        _depth -= 1
+        if _depth == 0:
+            for remove in _removals:
+                remove()
+            _removals.clear()
+
+
+_lock = threading.Lock()
+_depth = 0
+_removals: list[Callable[[], object]] = []
+
+
+def _put_in() -> None:
+    runtime, addresses = connect()
+    _torchs.update({name: torch.library.get_kernel(name, "CPU") for name in (*addresses, *_WITH_NUMBERS)})
+    library = torch.library.Library("aten", "IMPL")
+    _removals.append(library._destroy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
+        for name, kernel in _WITH_NUMBERS.items():
+            library.impl(name.removeprefix("aten::"), kernel, "CPU", allow_override=True)
+    handle = _registered(runtime, "aten", addresses)
+    _removals.append(lambda: runtime.aoti_torch_delete_library_object(handle))
+
+
+@cache
+def connect() -> tuple[Any, dict[str, int]]:
+    """Return torch's library and the kernels for its own operators, and register those for halfulp's.
+
+    Raises:
+        HalfulpError: this build of torch has no stable ABI.
+    """
+    for path in Path(torch.__file__).parent.glob("lib/*torch_cpu.*"):
+        try:
+            # It is loaded already. The look-up includes the libraries that it is linked with.
+            runtime = ctypes.CDLL(str(path))
+            dtypes = {
+                getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
+                for dtype in DTYPES.values()
+            }
+            kernels = torch_kernels(
+                lambda name, runtime=runtime: ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value, dtypes
+            )
+        except (OSError, AttributeError):
+            continue
+        own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
+        _registered(runtime, "halfulp", own)  # for ever
+        return runtime, {name: kernels[name] for name in kernels.keys() - own.keys()}
+    raise HalfulpError("this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__)
+
+
+def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
+    """Register kernels for the CPU, and return the object that holds them in place."""
+    handle = ctypes.c_void_p()
+    failed = runtime.aoti_torch_library_init_impl(
+        namespace.encode(), b"CPU", b"halfulp", ctypes.c_uint32(0), ctypes.byref(handle)
+    )
+    for name, address in kernels.items():
+        overload = name.removeprefix(f"{namespace}::").encode()
+        failed = failed or runtime.aoti_torch_library_impl(handle, overload, ctypes.c_void_p(address))
+    if failed:
+        raise HalfulpError(f"torch does not take kernels for {namespace}", got=torch.__version__)
+    return handle
+
+
+# torch's own kernels, by their operators.
+_torchs: dict[str, Any] = {}
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+def _pow(name: str, x: Any, y: Any, out: Tensor | None = None) -> Tensor:
+    """Compute a power of any operands by torch's rules for types; by torch's kernel if halfulp's do not take them."""
+    target = x if name.startswith("aten::pow_.") else out
+    result = _power(x, y)
+    if target is not None and result is not None:
+        fits = target.shape == result.shape or target is out
+        if fits and torch.can_cast(result.dtype, target.dtype):
+            if target.shape != result.shape:
+                target.resize_(result.shape)
+            return target.copy_(result)
+        result = None
+    if result is None:  # it raises torch's own error, unless it knows these types
+        return _torchs[name].call_boxed(_CPU, x, y, **({} if out is None else {"out": out}))
+    return result
+
+
+def _power(x: Any, y: Any) -> Tensor | None:
+    dtype = torch.result_type(x, y)
+    if dtype not in DTYPES:
+        return None
+    base = x.to(dtype) if isinstance(x, Tensor) else _base(x, math.copysign(1, x), dtype)
+    if isinstance(y, float):
+        return _OF_FLOAT(base, y)
+    if not isinstance(y, Tensor):
+        return _OF_INT(base, y) if y >= 0 or dtype in _FLOATS else None
+    try:
+        torch.broadcast_shapes(base.shape, y.shape)
+    except RuntimeError:
+        return None
+    return _POWER(base, y if y.dtype in DTYPES else y.to(dtype))
+
+
+@lru_cache(maxsize=256)
+def _base(number: Number, sign: float, dtype: torch.dtype) -> Tensor:
+    """Return a number as a tensor of a type, rounded once. The key has the sign because -0.0 equals 0.0."""
+    array = number_array(number, DTYPES[dtype])
+    if array is None:
+        raise HalfulpError(f"the number does not fit the type {dtype}", got=number)
+    value = array.astype(np.float64).item() if dtype in _FLOATS else array.item()
+    return torch.tensor(value, dtype=dtype, device="cpu")
+
+
+_POWER = torch.ops.halfulp._power.default
+_OF_FLOAT = torch.ops.halfulp._power_of_float.default
+_OF_INT = torch.ops.halfulp._power_of_int.default
+
+
+def _with_number(name: str, of_float: Any, of_int: Any) -> Callable[..., Tensor]:
+    """Return the kernel of an operator whose exponent is a number, by the kernels for either kind."""
+
+    def kernel(x: Tensor, y: Any) -> Tensor:
+        if type(y) is float and x.dtype in _FLOATS:
+            return of_float(x, y)
+        if type(y) is int and (x.dtype in _FLOATS or (y >= 0 and x.dtype in _INTEGERS)):
+            return of_int(x, y)
+        return _pow(name, x, y)
+
+    return kernel
+
+
+def _of_number_out(x: Tensor, y: Any, *, out: Tensor) -> Tensor:
+    if type(y) is float and x.dtype in _FLOATS and out.dtype == x.dtype and out.shape == x.shape:
+        return torch.ops.halfulp._power_of_float.out(x, y, out=out)
+    return _pow("aten::pow.Tensor_Scalar_out", x, y, out)
+
+
+def _of_base(x: Any, y: Tensor) -> Tensor:
+    if type(x) is float and y.dtype in _FLOATS:
+        return _POWER(_base(x, math.copysign(1, x), y.dtype), y)
+    return _pow("aten::pow.Scalar", x, y)
+
+
+_WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
+    "aten::pow.Tensor_Scalar": _with_number("aten::pow.Tensor_Scalar", _OF_FLOAT, _OF_INT),
+    "aten::pow.Tensor_Scalar_out": _of_number_out,
+    "aten::pow_.Scalar": _with_number(
+        "aten::pow_.Scalar",
+        torch.ops.halfulp._power_of_float_.default,
+        torch.ops.halfulp._power_of_int_.default,
+    ),
+    "aten::pow.Scalar": _of_base,
+    "aten::pow.Scalar_out": partial(_pow, "aten::pow.Scalar_out"),
+}
+
+
+def _prelu(x: Tensor, slope: Tensor) -> Tensor:
+    if x.dtype not in DTYPES or slope.dtype != x.dtype:
+        return _torchs["aten::_prelu_kernel"].call_boxed(_CPU, x, slope)
+    return compute(hu.prelu, x, slope)
+
+
+LIBRARY.impl("_other_pow", partial(_pow, "aten::pow.Tensor_Tensor"), "CPU")
+LIBRARY.impl("_other_pow.out", partial(_pow, "aten::pow.Tensor_Tensor_out"), "CPU")
+LIBRARY.impl("_other_pow_", partial(_pow, "aten::pow_.Tensor"), "CPU")
+LIBRARY.impl("_other_prelu", _prelu, "CPU")

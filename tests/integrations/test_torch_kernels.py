@@ -1,0 +1,163 @@
+"""torch's own operators on our kernels: bits, torch's rules for all else, and that nothing of it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+
+torch = pytest.importorskip("torch")
+
+import halfulp.integrations.torch as htorch  # noqa: E402
+from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's, of itself
+
+F = torch.nn.functional
+RNG = np.random.default_rng(3)
+X = torch.from_numpy(RNG.uniform(0.2, 4, (3, 4, 500)).astype(np.float32))
+Y = torch.from_numpy(RNG.uniform(-3, 3, (4, 500)).astype(np.float32))
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> Iterator[None]:
+    with htorch.exact():
+        yield
+
+
+def assert_same(tensor: Any, expected: np.ndarray) -> None:
+    got = as_array(tensor.contiguous())
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+def test_every_form_has_our_bits() -> None:
+    x, y = X.numpy(), Y.numpy()
+    power = hu.pow(x, y)
+    assert_same(X**Y, power)
+    assert_same(torch.pow(X, Y, out=torch.empty_like(X)), power)
+    assert_same(X.clone().pow_(Y), power)
+    for number in (2.7, 3, -2):
+        power = hu.pow(x, number)
+        assert_same(X**number, power)
+        assert_same(torch.pow(X, number, out=torch.empty_like(X)), power)
+        assert_same(X.clone().pow_(number), power)
+    assert_same(2.7**X, hu.pow(np.float32(2.7), x))
+    assert_same(torch.pow(2, X, out=torch.empty_like(X)), hu.pow(np.float32(2), x))
+    assert_same(torch.pow(-0.0, torch.tensor([1.0])), np.float32([-0.0]))
+    assert_same(torch.pow(0.0, torch.tensor([1.0])), np.float32([0.0]))
+    assert_same(F.prelu(X - 2, Y[:, 0]), hu.prelu(x - 2, y[:, :1]))
+    assert_same(torch._foreach_pow([X], 2.7)[0], hu.pow(x, 2.7))
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES, key=str), ids=str)
+def test_every_type(dtype: Any) -> None:
+    x, y = X[0].to(dtype), X[1].to(dtype)
+    assert_same(x**y, hu.pow(as_array(x), as_array(y)))
+    assert_same(x**3, hu.pow(as_array(x), 3))
+
+
+@pytest.mark.parametrize("shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"])
+def test_layouts_are_torchs(shape: str) -> None:
+    image = X.reshape(3, 4, 20, 25)
+    x = {
+        "contiguous": image,
+        "transposed": image.transpose(1, 3),
+        "channels_last": image.to(memory_format=torch.channels_last),
+        "sliced": image[:, ::2, 1::3],
+        "expanded": image[:1, :, :1].expand(3, 4, 7, 25),
+        "empty": image[:0],
+        "0-d": image[0, 0, 0, 0],
+    }[shape]
+    for function in (lambda x: x**x, lambda x: x**2.7, lambda x: F.prelu(x, x.new_tensor(0.5))):
+        ours = function(x)
+        htorch.disable()
+        assert (ours.shape, ours.stride()) == (function(x).shape, function(x).stride())
+        htorch.enable()
+    assert_same(x**x, hu.pow(x.numpy(), x.numpy()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.arange(4) ** 0.5,
+        lambda: torch.arange(4) ** torch.rand(4),
+        lambda: torch.rand(4, dtype=torch.float64) ** torch.rand(4),
+        lambda: torch.rand(4) ** torch.tensor(2.0, dtype=torch.float64),
+        lambda: torch.tensor([True, False]) ** 2,
+        lambda: torch.rand(4) ** True,
+        lambda: 2 ** torch.arange(4),
+        lambda: 2.5 ** torch.arange(4),
+        lambda: torch.rand(4) ** 2j,
+        lambda: (torch.rand(4) * 1j) ** torch.rand(4),
+        lambda: torch.pow(torch.arange(4), 2, out=torch.empty(4)),
+        lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(4, dtype=torch.float64)),
+        lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(0)),
+        lambda: torch.pow(torch.rand(4), torch.rand(4), out=torch.empty(4, dtype=torch.int32)),
+        lambda: torch.arange(4).pow_(0.5),
+        lambda: torch.rand(4).pow_(torch.rand(3, 4)),
+        lambda: torch.rand(4) ** torch.rand(3),
+        lambda: torch.arange(4) ** -2,
+        lambda: F.prelu(torch.rand(4), torch.rand(1, dtype=torch.float64)),
+    ],
+)
+def test_types_shapes_and_errors_are_torchs(call: Any) -> None:
+    def outcome() -> Any:
+        torch.manual_seed(1)
+        try:
+            return call()
+        except RuntimeError as error:
+            return str(error)
+
+    ours = outcome()
+    htorch.disable()
+    torchs = outcome()
+    htorch.enable()
+    if isinstance(torchs, str):
+        assert ours == torchs
+    else:
+        torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=0, equal_nan=True)
+
+
+def test_operands_that_overlap() -> None:
+    line = torch.rand(100) + 0.5
+    before = line.clone()
+    line[1:].pow_(line[:-1])
+    assert_same(line[1:], hu.pow(before[1:].numpy(), before[:-1].numpy()))
+
+
+def test_derivatives_transforms_and_autocast() -> None:
+    x, y = X[0, 0].double().requires_grad_(), Y[0].double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, y: (x**y) + 2.7**y + x**3, (x[:5], y[:5]))
+    (slope,) = torch.autograd.grad((x**2.7).sum(), x)
+    np.testing.assert_array_equal(slope.numpy(), 2.7 * hu.pow(x.detach().numpy(), 2.7 - 1))
+    assert_same(torch.func.vmap(torch.pow)(X, X), hu.pow(X.numpy(), X.numpy()))
+    result, tangent = torch.func.jvp(lambda x: x**3, (X,), (torch.ones_like(X),))
+    assert_same(result, hu.pow(X.numpy(), 3))
+    assert_same(tangent, np.float32(3) * hu.pow(X.numpy(), 2))
+    with torch.autocast("cpu"):
+        assert torch.nn.PReLU()(X).dtype is torch.bfloat16
+    assert_same(torch._neg_view(X) ** 3, hu.pow(-X.numpy(), 3))
+    assert_same((X.to_sparse() ** 3).to_dense(), hu.pow(X.numpy(), 3))
+    nested = torch.nested.nested_tensor([X[0], X[1, :2]], layout=torch.jagged)
+    assert_same((nested**3).values(), hu.pow(nested.values().numpy(), 3))
+
+
+def test_contexts_count_and_leave_nothing() -> None:
+    names = ("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Scalar", "pow.Scalar_out", "_prelu_kernel")
+    with htorch.exact():
+        assert_same(X**2.7, hu.pow(X.numpy(), 2.7))
+    assert_same(X**2.7, hu.pow(X.numpy(), 2.7))
+    htorch.disable()
+    try:
+        assert not np.array_equal((X**2.7).numpy(), hu.pow(X.numpy(), 2.7))
+        for name in names:
+            assert "RegisterCPU" in repr(torch.library.get_kernel(f"aten::{name}", "CPU"))
+        with pytest.raises(hu.HalfulpError, match="not enabled"):
+            htorch.disable()
+    finally:
+        htorch.enable()
