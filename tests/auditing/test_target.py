@@ -500,7 +500,10 @@ def test_a_document_of_check_is_a_target(tmp_path: Path) -> None:
         arguments = ["audit", str(tmp_path / "a.onnx"), "--target", str(file), "--fail-on", grade]
         assert CliRunner().invoke(app, arguments).exit_code == status
     file.write_text("{}")
-    for path, says in ((file, "expected the document of one runtime"), (tmp_path / "none.json", "can't be read")):
+    for path, says in (
+        (file, "expected the document of one runtime"),
+        (tmp_path / "none.json", "can't be read"),
+    ):
         with pytest.raises(HalfulpError, match=says):
             asked(str(path))
 

@@ -211,7 +211,7 @@ def check(
         write_text(junit, ci.junit(documents))
     terminal.show(documents, people(json, html, junit), page="the page" if is_stdout(html) else html)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        say(people(json, html, junit), *ci.annotations(documents))
+        say(people(json, html, junit), *ci.github(documents))
     for report in reports:
         for entry in report.stale:
             where = f"{allow}, line {entry.line}, {report.document['target']['name']}"

@@ -204,7 +204,7 @@ def for_target(
         ModelError: a node breaks a clause of the version that it is of.
     """
     known = known_targets()
-    found = named(name, known, RUNTIME_ALIASES) if isinstance(name, str) else None
+    found = named(str(name), known, RUNTIME_ALIASES)
     if found is None:
         raise HalfulpError("no such target", expected=", ".join(known), got=str(name)[:80])
     target = known[found]

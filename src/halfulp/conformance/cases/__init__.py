@@ -119,7 +119,7 @@ def selected(operators: Iterable[str] = (), versions: Iterable[str] = ()) -> Ite
     yield from (row for row in rows if not versions or row.version in versions)
 
 
-def chosen_types(name: str) -> str:
+def chosen_types(name: object) -> str:
     """Return the name of a type, or of a pair of them; raises HalfulpError if there is no such type."""
     if not isinstance(name, str):
         return element_type(name).name

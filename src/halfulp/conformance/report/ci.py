@@ -45,7 +45,7 @@ def junit(documents: Sequence[Document]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def annotations(documents: Sequence[Document]) -> Iterator[str]:
+def github(documents: Sequence[Document]) -> Iterator[str]:
     """Yield GitHub's commands that show the worst finding of each operator version as an error."""
     worst: dict[tuple[int, str], str] = {}
     for target, case in findings(targets(documents)):

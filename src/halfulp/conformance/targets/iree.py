@@ -21,7 +21,6 @@ _TYPES = {
     6: "si32",
     7: "si64",
     10: "f16",
-    11: "f64",
     12: "ui32",
 }
 _TYPES |= {13: "ui64", 16: "bf16"}
@@ -70,5 +69,5 @@ def _type(value: Any) -> str:
     tensor = value.type.tensor_type
     dims = ",".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in tensor.shape.dim)
     if tensor.elem_type not in _TYPES:
-        raise NotOfferedError("the type is not written here")
+        raise NotOfferedError("IREE takes no such type, and demotes float64 to float32")
     return f"!torch.vtensor<[{dims}],{_TYPES[tensor.elem_type]}>"
