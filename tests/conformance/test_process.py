@@ -344,9 +344,13 @@ def interrupted() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
+
+    def run(process: Process) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        process.run(MARKED)
+
     with Process(FAULTY) as process:
         process.start()
         with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
-            process.run(MARKED)
+            run(process)
     assert children() == before
