@@ -64,7 +64,6 @@ def test_programs_print_what_the_page_shows(name: str) -> None:
         [sys.executable, "-W", "ignore", "-c", start + "".join(marks)],
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     shown = "".join(f"--- {number}\n{text}" for number, (_, text) in enumerate(others))

@@ -442,7 +442,7 @@ def graphs(draw: st.DrawFn) -> onnx.ModelProto:
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 16)])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(), st.sampled_from(FORMATS), st.sampled_from(FORMATS))
 def test_graphs_through_formats(
     tmp_path_factory: pytest.TempPathFactory, model: onnx.ModelProto, first: Format, second: Format

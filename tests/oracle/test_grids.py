@@ -14,7 +14,7 @@ FLOATS = [name for name, row in TYPES.items() if row.kind == "float"]
 
 @pytest.mark.parametrize("x_name", TYPES)
 def test_parts_have_the_types_asked_for(x_name):
-    for y_name in ("float64", "float8_e8m0fnu", "int64", "uint4"):
+    for y_name in ("float64", "uint4"):
         for part in pow_grid(x_name, y_name, generator(1, x_name, y_name)):
             assert part.x.dtype == TYPES[x_name].dtype
             assert part.y.dtype == TYPES[y_name].dtype
