@@ -441,8 +441,8 @@ def single_tables() -> str:
     reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     return "\n".join(
         [
-            "// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125 as a multiple of 2^-16,",
-            f"// of which r is the power to within {power_of_two(of_parts)}. f = m r - 1, {reach}.",
+            "// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125, of which",
+            f"// r is the power to within {power_of_two(of_parts)}: a multiple of 2^-16. f = m r - 1, {reach}.",
             *table("single_reciprocals", [float(r * 2**125) for r, _ in parts], "float"),
             *table("single_logarithms", [float(log2 - 125) for _, log2 in parts], "float"),
             *single_polynomial("single_log2", f"log2(1+f)/f, {reach}", LOG2_OF_ONE_AND, least, greatest, 5),
