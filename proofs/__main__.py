@@ -15,6 +15,7 @@ from proofs.step import CORE, MissingProgram, Step, Unproved
 PARTS = [
     "fast",
     "fast_by_table",
+    "singles",
     "fast_float64",
     "fast_sixteenths",
     "double_double",

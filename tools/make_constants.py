@@ -455,7 +455,9 @@ def single_tables() -> str:
     """
     parts = [single_part(i) for i in range(SINGLE_PARTS)]
     # Below 1 the spacing is that of the binade below.
-    edges = [(1 + mpfr(2 * i - (1 if i else 0.5)) / 16, 1 + mpfr(2 * i + 1) / 16) for i in range(SINGLE_PARTS)]
+    edges = [
+        (1 + mpfr(2 * i - (1 if i else 0.5)) / 16, 1 + mpfr(2 * i + 1) / 16) for i in range(SINGLE_PARTS)
+    ]
     reaches = [edge * r - 1 for edge_pair, (r, _) in zip(edges, parts, strict=True) for edge in edge_pair]
     least, greatest = min(reaches), max(reaches)
     of_parts = max(abs(r * gmpy2.exp2(log2) - 1) for r, log2 in parts)
@@ -465,8 +467,8 @@ def single_tables() -> str:
     reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     return "\n".join(
         [
-            "// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125 as a multiple of 2^-16, with",
-            f"// which r is right to {power_of_two(of_parts)}. f = m r - 1, {reach}.",
+            "// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125, of which",
+            f"// r is the power to within {power_of_two(of_parts)}: a multiple of 2^-16. f = m r - 1, {reach}.",
             *table("single_reciprocals", [float(r * 2**125) for r, _ in parts], "float"),
             *table("single_logarithms", [float(log2 - 125) for _, log2 in parts], "float"),
             *single_polynomial("single_log2", f"log2(1+f)/f, {reach}", LOG2_OF_ONE_AND, least, greatest, 5),

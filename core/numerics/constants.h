@@ -627,8 +627,8 @@ inline constexpr double float64_exp[] = {
     0x1.55555aec7a5edp-5,
     0x1.11111442dd151p-7,
 };
-// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125 as a multiple of 2^-16, with
-// which r is right to 2^-33.78. f = m r - 1, -0.0550 <= f <= 0.0625.
+// 2^125 r, r about 1/m, for m in [1 + (2i-1)/16, 1 + (2i+1)/16), and -log2 r - 125, of which
+// r is the power to within 2^-33.78: a multiple of 2^-16. f = m r - 1, -0.0550 <= f <= 0.0625.
 inline constexpr float single_reciprocals[8] = {
     0x1.0000000000000p+125f,
     0x1.c766a80000000p+124f,

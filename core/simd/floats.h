@@ -39,13 +39,10 @@ HALFULP_INLINE Vector load_vector(const void* from) {
 #ifdef __AVX512F__
 HALFULP_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 HALFULP_INLINE Words greatest(Words a, Words b) {
-    return __builtin_bit_cast(
-        Words, _mm512_max_epu32(__builtin_bit_cast(__m512i, a), __builtin_bit_cast(__m512i, b)));
+    return __builtin_bit_cast(Words, _mm512_max_epu32(__builtin_bit_cast(__m512i, a), __builtin_bit_cast(__m512i, b)));
 }
 HALFULP_INLINE uint32_t greatest_lane(Words a) { return _mm512_reduce_max_epu32(__builtin_bit_cast(__m512i, a)); }
-HALFULP_INLINE Floats to_floats(Words integers) {
-    return _mm512_cvtepi32_ps(__builtin_bit_cast(__m512i, integers));
-}
+HALFULP_INLINE Floats to_floats(Words integers) { return _mm512_cvtepi32_ps(__builtin_bit_cast(__m512i, integers)); }
 // The lanes for which a <= b.
 HALFULP_INLINE FloatMask not_above(Words a, Words b) {
     return _mm512_cmpge_epu32_mask(__builtin_bit_cast(__m512i, b), __builtin_bit_cast(__m512i, a));
@@ -53,17 +50,14 @@ HALFULP_INLINE FloatMask not_above(Words a, Words b) {
 #else
 HALFULP_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
 HALFULP_INLINE Words greatest(Words a, Words b) {
-    return __builtin_bit_cast(
-        Words, _mm256_max_epu32(__builtin_bit_cast(__m256i, a), __builtin_bit_cast(__m256i, b)));
+    return __builtin_bit_cast(Words, _mm256_max_epu32(__builtin_bit_cast(__m256i, a), __builtin_bit_cast(__m256i, b)));
 }
 HALFULP_INLINE uint32_t greatest_lane(Words a) {
     uint32_t most = 0;
     for (int i = 0; i < float_lanes; ++i) most = a[i] > most ? a[i] : most;
     return most;
 }
-HALFULP_INLINE Floats to_floats(Words integers) {
-    return _mm256_cvtepi32_ps(__builtin_bit_cast(__m256i, integers));
-}
+HALFULP_INLINE Floats to_floats(Words integers) { return _mm256_cvtepi32_ps(__builtin_bit_cast(__m256i, integers)); }
 // The lanes for which a <= b, for numbers below 2^31.
 HALFULP_INLINE FloatMask not_above(Words a, Words b) {
     const __m256i above = _mm256_cmpgt_epi32(__builtin_bit_cast(__m256i, a), __builtin_bit_cast(__m256i, b));

@@ -57,7 +57,8 @@ using Fill = bool (*)(const void* x, const void* y, void* out, int n);
 // Fills the output with results of `size` bytes. Elements of x have that size, and so do those of y unless one_y. If
 // `fill` returns false, stops and returns false. It computes a few results at a time, so that the processor reads the
 // next operands while these are stored. `fill` gets whole vectors: the last one may overlap results already stored.
-[[maybe_unused]] static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n, int size) {
+[[maybe_unused]] static bool fill_streaming(Fill fill, const void* x, const void* y, bool one_y, void* out, int n,
+                                            int size) {
     constexpr int most = 8 * cache_line;
     alignas(cache_line) unsigned char results[most];
     const auto *x_bytes = static_cast<const unsigned char*>(x), *y_bytes = static_cast<const unsigned char*>(y);

@@ -1,10 +1,13 @@
 """float16 ** float16 and bfloat16 ** bfloat16: all 2^32 pairs each, against an independent computation.
 
-`make exhaustive` runs this: about two minutes a type on one core. The core's results are compared, bit
-for bit, with those of pow16.cpp, and a random sample of them with MPFR.
+`make exhaustive` runs this: about two minutes a type on one core, by the processor's best instruction set, and
+where that is AVX-512 by AVX2 too. The core's results are compared, bit for bit, with those of pow16.cpp, and a
+random sample of them with MPFR.
 """
 
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +17,7 @@ from tests.exhaustive.pow16 import TYPE_NAMES, Counts, row
 
 import halfulp as hu
 from halfulp import reference
+from halfulp.operators import instruction_set
 from halfulp.types import TYPES
 
 BLOCK = 64  # bases in a call of the core
@@ -47,6 +51,15 @@ def test_every_pair(name):
         f"nearest to a midpoint 2^{np.log2(min(c.nearest for c in total)):.1f} units in the last place"
     )
     assert not wrong, describe(name, wrong)
+
+
+@pytest.mark.exhaustive
+def test_every_pair_by_avx2():
+    if instruction_set() != "avx512":
+        pytest.skip("test_every_pair takes the only instruction set with a phase in single floats")
+    test = f"{__file__}::{test_every_pair.__name__}"
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "exhaustive", test]
+    subprocess.run(command, env={**os.environ, "HALFULP_ISA": "avx2"}, check=True)
 
 
 def check_block(dtype: np.dtype, exponents: np.ndarray, first: int) -> tuple[int, Counts, list[Wrong]]:

@@ -18,8 +18,8 @@ using Mask = unsigned char[tile_size / 8];
 
 // A tile of n elements, with others behind it until its vectors are full.
 template <Element type, typename Y>
-[[gnu::noinline]] void run_part(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out, Mask& undecided,
-                                int n) {
+[[gnu::noinline]] void run_part(const PowOptions& options, const uint16_t* x, const Y* y, uint16_t* out,
+                                Mask& undecided, int n) {
     constexpr int step = SinglePhase<type>::step;
     constexpr auto one = static_cast<uint16_t>(row(type).bias << row(type).fraction_bits());
     alignas(64) uint16_t bases[tile_size], powers[tile_size];
@@ -58,11 +58,11 @@ int list(const Mask& undecided, int first, int n, uint16_t* listed, int count) {
     return count;
 }
 
-template <typename Element>
+template <typename Stored>
 void gather(const void* from, bool one, const uint16_t* listed, int count, void* to) {
     for (int j = 0; j < count; ++j)
-        std::memcpy(static_cast<Element*>(to) + j, static_cast<const Element*>(from) + (one ? 0 : listed[j]),
-                    sizeof(Element));
+        std::memcpy(static_cast<Stored*>(to) + j, static_cast<const Stored*>(from) + (one ? 0 : listed[j]),
+                    sizeof(Stored));
 }
 
 void gather(int size, const void* from, bool one, const uint16_t* listed, int count, void* to) {

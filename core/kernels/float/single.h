@@ -3,14 +3,16 @@
 //   formula     x = m 2^e, m in [15/16, 15/8); r about 1/m, by m's three leading bits; f = m r - 1;
 //               log2 x = e - log2 r + f P(f);  t = y log2 x = k/8 + s, |s| <= 1/16;  2^t = 2^(k/8) Q(s)
 //   domain      x from 2^-125 on, finite, of 11 bits at most; y any finite float
-//   error       single_error + |t| single_error_of_t, relative to x^y. With u = 2^-24:
-//                 f is exact if r = 1, otherwise rounded by u/16; f P(f) by 1.7u; the logarithm by u: less than 2.4u of
-//                 log2 x in all, which proofs/singles.py computes for each of the bases
-//                 s is rounded once, by u/32, from the exact y log2 x - k/8
-//                 Q errs by 0.64u, is rounded by 1.04u; 2^(k/8) by 0.54u, and by u times the factor of the interval's
+//   error       single_error + |t| single_error_of_t, relative to x^y; proofs/singles.py proves it. With u = 2^-24:
+//                 f is exact if r = 1, otherwise rounded by u/16; P errs by 0.31u, and is rounded by 0.8u; the logarithm
+//                 by u: 1.65u of log2 x at most, computed for each base
+//                 s is rounded once, by u/32, from y log2 x - k/8 by a fused operation
+//                 Q errs by 0.64u and is rounded by 1.1u; 2^(k/8) by 0.54u, and by u with the factor of the interval's
 //                 lower end; the product by u
+//   rounding    float16: both ends of the interval are converted, which is right for subnormal results, zero and infinity
+//               too. bfloat16: the float's lower 16 bits are compared with a tie's
 //   specials    run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the rest
-//   undecided   lanes have a bit in a mask. pow_by_singles settles them by the other phases
+//   undecided   lanes have a bit in a mask; pow_by_singles (single.cpp) settles them by the other phases
 #pragma once
 
 #include "../../simd/floats.h"
@@ -23,7 +25,7 @@
 
 namespace halfulp::HALFULP_ISA {
 
-static constexpr float single_error = 0x1.12p-22f, single_error_of_t = 0x1.aap-24f;
+static constexpr float single_error = 0x1.1cp-22f, single_error_of_t = 0x1.2ap-24f;
 
 // Whether a tile with so many undecided lanes is better left to the other phases.
 HALFULP_INLINE bool too_many(uint32_t undecided, int n) { return undecided > static_cast<uint32_t>(n) / 4; }
@@ -74,7 +76,7 @@ public:
     // 2^t, rounded. Sets the bits of undecided lanes.
     void round(uint16_t* out, unsigned char* undecided, int n) {
         if (most_t_ <= most_normal_t) return round<false>(out, undecided, n);
-        for (int i = 0; i < n; ++i) {  // vector loop
+        for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
             shifted_[i] = shifted_[i] < magic + most_t ? shifted_[i] : magic + most_t;
             shifted_[i] = shifted_[i] > magic - most_t ? shifted_[i] : magic - most_t;
             rest_[i] = rest_[i] < 0x1p-4f ? rest_[i] : 0x1p-4f;
@@ -84,7 +86,7 @@ public:
         round<type == Element::bfloat16>(out, undecided, n);
     }
 
-private:
+protected:                                     // what the proof reads
     static constexpr float magic = 0x1.8p20f;  // t + magic is a multiple of 1/8
     // Beyond most_t all powers are zero or infinite; up to most_normal_t they are normal floats.
     static constexpr float most_t = type == Element::float16 ? 26 : 160, most_normal_t = 125;
@@ -92,7 +94,8 @@ private:
     static constexpr uint32_t exponent_bits = 0xff800000, first_part = word_of(least_base) - (uint32_t{1} << 19);
 
     template <int count>
-    [[gnu::always_inline]] static void horner(const float (&c)[count], const Floats (&x)[vectors], Floats (&sum)[vectors]) {
+    [[gnu::always_inline]] static void horner(const float (&c)[count], const Floats (&x)[vectors],
+                                              Floats (&sum)[vectors]) {
         for (int v = 0; v < vectors; ++v) sum[v] = floats_of(c[count - 1]);
         for (int j = count - 2; j >= 0; --j)
             for (int v = 0; v < vectors; ++v) sum[v] = multiply_add(sum[v], x[v], floats_of(c[j]));
@@ -153,7 +156,7 @@ private:
         }
     }
 
-    alignas(64) float shifted_[tile_size], rest_[tile_size];
+    alignas(64) float shifted_[tile_size], rest_[tile_size];  // t = k/8 + s: magic + k/8, and s
     float most_t_;
 };
 
@@ -188,7 +191,7 @@ template <Element type, typename Y>
     alignas(64) uint32_t lanes[tile_size], left_out[tile_size];
     const float *bases = as_floats<type>(x, x_room, n), *exponents = as_floats<type>(y, y_room, n);
     uint32_t any_bit = 0, special = 0, subnormals = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop
+    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
         const float base = fabs(bases[i]), exponent = fabs(exponents[i]);
         const uint32_t is_number = all_bits_if<uint32_t>(base > 0) & all_bits_if<uint32_t>(base < infinite);
         const uint32_t is_normal = all_bits_if<uint32_t>(base >= Phase::least_base), one = word_of(1.0f);
@@ -205,10 +208,10 @@ template <Element type, typename Y>
     Phase phase;
     phase.fill(x_taken, y_taken, n);
     phase.round(out, undecided, n);
-    for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop
+    for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop: avx512 avx2
     const OperandFlags operand_flags = {any_bit >> 31 != 0, special != 0, false};
     finish<type>(options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
-    for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop
+    for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop: avx512 avx2
     if (subnormals != 0) list_too(left_out, undecided, n);
 }
 

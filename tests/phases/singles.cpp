@@ -1,0 +1,49 @@
+// Prints a digest of what the phase in single floats (kernels/float/single.h) makes of many operands: results, and which
+// lanes are undecided. It must be the same for AVX2 and AVX-512.
+#include <cstdio>
+
+#include "kernels/float/single.h"
+
+using namespace halfulp;
+using namespace halfulp::HALFULP_ISA;
+
+// Splitmix64: the same operands everywhere.
+static uint64_t next(uint64_t& state) {
+    uint64_t z = (state += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+// Tiles of any encodings, of positive numbers, and of numbers whose powers are mostly finite.
+template <Element type>
+static uint64_t digest() {
+    constexpr uint32_t one = static_cast<uint32_t>(row(type).bias) << row(type).fraction_bits();
+    constexpr uint32_t binade = uint32_t{1} << row(type).fraction_bits();
+    uint64_t state = 1, sum = 0xcbf29ce484222325;
+    const auto add = [&](const auto& words) {
+        for (auto word : words) sum = (sum ^ word) * 0x100000001b3;
+    };
+    for (int tile = 0; tile < 4096; ++tile) {
+        alignas(64) uint16_t x[tile_size], y[tile_size], out[tile_size];
+        unsigned char undecided[tile_size / 8];
+        for (int i = 0; i < tile_size; ++i) {
+            const uint64_t random = next(state), other = random >> 32;
+            const uint64_t base = tile % 4 == 0   ? random
+                                  : tile % 4 == 1 ? random % row(type).overflow
+                                                  : one - 4 * binade + random % (8 * binade);
+            const uint64_t exponent = tile % 4 == 0 ? other : one - 5 * binade + other % (11 * binade);
+            x[i] = static_cast<uint16_t>(base);
+            y[i] = static_cast<uint16_t>(exponent | (random >> 16 & 0x8000));
+        }
+        run_singles<type>({}, x, y, out, undecided, tile_size);
+        add(out);
+        add(undecided);
+    }
+    return sum;
+}
+
+int main() {
+    std::printf("%016llx %016llx\n", static_cast<unsigned long long>(digest<Element::float16>()),
+                static_cast<unsigned long long>(digest<Element::bfloat16>()));
+}
