@@ -131,7 +131,9 @@ def provider(
             got=ort.__version__,
         )
     if fusions not in ("keep", "exact") or not operators or not {*operators} <= {"Pow", "PRelu"}:
-        raise ValueError(f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}")
+        raise ValueError(
+            f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}"
+        )
     if session_options is None and (fusions != "keep" or len({*operators}) == 1):
         raise ValueError("a choice of operators or fusions needs session_options")
     if not _devices(ort):
