@@ -11,10 +11,10 @@
 #include <exception>
 #include <new>
 
+#include "../this_library.h"
 #include "array/thread_pool.h"
 #include "array/walker.h"
 #include "dispatch.h"
-#include "../this_library.h"
 
 struct halfulp_memo {
     halfulp::KeptTable table;
@@ -100,8 +100,8 @@ halfulp_status arrange(Kernel kernel, const halfulp_array* x, const halfulp_arra
     if (std::max(x->axes, y->axes) != shape.dims) return HALFULP_BAD_SHAPE;
     for (int i = 0; i < shape.dims; ++i) {
         const ptrdiff_t from_x = extent(*x, shape, i), from_y = extent(*y, shape, i), size = out->shape[i];
-        const bool fits = from_x == size ? from_y == size || from_y == 1
-                                         : kernel == Kernel::pow && from_x == 1 && from_y == size;
+        const bool fits =
+            from_x == size ? from_y == size || from_y == 1 : kernel == Kernel::pow && from_x == 1 && from_y == size;
         if (!fits) return HALFULP_BAD_SHAPE;
         shape.extent[i] = size;
         call.elements *= size;
@@ -172,7 +172,7 @@ halfulp_status compute(Kernel kernel, const halfulp_array* x, const halfulp_arra
         of_pow.bias = options.bias;
     }
     const bool one_y = std::all_of(y->shape, y->shape + y->axes, [](ptrdiff_t size) { return size == 1; });
-    const auto &[view_x, view_y, view_out] = call.views;
+    const auto& [view_x, view_y, view_out] = call.views;
     const Operation operation(kernel, static_cast<Element>(x->type), static_cast<Element>(y->type),
                               one_y && !view_y.swapped ? view_y.data : nullptr, call.elements, of_pow,
                               options.memo != nullptr ? &options.memo->table : nullptr);
@@ -186,8 +186,9 @@ halfulp_status compute(Kernel kernel, const halfulp_array* x, const halfulp_arra
         all = options.parallel_for(options.parallel_context, Work::run, &work, static_cast<size_t>(chunks)) == 0;
     } else if (chunks > 1) {
         const double nanoseconds = static_cast<double>(call.elements) * nanoseconds_per_element(kernel, x->type);
-        const int threads = options.threads > 0 ? options.threads
-                            : nanoseconds < worth_calling_others() ? 1 : thread_count();
+        const int threads = options.threads > 0                    ? options.threads
+                            : nanoseconds < worth_calling_others() ? 1
+                                                                   : thread_count();
         all = run_on_pool(work, threads, options);
     }
     return !work.has_memory ? HALFULP_NO_MEMORY : all ? HALFULP_OK : HALFULP_STOPPED;
@@ -228,12 +229,10 @@ const char* halfulp_status_text(halfulp_status status) {
     switch (status) {
         case HALFULP_OK: return "The call is done.";
         case HALFULP_BAD_ARGUMENT: return "A pointer is null, or the options are of a later version.";
-        case HALFULP_BAD_TYPE:
-            return "A type is none of halfulp.h's, or out has another type than x, or slope than x.";
+        case HALFULP_BAD_TYPE: return "A type is none of halfulp.h's, or out has another type than x, or slope than x.";
         case HALFULP_BAD_SHAPE:
             return "The operands are not broadcastable to the shape of out, or an array has over 64 axes.";
-        case HALFULP_OVERLAP:
-            return "The array out may share memory with an operand other than element by element.";
+        case HALFULP_OVERLAP: return "The array out may share memory with an operand other than element by element.";
         case HALFULP_NO_MEMORY: return "There is not enough memory.";
         case HALFULP_STOPPED: return "The caller ended the call: out is partly written.";
         case HALFULP_BAD_ENVIRONMENT: return "The variable HALFULP_ISA or HALFULP_NUM_THREADS can't be followed.";

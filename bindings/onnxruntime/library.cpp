@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "../this_library.h"
 #include "dispatch.h"
 #include "node.h"
-#include "../this_library.h"
 
 #ifdef _WIN32
 #define HALFULP_EXPORTED __declspec(dllexport)

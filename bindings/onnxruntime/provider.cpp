@@ -54,8 +54,7 @@ class Registry {
 public:
     explicit Registry(const Api* api) : api_(api), ep_(get_ep_api(api)) {
         check(create_registry(ep_, &registry_));
-        for (const Version& version : versions)
-            for_each_type(version.types, [&](Element type) { add(version, type); });
+        for (const Version& version : versions) for_each_type(version.types, [&](Element type) { add(version, type); });
     }
     ~Registry() { release_registry(ep_, registry_); }
     Registry(const Registry&) = delete;
@@ -88,7 +87,8 @@ private:
         check(add_may_inplace(ep_, made, &first, &first, 1));
         KernelDef* definition;
         check(build(ep_, made, &definition));
-        Status* status = add_kernel(ep_, registry_, definition, create, &states_.emplace_back(Made{api_, version, type}));
+        Status* status =
+            add_kernel(ep_, registry_, definition, create, &states_.emplace_back(Made{api_, version, type}));
         release_def(ep_, definition);
         check(status);
     }
@@ -161,9 +161,9 @@ private:
             const std::string& one = operators.emplace_back(text, begin, end - begin);
             begin = end + 1;
             if (one != "Pow" && one != "PRelu")
-                throw Failure{create_status(
-                    factory.api, invalid_argument,
-                    ("halfulp: the option operators is Pow, PRelu or Pow,PRelu; got " + text).c_str())};
+                throw Failure{
+                    create_status(factory.api, invalid_argument,
+                                  ("halfulp: the option operators is Pow, PRelu or Pow,PRelu; got " + text).c_str())};
         }
     }
 

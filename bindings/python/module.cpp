@@ -71,8 +71,9 @@ bool has_shape(PyArrayObject* array, const Shape& shape) {
 }
 
 halfulp_array view_of(PyArrayObject* array) {
-    return {PyArray_DATA(array), static_cast<halfulp_type>(element_of(array)), PyArray_NDIM(array),
-            PyArray_DIMS(array), PyArray_STRIDES(array), PyArray_ISBYTESWAPPED(array)};
+    return {PyArray_DATA(array),    static_cast<halfulp_type>(element_of(array)),
+            PyArray_NDIM(array),    PyArray_DIMS(array),
+            PyArray_STRIDES(array), PyArray_ISBYTESWAPPED(array)};
 }
 
 // Returns a new array of x's type in native byte order, with the layout of the operand that has the result's shape. If

@@ -58,7 +58,8 @@ bool Operation::is_of_this(const PowerTable& table, const void* one_y) const {
 std::shared_ptr<const PowerTable> Operation::make_table(const void* one_y) const {
     FpEnvironment default_environment;
     const int size = row(type_).size, codes = 1 << 8 * size, step = std::min(codes, block_size);
-    PowerTable table{type_, y_type_, bytes_of(y_type_, one_y), options_, std::vector<char>(static_cast<size_t>(codes * size))};
+    PowerTable table{type_, y_type_, bytes_of(y_type_, one_y), options_,
+                     std::vector<char>(static_cast<size_t>(codes * size))};
     char* powers = table.powers.data();
     for (int i = 0; i < codes; ++i) {
         const auto code = static_cast<uint16_t>(i);

@@ -25,7 +25,8 @@ MAY_IMPORT = {
     "_integers": BASE | {"_interop"},
     "cuda": BASE | {"specs", "_interop", "_cuda"},
     "operators": BASE | {"specs", "pages", "_interop", "_integers", "cuda", "_core"},
-    "__init__": BASE | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"},
+    "__init__": BASE
+    | {"specs", "operators", "models", "conversion", "conformance", "auditing", "running", "linking"},
     "models": BASE | {"specs", "_interop", "operators"},
     "measured": set(),
     "conversion": BASE | {"specs", "models", "measured", "integrations"},

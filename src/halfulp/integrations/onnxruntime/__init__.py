@@ -1,8 +1,9 @@
 """ONNX Runtime with exact Pow and PRelu: every such node of a model runs on halfulp's kernels.
 
-The kernels are custom operators in a native library of this package, which ONNX Runtime loads. They run on the
-session's own threads and read and write its own memory. A session runs a patched copy of the model, whose nodes have
-the domain ``halfulp``.
+From ONNX Runtime 1.24 on an execution provider runs these nodes of a model as it is. For every version there are custom
+operators: a session runs a patched copy of the model, whose nodes have the domain ``halfulp``. Both are in this
+package's native library, which ONNX Runtime loads. They run on the session's own threads and read and write its own
+memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,18 @@ from halfulp.models.onnx import parse
 from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
 
-__all__ = ["library", "patch", "register", "run", "session"]
+__all__ = ["library", "patch", "provider", "register", "run", "session"]
 
 Array = NDArray[Any]
 
 # Entries of a session's configuration: ONNX Runtime's own, and the mark of options that have the custom operators.
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _REGISTERED = "halfulp.registered"
+
+_PROVIDER = "HalfulpExecutionProvider"
+_DISABLED = "optimization.disable_specified_optimizers"
+# ONNX Runtime's optimizers that compute or replace powers before a provider is asked for its nodes.
+_OPTIMIZERS = ("ConstantFolding", "LayerNormFusionL1")
 
 # The types that NumPy lacks and that ONNX stores unpacked, by ONNX Runtime's names.
 _SMALL = {
@@ -84,6 +90,62 @@ def session(
     return ort.InferenceSession(data, options, providers=providers, **kwargs)
 
 
+def provider(
+    session_options: Any = None,
+    *,
+    operators: Sequence[Literal["Pow", "PRelu"]] = ("Pow", "PRelu"),
+    fusions: Literal["keep", "exact"] = "keep",
+) -> str:
+    """Register halfulp's execution provider with ONNX Runtime and return its name. A second call changes nothing.
+
+    A session that has it runs a model's own Pow and PRelu nodes on halfulp's kernels, in bodies and functions too.
+
+    Args:
+        session_options: an ``onnxruntime.SessionOptions`` that gets the provider. Without it, name the provider to
+            ``InferenceSession``.
+        operators: the operators that these sessions compute by halfulp.
+        fusions: with ``"exact"`` these sessions neither fold powers of constants nor replace subgraphs with a Pow by
+            operators of ONNX Runtime's own, such as LayerNorm.
+
+    Raises:
+        UnsupportedError: onnxruntime is not installed, or older than 1.24.
+        ValueError: there is no such operator or choice of fusions, or the choice comes without options.
+
+    Example:
+        >>> import numpy as np, pytest; ort = pytest.importorskip("onnxruntime", "1.24")
+        >>> from onnx import parser
+        >>> model = parser.parse_model('''<ir_version: 8, opset_import: ["": 15]>
+        ...     g (float16[N] x, uint8[N] y) => (float16[N] z) { z = Pow(x, y) }''')
+        >>> options = ort.SessionOptions()
+        >>> provider(options)
+        'HalfulpExecutionProvider'
+        >>> session = ort.InferenceSession(model.SerializeToString(), options)
+        >>> session.run(None, {"x": np.array([0.1, 3], np.float16), "y": np.array([2, 4], np.uint8)})
+        [array([9.995e-03, 8.100e+01], dtype=float16)]
+    """
+    ort = installed()
+    if _version(ort) < (1, 24):
+        raise UnsupportedError(
+            "this onnxruntime takes no execution provider with kernels",
+            expected="onnxruntime 1.24 or later; halfulp.integrations.onnxruntime.session serves earlier ones",
+            got=ort.__version__,
+        )
+    if fusions not in ("keep", "exact") or not operators or not {*operators} <= {"Pow", "PRelu"}:
+        raise ValueError(
+            f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}"
+        )
+    if session_options is None and (fusions != "keep" or len({*operators}) == 1):
+        raise ValueError("a choice of operators or fusions needs session_options")
+    if not _devices(ort):
+        ort.register_execution_provider_library("halfulp", library())
+    if session_options is not None:
+        session_options.add_provider_for_devices(_devices(ort), {"operators": ",".join(operators)})
+        if fusions == "exact":
+            disabled = {*_OPTIMIZERS, *_entry(session_options, _DISABLED).split(";")} - {""}
+            session_options.add_session_config_entry(_DISABLED, ";".join(sorted(disabled)))
+    return _PROVIDER
+
+
 def register(session_options: Any) -> None:
     """Register the custom operators with an ``onnxruntime.SessionOptions``. A second call changes nothing.
 
@@ -98,11 +160,7 @@ def register(session_options: Any) -> None:
         >>> register(options)
     """
     installed()
-    try:
-        session_options.get_session_config_entry(_REGISTERED)
-    except RuntimeError:  # the options lack the entry
-        pass
-    else:
+    if _entry(session_options, _REGISTERED):
         return
     try:
         session_options.register_custom_ops_library(library())
@@ -206,14 +264,30 @@ def find_external_data(session_options: Any, model: ModelProto, file: str, folde
     """
     if not any(tensor.data_location == TensorProto.EXTERNAL for tensor in model.graph.initializer):
         return
-    version = installed().__version__
-    if tuple(map(int, version.split(".")[:2])) < (1, 21):
+    ort = installed()
+    if _version(ort) < (1, 21):
         raise UnsupportedError(
             f"{file}: this onnxruntime can't read the external data of a patched model",
             expected="onnxruntime 1.21 or later, or onnx.load(path) as the model",
-            got=version,
+            got=ort.__version__,
         )
     session_options.add_session_config_entry(_EXTERNAL_DATA, os.path.abspath(folder))
+
+
+def _version(ort: Any) -> tuple[int, ...]:
+    return tuple(map(int, ort.__version__.split(".")[:2]))
+
+
+def _devices(ort: Any) -> list[Any]:
+    return [device for device in ort.get_ep_devices() if device.ep_name == _PROVIDER]
+
+
+def _entry(session_options: Any, key: str) -> str:
+    """Return an entry of a session's configuration; an empty text if it is absent."""
+    try:
+        return str(session_options.get_session_config_entry(key))
+    except RuntimeError:
+        return ""
 
 
 class _Memory:

@@ -1,0 +1,246 @@
+"""The execution provider: models as they are, with the bits of hu.pow and hu.prelu, in any session."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, parser
+from tests.integrations.test_onnxruntime import (
+    ATTRIBUTES,
+    PAIRS,
+    RULES,
+    SHAPES,
+    SUBGRAPHS,
+    assert_same_bits,
+    node_model,
+)
+from tests.models.onnx_models import external
+from tests.oracle.grids import pow_grid, prelu_grid
+
+import halfulp as hu
+from halfulp.errors import SpecError, UnsupportedError
+from halfulp.integrations import onnxruntime as plugin
+from halfulp.specs import OpVersion
+
+ort: Any = pytest.importorskip("onnxruntime")
+TOO_OLD = tuple(map(int, ort.__version__.split(".")[:2])) < (1, 24)
+takes_providers = pytest.mark.skipif(TOO_OLD, reason="this onnxruntime takes no provider with kernels")
+
+POW = """<ir_version: 8, opset_import: ["": 15]>
+    g (float[N] x, float[N] y) => (float[N] z) { named = Pow(x, y)  z = Abs(named) }"""
+X = np.random.default_rng(7).uniform(0.01, 10, 100_000).astype(np.float32)
+FEEDS = {"x": X, "y": X[::-1].copy()}
+POWERS = hu.pow(FEEDS["x"], FEEDS["y"])
+
+
+def opened(model: ModelProto | Path, options: Any = None, **choices: Any) -> Any:
+    options = options or ort.SessionOptions()
+    options.log_severity_level = 4
+    plugin.provider(options, **choices)
+    return ort.InferenceSession(str(model) if isinstance(model, Path) else model.SerializeToString(), options)
+
+
+def optimized(model: ModelProto, path: Path, **choices: Any) -> list[str]:
+    """Return the operators that are left."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    opened(model, options, **choices)
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+@takes_providers
+@pytest.mark.parametrize(("row", "x_type", "y_type"), PAIRS, ids=lambda value: getattr(value, "id", value))
+def test_every_version_and_type_pair(row: OpVersion, x_type: str, y_type: str) -> None:
+    rng = np.random.default_rng(6)
+    grid = prelu_grid(x_type, rng) if row.name == "PRelu" else pow_grid(x_type, y_type, rng)
+    x, y = (np.concatenate([getattr(part, operand) for part in grid]) for operand in "xy")
+    if row.version in ("1", "6") and row.name == "PRelu":  # whose slope of rank 1 is a channel's
+        x, y = x[None], y[None]
+    names = [port.name for port in row.inputs]
+    (got,) = plugin.run(opened(node_model(row, x, y)), dict(zip(names, (x, y), strict=True))).values()
+    assert_same_bits(got, (hu.prelu if row.name == "PRelu" else hu.pow)(x, y))
+
+
+@takes_providers
+@pytest.mark.parametrize("row", RULES, ids=lambda row: row.id)
+def test_shapes_known_only_at_run_time(row: OpVersion) -> None:
+    """Each pair of shapes gives the operator's own result, or its own error, word for word."""
+    rng, operator = np.random.default_rng(8), hu.op(row.id)
+    for attributes in ATTRIBUTES if row.id == "onnx.Pow-1" else [{}]:
+        some = np.zeros((), np.float32)
+        session = opened(node_model(row, some, some, **attributes))
+        for x_shape, y_shape in itertools.product(SHAPES, SHAPES):
+            x, y = (rng.normal(size=shape).astype(np.float32) for shape in (x_shape, y_shape))
+            feeds = {row.inputs[0].name: x, row.inputs[1].name: y}
+            try:
+                expected = operator(x, y, **attributes)
+            except SpecError as error:
+                with pytest.raises(Exception, match="Status Message: " + re.escape(error.titled) + "$"):
+                    session.run(None, feeds)
+            else:
+                assert_same_bits(session.run(None, feeds)[0], expected)
+
+
+@takes_providers
+def test_a_broadcast_of_two_is_refused() -> None:
+    x = np.zeros(3, np.float32)
+    model = node_model(RULES[0], x, x, broadcast=2)
+    with pytest.raises(Exception, match=r"SpecError onnx.Pow-1.C5: broadcast must be 0 or 1"):
+        opened(model)
+
+
+@takes_providers
+def test_by_name_and_by_devices() -> None:
+    model = parser.parse_model(POW).SerializeToString()
+    name = plugin.provider()
+    by_name = ort.InferenceSession(model, providers=[name, "CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+    options.add_provider_for_devices(devices, {"operators": "Pow"})
+    for session in (by_name, ort.InferenceSession(model, options)):
+        assert session.get_providers() == [name, "CPUExecutionProvider"]
+        assert_same_bits(session.run(None, FEEDS)[0], POWERS)
+
+
+@takes_providers
+@pytest.mark.parametrize("name", SUBGRAPHS)
+def test_nodes_within(name: str) -> None:
+    """In bodies and functions: the answer is that of hu.run, which walks the model itself."""
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 15, "own": 1]> g {SUBGRAPHS[name]}')
+    x, y = np.array([-1.5, 0.7, 2.3, -0.01], np.float16), np.array([3, -2, 1, 5], np.int8)
+    for condition in (True, False) if name == "If" else (None,):
+        feeds = {"x": x, "y": y} | ({} if condition is None else {"c": np.array(condition)})
+        assert_same_bits(opened(model).run(None, feeds)[0], hu.run(model, feeds)["z"])
+
+
+@takes_providers
+def test_several_sessions_and_threads() -> None:
+    sessions = [opened(parser.parse_model(POW)) for _ in range(3)]
+    with ThreadPoolExecutor(4) as callers:
+        for (got,) in callers.map(lambda i: sessions[i % 3].run(None, FEEDS), range(24)):
+            assert_same_bits(got, POWERS)
+
+
+@takes_providers
+def test_bound_memory_is_read_and_written_in_place() -> None:
+    session = opened(parser.parse_model(POW.replace("named = Pow(x, y)  z = Abs(named)", "z = Pow(x, y)")))
+    binding = session.io_binding()
+    for name, value in FEEDS.items():
+        binding.bind_cpu_input(name, value)
+    result = ort.OrtValue.ortvalue_from_numpy(np.zeros_like(X))
+    binding.bind_ortvalue_output("z", result)
+    session.run_with_iobinding(binding)
+    assert_same_bits(result.numpy(), POWERS)
+
+
+@takes_providers
+def test_profiles_name_the_nodes_and_nothing_is_copied(tmp_path: Path) -> None:
+    model = parser.parse_model(POW)
+    model.graph.node[0].name = "the power"
+    options = ort.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = opened(model, options)
+    session.run(None, FEEDS)
+    events = json.loads(Path(session.end_profiling()).read_text())
+    ran = {event["name"]: event["args"] for event in events if event.get("cat") == "Node"}
+    assert ran["the power_kernel_time"]["provider"] == "HalfulpExecutionProvider"
+    assert {told["op_name"] for told in ran.values() if "op_name" in told} == {"Pow", "Abs"}
+
+
+@takes_providers
+def test_a_saved_optimized_model_is_a_plain_one(tmp_path: Path) -> None:
+    assert optimized(parser.parse_model(POW), tmp_path / "o.onnx") == ["Pow", "Abs"]
+    saved = onnx.load(tmp_path / "o.onnx")
+    assert {node.domain for node in saved.graph.node} == {""}
+    assert_same_bits(opened(tmp_path / "o.onnx").run(None, FEEDS)[0], POWERS)
+
+
+@takes_providers
+def test_choices(tmp_path: Path) -> None:
+    folded = parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        g (float[3] x) => (float[3] z) <float[3] k = {1.1, 2.3, 3.7}, float[3] e = {1.7, 2.9, 3.3}>
+        { p = Pow(k, e)  z = Add(x, p) }""")
+    assert optimized(folded, tmp_path / "o.onnx") == ["Add"]
+    assert optimized(folded, tmp_path / "o.onnx", fusions="exact") == ["Pow", "Add"]
+    options = ort.SessionOptions()
+    options.add_session_config_entry("optimization.disable_specified_optimizers", "GeluFusion")
+    plugin.provider(options, fusions="exact")
+    entry = options.get_session_config_entry("optimization.disable_specified_optimizers")
+    assert entry == "ConstantFolding;GeluFusion;LayerNormFusionL1"
+    plain = ort.InferenceSession(
+        parser.parse_model(POW).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    without = opened(parser.parse_model(POW), operators=["PRelu"])
+    assert_same_bits(without.run(None, FEEDS)[0], plain.run(None, FEEDS)[0])
+    for choice in ({"operators": ["Sqrt"]}, {"operators": []}, {"fusions": "all"}):
+        with pytest.raises(ValueError, match="operators are Pow and PRelu, fusions keep or exact"):
+            plugin.provider(ort.SessionOptions(), **choice)
+    with pytest.raises(ValueError, match="needs session_options"):
+        plugin.provider(fusions="exact")
+    wrong = ort.SessionOptions()
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == plugin.provider()]
+    wrong.add_provider_for_devices(devices, {"operators": "Sqrt"})
+    with pytest.raises(Exception, match="option operators is Pow, PRelu or Pow,PRelu; got Sqrt"):
+        ort.InferenceSession(parser.parse_model(POW).SerializeToString(), wrong)
+
+
+@takes_providers
+def test_a_path_with_external_data(tmp_path: Path) -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 15]>
+        g (float[N] x) => (float[N] z) <float[2] y = {2.5, 0.3}> { z = Pow(x, y) }""")
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.float32([2.5, 0.3]), "y"))
+    (tmp_path / "y").write_bytes(model.graph.initializer[0].raw_data)
+    onnx.save(external(model, "y"), tmp_path / "m.onnx")
+    x = np.float32([3, 7])
+    assert_same_bits(opened(tmp_path / "m.onnx").run(None, {"x": x})[0], hu.pow(x, np.float32([2.5, 0.3])))
+
+
+@takes_providers
+def test_it_unregisters_and_registers_again() -> None:
+    program = (
+        "import sys, onnxruntime as ort; from halfulp.integrations import onnxruntime as hort\n"
+        "for _ in range(3):\n"
+        "    session = ort.InferenceSession(sys.stdin.buffer.read() if not _ else model, providers=[hort.provider()])\n"
+        "    model = session._model_bytes\n"
+        "    del session\n"
+        "    ort.unregister_execution_provider_library('halfulp')\n"
+        "    assert [d.ep_name for d in ort.get_ep_devices()] == ['CPUExecutionProvider']\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=parser.parse_model(POW).SerializeToString(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_an_onnxruntime_that_is_too_old_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ort, "__version__", "1.23.2")
+    with pytest.raises(UnsupportedError, match="takes no execution provider with kernels"):
+        plugin.provider()
+    # A program in another language gets the library's own words.
+    messages: list[str] = []
+    create_status = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+    status = create_status(lambda _, message: messages.append(message.decode()) or 1)
+    api = (ctypes.c_void_p * 1)(ctypes.cast(status, ctypes.c_void_p))
+    get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
+        lambda version: ctypes.addressof(api) if version == 1 else None
+    )
+    text = ctypes.create_string_buffer(b"1.23.2")
+    version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
+    base = (ctypes.c_void_p * 2)(*(ctypes.cast(f, ctypes.c_void_p) for f in (get_api, version)))
+    create = ctypes.CDLL(plugin.library()).CreateEpFactories
+    create.restype = ctypes.c_void_p
+    assert create(b"halfulp", base, None, None, ctypes.c_size_t(1), None)
+    assert messages == ["halfulp's execution provider needs ONNX Runtime 1.24 or later; this is 1.23.2"]
