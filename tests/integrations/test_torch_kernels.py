@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch")
 import halfulp.integrations.torch as htorch  # noqa: E402
 from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's, of itself
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning"
+)  # torch's, of itself
 
 F = torch.nn.functional
 RNG = np.random.default_rng(3)
@@ -61,7 +63,9 @@ def test_every_type(dtype: Any) -> None:
     assert_same(x**3, hu.pow(as_array(x), 3))
 
 
-@pytest.mark.parametrize("shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"])
+@pytest.mark.parametrize(
+    "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"]
+)
 def test_layouts_are_torchs(shape: str) -> None:
     image = X.reshape(3, 4, 20, 25)
     x = {

@@ -132,14 +132,17 @@ def connect() -> tuple[Any, dict[str, int]]:
                 for dtype in DTYPES.values()
             }
             kernels = torch_kernels(
-                lambda name, runtime=runtime: ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value, dtypes
+                lambda name, runtime=runtime: ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value,
+                dtypes,
             )
         except (OSError, AttributeError):
             continue
         own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
         _registered(runtime, "halfulp", own)  # for ever
         return runtime, {name: kernels[name] for name in kernels.keys() - own.keys()}
-    raise HalfulpError("this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__)
+    raise HalfulpError(
+        "this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__
+    )
 
 
 def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:
