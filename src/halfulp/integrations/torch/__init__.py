@@ -39,7 +39,6 @@ from halfulp.integrations.torch.operators import (
     power,
     prelu_gradients,
     refuse,
-    register_symbolics,
 )
 from halfulp.operators import number_array, share_threads_of
 
@@ -465,24 +464,14 @@ class PReLU(nn.PReLU):
     """``nn.PReLU`` on halfulp's kernel."""
 
     def forward(self, input: Tensor) -> Tensor:
-        result = _module_prelu_or_none(input, self.weight)
-        return _torch_prelu(input, self.weight) if result is None else result
-
-    def __prepare_scriptable__(self) -> nn.Module:
-        register_symbolics()
-        scriptable = _ScriptablePReLU()
-        scriptable.__dict__ = self.__dict__
-        return scriptable
-
-
-class _ScriptablePReLU(nn.PReLU):
-    """The same for torch.jit.script, which does not know Python's functions."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        weight = self.weight.squeeze()
-        if weight.dim() == 1:
-            weight = weight.reshape([-1] + [1] * (input.dim() - 2))
-        return torch.ops.halfulp.prelu(input, weight)
+        if torch.jit.is_scripting():  # torch.jit.script compiles this branch only
+            weight = self.weight.squeeze()
+            if weight.dim() == 1:
+                weight = weight.reshape([-1] + [1] * (input.dim() - 2))
+            return torch.ops.halfulp.prelu(input, weight)
+        else:  # noqa: RET505 (without it the rest would be compiled too)
+            result = _module_prelu_or_none(input, self.weight)
+            return _torch_prelu(input, self.weight) if result is None else result
 
 
 @cache
@@ -500,6 +489,7 @@ def _running_ours(kind: Any) -> Any:
         )
         module = copy.copy(self)
         module.__class__ = kind
+        module._modules = dict(self._modules)  # torch replaces the parts of what it gets
         return module
 
     def reduce(self: Any, protocol: Any) -> Any:
