@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,9 @@ torch = pytest.importorskip("torch")
 import halfulp.integrations.torch as htorch  # noqa: E402
 from halfulp.integrations.torch.operators import DTYPES, as_array  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's, of itself
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::UserWarning"
+)  # torch's, of itself
 
 F = torch.nn.functional
 RNG = np.random.default_rng(3)
@@ -61,7 +64,9 @@ def test_every_type(dtype: Any) -> None:
     assert_same(x**3, hu.pow(as_array(x), 3))
 
 
-@pytest.mark.parametrize("shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"])
+@pytest.mark.parametrize(
+    "shape", ["contiguous", "transposed", "channels_last", "sliced", "expanded", "empty", "0-d"]
+)
 def test_layouts_are_torchs(shape: str) -> None:
     image = X.reshape(3, 4, 20, 25)
     x = {
@@ -161,3 +166,49 @@ def test_contexts_count_and_leave_nothing() -> None:
             htorch.disable()
     finally:
         htorch.enable()
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.PReLU(4), torch.nn.PReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x) + torch.pow(x.abs(), 2.7)
+
+
+def test_replaced_modules_in_other_programs(recwarn: Any) -> None:
+    x = torch.randn(5, 4)
+    network = htorch.replace(Network())
+    expected = network(x)
+    htorch.disable()
+    try:
+        assert torch.equal(torch.fx.symbolic_trace(network)(x), expected)
+        scripted = torch.jit.script(network)
+        assert any("torch.jit.script keeps torch's own powers" in str(w.message) for w in recwarn)
+        with torch.autocast("cpu"):
+            assert network(x).dtype == Network()(x).dtype
+            assert network.layers(x).dtype is torch.bfloat16
+        onnx = pytest.importorskip("onnx")
+        file = io.BytesIO()
+        torch.onnx.export(network, (x,), file, dynamo=False)
+        nodes = [node.op_type for node in onnx.load_from_string(file.getvalue()).graph.node]
+        assert nodes.count("PRelu") == 2
+        assert nodes.count("Pow") == 1
+        restored = htorch.restore(network)
+        assert type(restored) is Network
+        assert {type(part) for part in restored.layers} == {torch.nn.Linear, torch.nn.PReLU}
+    finally:
+        htorch.enable()
+    assert torch.equal(scripted(x), expected)
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
+def test_nested_tensors(layout: Any) -> None:
+    x = torch.nested.nested_tensor([X[0], X[1, :2]], layout=layout)
+    for part, whole in zip(htorch.pow(x, x).unbind(), x.unbind(), strict=True):
+        assert_same(part, hu.pow(whole.numpy(), whole.numpy()))
+    for part, whole in zip(htorch.prelu(x, torch.tensor([0.3])).unbind(), x.unbind(), strict=True):
+        assert_same(part, hu.prelu(whole.numpy(), np.float32(0.3)))
+    with pytest.raises(hu.HalfulpError, match="nested in the same way, or be one number"):
+        htorch.pow(x, X[0])

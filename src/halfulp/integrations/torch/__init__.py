@@ -7,9 +7,10 @@ copy, on CUDA in torch's current stream. ``replace`` puts both into an existing 
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import warnings
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from halfulp.integrations.torch.operators import (
 )
 from halfulp.operators import number_array, share_threads_of
 
-__all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace"]
+__all__ = ["PReLU", "disable", "enable", "exact", "pow", "prelu", "replace", "restore"]
 
 
 def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
@@ -69,6 +70,8 @@ def pow(x: Tensor | Number, y: Tensor | Number, /) -> Tensor:
         x = _number(x, torch.get_default_dtype(), y.device)
     if (result := _pow_or_none(x, y)) is not None:
         return result
+    if _is_symbolic(x, y):
+        return torch.overrides.handle_torch_function(pow, (x, y), x, y)
     if not isinstance(x, Tensor):
         if not isinstance(y, Tensor):
             raise TypeError("one of the operands must be a tensor")
@@ -102,11 +105,18 @@ def prelu(x: Tensor, weight: Tensor | Number, /) -> Tensor:
         weight = _along_channels(x, weight)
     if (result := _prelu_or_none(x, weight)) is not None:
         return result
+    if _is_symbolic(x, weight):
+        return torch.overrides.handle_torch_function(prelu, (x, weight), x, weight)
     if not isinstance(x, Tensor):
         raise TypeError("x must be a tensor")
     if not isinstance(weight, Tensor):
         weight = _number(_scalar(weight), x.dtype, x.device)
     return leaky(x, weight)
+
+
+def _is_symbolic(*operands: Any) -> bool:
+    """Whether an operand only stands for a tensor, as torch.fx's do, and so records the call."""
+    return any(not isinstance(o, Tensor) and hasattr(type(o), "__torch_function__") for o in operands)
 
 
 class TorchError(HalfulpError, RuntimeError):
@@ -119,10 +129,10 @@ def _along_channels(x: Tensor, weight: Tensor) -> Tensor:
     Raises:
         TorchError: torch would refuse it.
     """
-    if weight.dtype == x.dtype and weight.dim() <= 1 and not x.is_nested:
+    if weight.dtype == x.dtype and weight.dim() <= 1:
         if weight.numel() == 1:
             return weight.reshape(())
-        if x.dim() > 1 and weight.numel() == x.size(1):
+        if not x.is_nested and x.dim() > 1 and weight.numel() == x.size(1):
             return weight.reshape(-1, *[1] * (x.dim() - 2))
     for operand in (x, weight):
         if tensor_refusal(operand, torch) is not None:
@@ -164,6 +174,24 @@ def replace(module: nn.Module) -> nn.Module:
     kind: Any = type(module)
     if kind is not PReLU and not hasattr(kind, "_before_replace"):
         module.__class__ = _running_ours(kind)
+    return module
+
+
+def restore(module: nn.Module) -> nn.Module:
+    """Undo ``replace``, in place: the module and its parts compute as torch does.
+
+    Returns:
+        The same module.
+
+    Example:
+        >>> restore(replace(nn.PReLU())).__class__
+        <class 'torch.nn.modules.activation.PReLU'>
+    """
+    for part in module.modules():
+        if type(part) is PReLU:
+            part.__class__ = nn.PReLU
+        elif (before := getattr(type(part), "_before_replace", None)) is not None:
+            part.__class__ = before
     return module
 
 
@@ -209,7 +237,12 @@ def _prelu_or_none(x: Tensor | Number, slope: Tensor | Number) -> Tensor | None:
 
 def _module_prelu_or_none(x: Tensor, weight: Tensor) -> Tensor | None:
     """Return the result of ``nn.PReLU`` with this weight; None if the operator must be called."""
-    if torch.compiler.is_compiling() or type(x) is not Tensor or _has_other_modes():
+    if (
+        torch.compiler.is_compiling()
+        or type(x) is not Tensor
+        or _has_other_modes()
+        or weight.dtype != x.dtype
+    ):
         return None
     with torch._C.DisableTorchFunction():  # a mode would intercept each access to a tensor
         return _prelu_or_none(x, _along_channels(x, weight))
@@ -367,6 +400,8 @@ def _rounded_once(wide: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    if _is_symbolic(input, exponent):
+        return torch.overrides.handle_torch_function(_torch_pow, (input, exponent), input, exponent, out=out)
     # The compiler has no function for the type alone. It removes the product as dead code.
     dtype = (input * exponent).dtype if torch.compiler.is_compiling() else torch.result_type(input, exponent)
     if dtype not in DTYPES:
@@ -376,12 +411,21 @@ def _torch_pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
     return result if out is None else out.resize_(result.shape).copy_(result)
 
 
+def _torch_prelu(x: Tensor, weight: Tensor) -> Tensor:
+    if isinstance(x, Tensor) and x.dtype in _AUTOCAST and torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weight = x.to(dtype), weight.to(dtype)
+    return prelu(x, weight)
+
+
+_AUTOCAST = (torch.float32, torch.float16, torch.bfloat16)  # the types that autocast converts
+
 # The keys are names, because one of torch's functions is several objects: torch.pow, Tensor.pow, Tensor.__pow__.
 _OURS = {
     "pow": _torch_pow,
     "__rpow__": lambda exponent, input: _torch_pow(input, exponent),
     "pow_": lambda input, exponent: input.copy_(_torch_pow(input, exponent)),
-    "prelu": prelu,
+    "prelu": _torch_prelu,
 }
 
 
@@ -420,23 +464,40 @@ class PReLU(nn.PReLU):
     """``nn.PReLU`` on halfulp's kernel."""
 
     def forward(self, input: Tensor) -> Tensor:
-        result = _module_prelu_or_none(input, self.weight)
-        return prelu(input, self.weight) if result is None else result
+        if torch.jit.is_scripting():  # torch.jit.script compiles this branch only
+            weight = self.weight.squeeze()
+            if weight.dim() == 1:
+                weight = weight.reshape([-1] + [1] * (input.dim() - 2))
+            return torch.ops.halfulp.prelu(input, weight)
+        else:  # noqa: RET505 (without it the rest would be compiled too)
+            result = _module_prelu_or_none(input, self.weight)
+            return _torch_prelu(input, self.weight) if result is None else result
 
 
 @cache
 def _running_ours(kind: Any) -> Any:
     """Return a module's class with a forward that runs on halfulp's functions."""
 
+    @wraps(kind.forward)  # for torch.fx, which looks at the arguments
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         with _Ours():
             return kind.forward(self, *args, **kwargs)
+
+    def prepare_scriptable(self: Any) -> nn.Module:
+        warnings.warn(
+            f"torch.jit.script keeps torch's own powers: call the result in {__name__}.exact()", stacklevel=2
+        )
+        module = copy.copy(self)
+        module.__class__ = kind
+        module._modules = dict(self._modules)  # torch replaces the parts of what it gets
+        return module
 
     def reduce(self: Any, protocol: Any) -> Any:
         return _new, (kind,), self.__getstate__()
 
     members = {
         "forward": forward,
+        "__prepare_scriptable__": prepare_scriptable,
         "__reduce_ex__": reduce,
         "_before_replace": kind,
         "__module__": kind.__module__,

@@ -66,10 +66,10 @@ def exact() -> Iterator[None]:
 def enable() -> None:
     """Let every ``x ** y``, ``torch.pow`` and PReLU of the process on the CPU be correctly rounded, until ``disable``.
 
-    This holds in all threads, modules, optimisers and derivatives, for each type that halfulp has; torch computes others
-    (complex numbers) as before. torch's rules for the result's type and shape, autograd, torch.func, ``out=`` and
-    autocast stay. Programs of torch.compile's Inductor contain powers of their own. Enable it before other threads
-    compute: torch does not lock its table of kernels.
+    This holds in all threads, modules, optimisers and derivatives, for each type that halfulp has; torch computes
+    others (complex numbers) as before. torch's rules for the result's type and shape, autograd, torch.func, ``out=``
+    and autocast stay. Programs of torch.compile's Inductor contain powers of their own. Enable it before other
+    threads compute: torch does not lock its table of kernels.
 
     Raises:
         HalfulpError: this build of torch has no stable ABI.
@@ -131,15 +131,19 @@ def connect() -> tuple[Any, dict[str, int]]:
                 getattr(runtime, f"aoti_torch_dtype_{dtype.name}")(): list(TYPES).index(dtype.name)
                 for dtype in DTYPES.values()
             }
-            kernels = torch_kernels(
-                lambda name, runtime=runtime: ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value, dtypes
-            )
+            kernels = torch_kernels(partial(_address, runtime), dtypes)
         except (OSError, AttributeError):
             continue
         own = {name: address for name, address in kernels.items() if name.startswith("halfulp::")}
         _registered(runtime, "halfulp", own)  # for ever
         return runtime, {name: kernels[name] for name in kernels.keys() - own.keys()}
-    raise HalfulpError("this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__)
+    raise HalfulpError(
+        "this build of torch has no stable ABI (aoti_torch_library_impl)", got=torch.__version__
+    )
+
+
+def _address(runtime: Any, name: str) -> int | None:
+    return ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value
 
 
 def _registered(runtime: Any, namespace: str, kernels: dict[str, int]) -> ctypes.c_void_p:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,8 @@ DTYPES = {
 
 def power(x: Tensor, y: Tensor) -> Tensor:
     """Return x to the power y, by the operator's form for the transforms or compilation around the call."""
+    if torch._C._get_tracing_state() is not None:
+        register_symbolics()
     if torch.compiler.is_compiling():
         return _pow(x, y)
     return _Pow.apply(x, y) if is_transformed() and not _is_functionalized() else _pow(x, y)
@@ -38,6 +41,8 @@ def power(x: Tensor, y: Tensor) -> Tensor:
 
 def leaky(x: Tensor, slope: Tensor) -> Tensor:
     """Return PReLU of x, by the same rule as ``power``."""
+    if torch._C._get_tracing_state() is not None:
+        register_symbolics()
     if torch.compiler.is_compiling():
         return _prelu(x, slope)
     return _Prelu.apply(x, slope) if is_transformed() and not _is_functionalized() else _prelu(x, slope)
@@ -152,12 +157,38 @@ LIBRARY.impl("pow", lambda x, y: compute(hu.pow, x, y), "CPU")
 LIBRARY.impl("prelu", lambda x, slope: compute(hu.prelu, x, slope), "CPU")
 LIBRARY.impl("pow", lambda x, y: compute_on_cuda(hu.pow, x, y), "CUDA")
 LIBRARY.impl("prelu", lambda x, slope: compute_on_cuda(hu.prelu, x, slope), "CUDA")
+
+
+def _of_nested(name: str, x: Tensor, y: Tensor) -> Tensor:
+    """Compute on the parts of nested tensors: two of the same structure, or one and a number.
+
+    Raises:
+        HalfulpError: the second operand is nested otherwise, or is a tensor of several elements.
+    """
+    operator = getattr(torch.ops.halfulp, name)
+    if not x.is_nested or not (y.is_nested or y.numel() == 1):
+        raise HalfulpError(
+            "a nested tensor: the other operand must be nested in the same way, or be one number"
+        )
+    if x.layout is torch.jagged:
+        if y.is_nested and y.shape != x.shape:
+            raise HalfulpError("nested tensors: their offsets differ", x=tuple(x.shape), y=tuple(y.shape))
+        values = operator(x.values(), y.values() if y.is_nested else y.reshape(()))
+        return torch.nested.nested_tensor_from_jagged(values, x.offsets(), x.lengths())
+    parts = y.unbind() if y.is_nested else [y.reshape(())] * x.size(0)
+    return torch.nested.as_nested_tensor([operator(*pair) for pair in zip(x.unbind(), parts, strict=True)])
+
+
 for _name in ("pow", "prelu"):
-    for _key in ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA"):
-        LIBRARY.impl(_name, refuse, _key)
-    for _kind in (NestedTensor, torch.masked.MaskedTensor):  # their own refusals give no reason
+    LIBRARY.impl(_name, refuse, "CompositeExplicitAutograd")
+    for _key in ("NestedTensorCPU", "NestedTensorCUDA"):
+        LIBRARY.impl(_name, partial(_of_nested, _name), _key)
+    for _kind, _function in ((NestedTensor, partial(_of_nested, _name)), (torch.masked.MaskedTensor, refuse)):
         torch.library.register_torch_dispatch(
-            f"halfulp::{_name}", _kind, lambda cls, func, types, args, kwargs: refuse(*args), lib=LIBRARY
+            f"halfulp::{_name}",
+            _kind,
+            lambda cls, func, types, args, kwargs, function=_function: function(*args),
+            lib=LIBRARY,
         )
 _pow = torch.ops.halfulp.pow.default
 _prelu = torch.ops.halfulp.prelu.default
@@ -354,3 +385,14 @@ def _register_onnx(operator: Any, name: str, fake: Any) -> None:
 
 _register_onnx(_pow, "Pow", _pow_fake)
 _register_onnx(_prelu, "PRelu", _prelu_fake)
+
+
+@cache
+def register_symbolics() -> None:
+    """Tell torch.onnx.export(dynamo=False) the operators' nodes. It must be loaded for that, which takes long."""
+    for operator, name in (("pow", "Pow"), ("prelu", "PRelu")):
+        torch.onnx.register_custom_op_symbolic(
+            f"halfulp::{operator}",
+            lambda graph, x, y, name=name: graph.op(name, x, y).setType(x.type()),
+            opset_version=12,
+        )
