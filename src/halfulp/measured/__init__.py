@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from halfulp.measured.from_check import CHECK_SCHEMA, from_check
+from halfulp.measured.from_check import CHECK_SCHEMA, measurement
 
 SCHEMA = "halfulp.measured/1"
 _FOLDER = Path(__file__).parent
@@ -136,7 +136,7 @@ def load(path: Path) -> list[Measured]:
     try:
         if any(document["schema"] != CHECK_SCHEMA for document in documents):
             raise ValueError(f"not {CHECK_SCHEMA}")
-        return [from_json(from_check(document, SCHEMA)) for document in documents]
+        return [from_json(measurement(document, SCHEMA)) for document in documents]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not {CHECK_SCHEMA}: {error!r}"[:100]) from None
 

@@ -13,7 +13,7 @@ ASPECTS = ("position", "length", "threads", "scalar exponent", "constant folding
 GRADES = ("support", "reproducibility", "zero-signs", "subnormals", "exponents", "nan", "edges", "ordinary")
 
 
-def from_check(document: Mapping[str, Any], schema: str) -> dict[str, Any]:
+def measurement(document: Mapping[str, Any], schema: str) -> dict[str, Any]:
     """Return a measurement in the form of the files beside this one; raises KeyError where the document is broken."""
     members: dict[tuple[str, ...], list[Any]] = {}
     for case in document["cases"]:

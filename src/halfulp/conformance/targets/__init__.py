@@ -136,9 +136,9 @@ class TargetSpec:
 
 
 def _library(
-    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *operators: str
+    name: str, code: str, package: str, pip: str, only: tuple[str, ...], *, prelu: bool = False
 ) -> TargetSpec:
-    families = tuple(f"onnx.{operator}-" for operator in operators or ("Pow",))
+    families = ("onnx.Pow-", "onnx.PRelu-") if prelu else ("onnx.Pow-",)
     return replace(_arrays(name, "", ""), code=code, package=package, pip=pip, only=only, families=families)
 
 
@@ -187,14 +187,11 @@ _BUILT_IN = (
         "ai_edge_litert",
         "ai-edge-litert flatbuffers",
         ("float32", "int32"),
-        "Pow",
-        "PRelu",
+        prelu=True,
     ),
-    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), "Pow", "PRelu"),
+    _library("ncnn", "ncnn.Ncnn", "ncnn", "ncnn", ("float32",), prelu=True),
     _library("mnn", "mnn.Mnn", "MNN", "MNN", ("float32", "int32")),
-    _library(
-        "mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), "Pow", "PRelu"
-    ),
+    _library("mlx", "mlx.Mlx", "mlx", "mlx mlx-cpu", ("float16", "float32", "int32", "int64"), prelu=True),
     _library("paddle", "paddle.Paddle", "paddle", "paddlepaddle", _C_NUMBERS),
     replace(_arrays("inductor", "", "torch", "cpu", "cuda"), code="inductor.Inductor", package="torch"),
     _library(
