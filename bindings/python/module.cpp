@@ -115,11 +115,6 @@ nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     return nb::steal(result);
 }
 
-double nanoseconds_per_element(Kernel kernel, Element type) {
-    if (kernel == Kernel::prelu) return 0.2;
-    return type == Element::float64 ? 8 : 1.5;
-}
-
 // Computes the result of x and y, which must be exact ndarrays of registered types, in `out` or a new array. Returns
 // None if the operands are not such arrays or do not fit, so that the caller can say why, and if `out` may share
 // memory with them other than element by element.
@@ -168,12 +163,20 @@ nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, 
     bool finished;
     {
         InterpreterReleased released;
-        double work = static_cast<double>(PyArray_SIZE(target)) * nanoseconds_per_element(kernel, type);
+        // How long an element takes depends on its value and on the processor: half a chunk tells.
+        const ptrdiff_t first = tiling.tiles_per_chunk() / 2;
+        const auto begin = std::chrono::steady_clock::now();
+        has_memory = run_tiles(tiling, 0, first, operation);
+        const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+        const double rest = taken.count() / static_cast<double>(first) * static_cast<double>(tiling.tile_count - first);
         finished = parallel_for(
-            tiling.chunk_count(), work < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
+            tiling.chunk_count(), rest < worth_calling_others() ? 1 : thread_count(), std::chrono::milliseconds(30),
             [&] { return released.no_signal(); },
             [&](ptrdiff_t chunk) {
-                if (has_memory && !run_chunk(tiling, chunk, operation)) has_memory = false;
+                const ptrdiff_t from = chunk * tiling.tiles_per_chunk();
+                if (has_memory &&
+                    !run_tiles(tiling, chunk == 0 ? first : from, from + tiling.tiles_per_chunk(), operation))
+                    has_memory = false;
             });
     }
     if (!has_memory) return memory_error();
