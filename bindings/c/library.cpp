@@ -130,31 +130,41 @@ bool read(const halfulp_options* given, halfulp_options& options) {
            options.flags < 2 * HALFULP_NO_OVERLAP && options.threads >= 0;
 }
 
-double nanoseconds_per_element(Kernel kernel, halfulp_type type) {
-    if (kernel == Kernel::prelu) return 0.2;
-    return type == HALFULP_FLOAT64 ? 8 : 1.5;
-}
-
-// The chunks of a call, for any threads. It keeps no exceptions: for its first one a thread needs memory too.
+// The tiles of a call, for any threads. It keeps no exceptions: for its first one a thread needs memory too.
 struct Work {
     const Tiling& tiling;
     const Operation& operation;
     std::atomic<bool> has_memory{true};
 
-    static void run(void* self, size_t chunk) {
+    void run(ptrdiff_t first, ptrdiff_t end) {
+        if (first < end && has_memory && !run_tiles(tiling, first, end, operation)) has_memory = false;
+    }
+
+    static void run_chunk(void* self, size_t chunk) {
         Work& work = *static_cast<Work*>(self);
-        if (work.has_memory && !run_chunk(work.tiling, static_cast<ptrdiff_t>(chunk), work.operation))
-            work.has_memory = false;
+        const ptrdiff_t size = work.tiling.tiles_per_chunk(), first = static_cast<ptrdiff_t>(chunk) * size;
+        work.run(first, first + size);
     }
 };
 
-bool run_on_pool(Work& work, int threads, const halfulp_options& options) {
+bool run_on_pool(Work& work, const halfulp_options& options) {
     static const bool stays = (keep_this_library_loaded(), true);  // threads of the pool run its code
     static_cast<void>(stays);
+    const ptrdiff_t size = work.tiling.tiles_per_chunk();
+    ptrdiff_t done = 0;
+    int threads = options.threads;
+    if (threads == 0) {  // how long an element takes depends on its value and on the processor: half a chunk tells
+        done = std::max<ptrdiff_t>(size / 2, 1);
+        const auto begin = std::chrono::steady_clock::now();
+        work.run(0, done);
+        const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+        const double rest = taken.count() / static_cast<double>(done) * static_cast<double>(work.tiling.tile_count - done);
+        threads = rest < worth_calling_others() ? 1 : thread_count();
+    }
     return parallel_for(
         work.tiling.chunk_count(), threads, std::chrono::milliseconds(30),
         [&options] { return options.keep_going == nullptr || options.keep_going(options.keep_going_context) != 0; },
-        [&work](ptrdiff_t chunk) { Work::run(&work, static_cast<size_t>(chunk)); });
+        [&](ptrdiff_t chunk) { work.run(chunk == 0 ? done : chunk * size, (chunk + 1) * size); });
 }
 
 halfulp_status compute(Kernel kernel, const halfulp_array* x, const halfulp_array* y, const halfulp_array* out,
@@ -181,15 +191,11 @@ halfulp_status compute(Kernel kernel, const halfulp_array* x, const halfulp_arra
     const ptrdiff_t chunks = tiling.chunk_count();
     bool all = true;
     if (chunks == 1) {
-        Work::run(&work, 0);
+        Work::run_chunk(&work, 0);
     } else if (chunks > 1 && options.parallel_for != nullptr) {
-        all = options.parallel_for(options.parallel_context, Work::run, &work, static_cast<size_t>(chunks)) == 0;
+        all = options.parallel_for(options.parallel_context, Work::run_chunk, &work, static_cast<size_t>(chunks)) == 0;
     } else if (chunks > 1) {
-        const double nanoseconds = static_cast<double>(call.elements) * nanoseconds_per_element(kernel, x->type);
-        const int threads = options.threads > 0                    ? options.threads
-                            : nanoseconds < worth_calling_others() ? 1
-                                                                   : thread_count();
-        all = run_on_pool(work, threads, options);
+        all = run_on_pool(work, options);
     }
     return !work.has_memory ? HALFULP_NO_MEMORY : all ? HALFULP_OK : HALFULP_STOPPED;
 }

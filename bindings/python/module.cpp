@@ -4,6 +4,11 @@
 
 #include <numpy/arrayobject.h>
 
+#include <structmember.h>
+
+#include <cstddef>
+#include <cstring>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -83,15 +88,11 @@ nb::object new_result(PyArrayObject* x, PyArrayObject* y, const Shape& shape) {
     if (PyArray_ISBYTESWAPPED(x)) type = PyArray_DescrNewByteorder(type, NPY_NATIVE);
     else Py_INCREF(reinterpret_cast<PyObject*>(type));  // a function under the stable ABI
     PyArrayObject* like = has_shape(x, shape) ? x : has_shape(y, shape) ? y : nullptr;
-    PyObject* result;
-    if (like) {
-        result = PyArray_NewLikeArray(like, NPY_KEEPORDER, type, 0);
-    } else {
-        npy_intp dims[max_dims];
-        for (int i = 0; i < shape.dims; ++i) dims[i] = shape.extent[i];
-        result = PyArray_Empty(shape.dims, dims, type, 0);
-    }
-    return nb::steal(result);
+    // To look for an order of axes takes NumPy longer than the rest of a small array.
+    if (like && !PyArray_IS_C_CONTIGUOUS(like)) return nb::steal(PyArray_NewLikeArray(like, NPY_KEEPORDER, type, 0));
+    npy_intp dims[max_dims];
+    for (int i = 0; i < shape.dims; ++i) dims[i] = shape.extent[i];
+    return nb::steal(PyArray_NewFromDescr(&PyArray_Type, type, shape.dims, dims, nullptr, nullptr, 0, nullptr));
 }
 
 // From this many elements on a call is long enough to release the interpreter's lock.
@@ -143,6 +144,150 @@ nb::object apply(int operator_number, nb::handle x_object, nb::handle y_object, 
     return status == HALFULP_OK ? out : nb::none();
 }
 
+// hu.pow, hu.prelu, and the quick way of an operator: a callable that computes at once if its operands are two arrays,
+// or a scalar or number beside one, and leaves other operands to a function in Python, or returns None. It looks like
+// that function: functools.update_wrapper fills its dictionary.
+struct Function {
+    PyObject ob_base;
+    vectorcallfunc call;
+    PyObject *general, *dict;
+    int operator_number;
+    uint32_t exponents[element_count];  // for each type of x the set of those of y
+};
+
+bool is_scalar(PyObject* object) { return PyArray_IsScalar(object, Generic); }
+
+// Returns an array of an array, a scalar, or a number that counts exactly in every type. Returns no object for another
+// operand.
+nb::object plain_array(PyObject* object) {
+    if (PyArray_CheckExact(object)) return nb::borrow(object);
+    if (is_scalar(object)) return nb::steal(PyArray_FromScalar(object, nullptr));
+    int overflow = 0;
+    double real = 0;
+    long long integer = 0;
+    const bool is_real = PyFloat_CheckExact(object);
+    if (is_real) real = PyFloat_AsDouble(object);
+    else if (PyLong_CheckExact(object)) integer = PyLong_AsLongLongAndOverflow(object, &overflow);
+    else return nb::object();
+    if (overflow != 0) return nb::object();
+    PyObject* number = PyArray_SimpleNew(0, nullptr, is_real ? NPY_DOUBLE : NPY_LONGLONG);
+    if (number != nullptr) {
+        void* data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(number));
+        is_real ? std::memcpy(data, &real, sizeof real) : std::memcpy(data, &integer, sizeof integer);
+    }
+    return nb::steal(number);
+}
+
+// Returns no object if the operands are to be left to the function in Python, or if an error is set.
+nb::object quick_result(const Function& function, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    PyObject* out = Py_None;
+    if (count != 2) return nb::object();
+    if (names != nullptr) {
+        if (PyTuple_Size(names) != 1) return nb::object();
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "out") != 0) return nb::object();
+        out = args[2];
+    }
+    const bool x_is_array = PyArray_CheckExact(args[0]), y_is_array = PyArray_CheckExact(args[1]);
+    const bool are_scalars = is_scalar(args[0]) && !y_is_array && out == Py_None && function.general != Py_None;
+    const bool has_number = !is_scalar(args[1]) && !y_is_array;
+    if (!are_scalars) {
+        if (!x_is_array && !(y_is_array && is_scalar(args[0]))) return nb::object();
+        // A result with no axes is left to the function, which knows when it is a scalar.
+        PyObject* array = args[x_is_array ? 0 : 1];
+        if (!(x_is_array && y_is_array) && PyArray_NDIM(reinterpret_cast<PyArrayObject*>(array)) == 0)
+            return nb::object();
+    }
+    // As a slope, a number has x's type.
+    if (has_number && function.operator_number == prelu_operator) return nb::object();
+    const nb::object x = plain_array(args[0]), y = plain_array(args[1]);
+    if (!x.is_valid() || !y.is_valid()) return nb::object();
+    const Element type = element_of(as_array(x)), y_type = element_of(as_array(y));
+    if (type == Element::count || y_type == Element::count ||
+        (function.exponents[static_cast<int>(type)] >> static_cast<int>(y_type) & 1) == 0)
+        return nb::object();
+    nb::object result = apply(function.operator_number, x, y, out, nb::none(), false);
+    if (!result.is_valid() || result.is_none()) return nb::object();
+    if (are_scalars) return nb::steal(PyArray_Return(reinterpret_cast<PyArrayObject*>(result.release().ptr())));
+    return result;
+}
+
+PyObject* call_function(PyObject* self, PyObject* const* args, size_t flagged_count, PyObject* names) {
+    const auto& function = *reinterpret_cast<Function*>(self);
+    try {
+        nb::object result = quick_result(function, args, PyVectorcall_NARGS(flagged_count), names);
+        if (result.is_valid()) return result.release().ptr();
+    } catch (nb::python_error& error) {  // a signal's handler raised
+        error.restore();
+    } catch (const std::bad_alloc&) { PyErr_NoMemory(); }
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    if (function.general != Py_None) return PyObject_Vectorcall(function.general, args, flagged_count, names);
+    Py_RETURN_NONE;
+}
+
+// Function(kernel, general, exponents)
+PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
+    int number;
+    PyObject *general, *exponents;
+    if (!PyArg_ParseTuple(args, "iOO!", &number, &general, &PyTuple_Type, &exponents)) return nullptr;
+    uint32_t sets[element_count] = {};
+    for (int i = 0; i < element_count; ++i) {
+        PyObject* set = PyTuple_GetItem(exponents, i);
+        if (set == nullptr) return nullptr;
+        sets[i] = static_cast<uint32_t>(PyLong_AsUnsignedLong(set));
+    }
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    auto* function = reinterpret_cast<Function*>(PyType_GenericAlloc(type, 0));
+    if (function == nullptr) return nullptr;
+    function->call = call_function;
+    function->general = general;
+    Py_INCREF(general);
+    function->operator_number = number;
+    std::copy_n(sets, element_count, function->exponents);
+    return reinterpret_cast<PyObject*>(function);
+}
+
+void delete_function(PyObject* self) {
+    auto& function = *reinterpret_cast<Function*>(self);
+    PyTypeObject* type = Py_TYPE(self);
+    Py_XDECREF(function.general);
+    Py_XDECREF(function.dict);
+    PyObject_Free(self);
+    Py_DECREF(reinterpret_cast<PyObject*>(type));
+}
+
+// As of a function of C: to be the attribute of a class does not bind it.
+PyObject* get_function(PyObject* self, PyObject*, PyObject*) {
+    Py_INCREF(self);
+    return self;
+}
+
+// It is pickled by its name, as functions are.
+PyObject* reduce_function(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+PyObject* function_type() {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, call), READONLY, nullptr},
+        {"__dictoffset__", T_PYSSIZET, offsetof(Function, dict), READONLY, nullptr},
+        {},
+    };
+    static PyMethodDef methods[] = {{"__reduce__", reduce_function, METH_NOARGS, nullptr}, {}};
+    static PyGetSetDef properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                                       {}};
+    PyType_Slot slots[] = {
+        {Py_tp_new, reinterpret_cast<void*>(new_function)},
+        {Py_tp_dealloc, reinterpret_cast<void*>(delete_function)},
+        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+        {Py_tp_descr_get, reinterpret_cast<void*>(get_function)},
+        {Py_tp_members, members},
+        {Py_tp_methods, methods},
+        {Py_tp_getset, properties},
+        {},
+    };
+    PyType_Spec spec = {"halfulp._core.Function", sizeof(Function), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+                        slots};
+    return PyType_FromSpec(&spec);
+}
+
 // A context manager that sets the default floating-point environment, for conversions by NumPy.
 class DefaultEnvironment {
 public:
@@ -166,6 +311,7 @@ NB_MODULE(_core, m) {
     m.attr("POW") = static_cast<int>(pow_operator);
     m.attr("POW_DOMAIN_ERROR") = static_cast<int>(pow_with_domain_error);
     m.attr("PRELU") = static_cast<int>(prelu_operator);
+    m.attr("Function") = nb::steal(function_type());
     m.def("register_type", &register_type, nb::arg("number"), nb::arg("name"));
     m.def("apply", &apply, nb::arg("kernel"), nb::arg("x").none(), nb::arg("y").none(), nb::arg("out").none(),
           nb::arg("scale_bias").none(), nb::arg("out_is_safe") = false);

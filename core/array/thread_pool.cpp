@@ -176,7 +176,7 @@ int thread_count() {
 
 void check_thread_count() { wanted_threads(); }
 
-double worth_calling_others() { return shared_runtime.load() != nullptr ? 10'000 : 60'000; }
+double worth_calling_others() { return shared_runtime.load() != nullptr ? 30'000 : 160'000; }
 
 void share_threads_of(OpenMp runtime) {
     pool();                                     // registers the handler of forks

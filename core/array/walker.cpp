@@ -251,9 +251,13 @@ private:
 
 }  // namespace
 
+bool run_tiles(const Tiling& tiling, ptrdiff_t first, ptrdiff_t end, const Operation& operation) {
+    return Walker(tiling, operation).run(first, std::min(end, tiling.tile_count));
+}
+
 bool run_chunk(const Tiling& tiling, ptrdiff_t chunk, const Operation& operation) {
     const ptrdiff_t first = chunk * tiling.tiles_per_chunk();
-    return Walker(tiling, operation).run(first, std::min(first + tiling.tiles_per_chunk(), tiling.tile_count));
+    return run_tiles(tiling, first, first + tiling.tiles_per_chunk(), operation);
 }
 
 }  // namespace halfulp

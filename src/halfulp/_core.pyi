@@ -9,6 +9,20 @@ POW: int
 POW_DOMAIN_ERROR: int
 PRELU: int
 
+class Function:
+    """A call of two operands: at once if they are arrays or scalars that the kernel accepts, else by ``general``.
+
+    Args:
+        kernel: the kernel's number.
+        general: the function to which other operands are left; if None, the call returns None for them.
+        exponents: for each element type of the first operand, by number, the second one's as a set of bits.
+    """
+
+    def __init__(
+        self, kernel: int, general: Callable[..., Any] | None, exponents: tuple[int, ...]
+    ) -> None: ...
+    def __call__(self, x: object, y: object, /, **keywords: Any) -> Any: ...
+
 def register_type(number: int, name: str) -> None:
     """Make NumPy's type of this number known as the core's element type of this name."""
 

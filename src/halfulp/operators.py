@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import fields
-from functools import cache, lru_cache
-from typing import Any, Literal, TypeVar, overload
+from functools import cache, cached_property, lru_cache, update_wrapper
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy import (  # looking them up in the module would take 10 % of a small call
@@ -40,6 +40,7 @@ from halfulp._interop import (
 )
 from halfulp.errors import HalfulpError, SpecError
 from halfulp.specs import OpVersion, Plan, find, ids
+from halfulp.specs.broadcast import NUMPY, UNIDIRECTIONAL
 from halfulp.specs.tensor import TensorType, tensor_type
 from halfulp.types import TYPES
 
@@ -49,6 +50,17 @@ for _alias in ("longlong", "ulonglong", "int_", "uint"):  # own type numbers for
     _core.register_type(np.dtype(_alias).num, np.dtype(_alias).name)
 
 _KERNELS = {"pow": _core.POW, "pow_directml": _core.POW_DOMAIN_ERROR, "prelu": _core.PRELU}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _quick(kernel: int) -> Callable[[_F], _F]:
+    """Return a decorator of a function that is called only for operands that the core does not accept at once."""
+    every_pair = ((1 << len(TYPES)) - 1,) * len(TYPES)
+
+    def decorate(general: _F) -> _F:
+        return cast(_F, update_wrapper(_core.Function(kernel, general, every_pair), general))
+
+    return decorate
 
 
 class Operator(OpVersion):
@@ -78,6 +90,10 @@ class Operator(OpVersion):
         Raises:
             SpecError: the document does not allow it.
         """
+        if not attributes and self._quick is not None and len(inputs) == 2:
+            result: Array | None = self._quick(*inputs, out=out)
+            if result is not None:
+                return result
         with _core.DefaultEnvironment():  # for NumPy's own operations on numbers
             if len(inputs) == len(self.inputs) == 2:
                 arrays: tuple[Array, ...] = self.as_arrays(*inputs)
@@ -89,6 +105,24 @@ class Operator(OpVersion):
             # equals -0.0.
             y = arrays[1] if len(arrays) == 2 else np.array(values["Exponent"], np.float32)
             return _compute(self, plan, arrays[0], y.reshape(plan.y_shape), out, values.get("ScaleBias"))
+
+    @cached_property
+    def _quick(self) -> Any:
+        """The call of two arrays that need no plan: broadcast by NumPy's rule, as the core does."""
+        rule = UNIDIRECTIONAL if self.kernel == "prelu" else NUMPY
+        if self.attributes or self.limits is not None or self.broadcasting is not rule:
+            return None
+        bases, exponents = (self.type_variables[port.type] for port in self.inputs)
+        allowed = sum(1 << number for number, name in enumerate(TYPES) if name in exponents)
+        is_mixed = self.inputs[0].type != self.inputs[1].type
+        return _core.Function(
+            _KERNELS[self.kernel],
+            None,
+            tuple(
+                (allowed if is_mixed else allowed & 1 << number) if name in bases else 0
+                for number, name in enumerate(TYPES)
+            ),
+        )
 
     def as_arrays(self, x: Any, y: Any, as_array: Callable[[Any], Any] = as_array) -> tuple[Any, Any]:
         """Return two operands as arrays.
@@ -311,14 +345,6 @@ def _explain(operator: Operator, *operands: Any) -> None:
         operator.infer(*((a.dtype, None) for a in operands))
 
 
-def _plain(operand: Any, other: Array) -> Any:
-    """Return a NumPy scalar beside an array as an array, which the core accepts.
-
-    Return any other operand unchanged.
-    """
-    return np.asarray(operand) if isinstance(operand, np.generic) and other.ndim > 0 else operand
-
-
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -339,6 +365,7 @@ def pow(x: int, y: NDArray[_T], /, *, out: None = None, integers: Integers = "wr
 def pow(x: int, y: _T, /, *, out: None = None, integers: Integers = "wrap") -> _T: ...
 @overload
 def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any: ...
+@_quick(_core.POW)
 def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> Any:
     """Return x to the power y, elementwise, correctly rounded: ONNX Pow-15 for every element type.
 
@@ -378,21 +405,10 @@ def pow(x: Any, y: Any, /, *, out: Any = None, integers: Integers = "wrap") -> A
         if integers != "raise":
             raise HalfulpError("integers must be 'wrap' or 'raise'", got=repr(integers)[:80])
         return checked_pow(x, y, out=out)
-    base, exponent = x, y  # POW.as_arrays would return the same if one is an array; this saves the call
-    if type(x) is ndarray:
-        if type(y) is not ndarray:
-            exponent = exponent_array(y) if is_number(y) else _plain(y, x)
-    elif type(y) is ndarray:
-        base = number_array(x, base_dtype(x, y.dtype)) if is_number(x) else _plain(x, y)
-    elif isinstance(x, generic) and out is None and (is_number(y) or isinstance(y, generic)):
-        result = _core.apply(
-            _core.POW, asarray(x), exponent_array(y) if is_number(y) else asarray(y), None, None
-        )
+    if type(y) is ndarray and is_number(x):
+        result = _core.apply(_core.POW, number_array(x, base_dtype(x, y.dtype)), y, out, None)
         if result is not None:
-            return result[()]
-    result = _core.apply(_core.POW, base, exponent, out, None)
-    if result is not None:
-        return result
+            return result
     return _call(POW, POW_UFUNC, x, y, out)
 
 
@@ -469,6 +485,7 @@ def prelu(x: _T, slope: _T | Number, /, *, out: None = None) -> _T: ...
 def prelu(x: Number, slope: _T, /, *, out: None = None) -> _T: ...
 @overload
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any: ...
+@_quick(_core.PRELU)
 def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
     """Return slope * x where x < 0, else x: ONNX PRelu-16 for every element type.
 
@@ -491,18 +508,11 @@ def prelu(x: Any, slope: Any, /, *, out: Any = None) -> Any:
         >>> prelu(np.array([-2.0, -0.0, 3.0]), 0.25)
         array([-0.5, -0. ,  3. ])
     """
-    factor = slope
-    if type(x) is ndarray and type(slope) is not ndarray:
-        factor = number_array(slope, x.dtype) if is_number(slope) else _plain(slope, x)
-    elif isinstance(x, generic) and out is None and (is_number(slope) or isinstance(slope, generic)):
-        factor = number_array(slope, x.dtype) if is_number(slope) else asarray(slope)
-        result = _core.apply(_core.PRELU, asarray(x), factor, None, None)
+    is_scalar = isinstance(x, generic) and out is None
+    if is_number(slope) and (type(x) is ndarray or is_scalar):
+        result = _core.apply(_core.PRELU, asarray(x), number_array(slope, x.dtype), out, None)
         if result is not None:
-            return result[()]
-        factor = slope
-    result = _core.apply(_core.PRELU, x, factor, out, None)
-    if result is not None:
-        return result
+            return result[()] if is_scalar else result
     return _call(PRELU, PRELU_UFUNC, x, slope, out)
 
 
