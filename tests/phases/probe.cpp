@@ -85,11 +85,11 @@ void sixteenths_integers(Tile& tile) { sixteenths_by(tile, PairExponents{tile.y,
 template <typename Y>
 void double_double_by(Tile& tile, Y y) {
     DoubleDoubleLogarithms t;
-    t.fill<true>(tile.x, y, tile.n, [] {});
+    t.fill<true>(tile.x, y, tile.n);
     const auto finish = [&](int, const DoubleDoublePower& power) {
         tile.write({power.value.high, power.value.low}, power.k, power.error);
     };
-    t.raise(tile.n, finish, [] {});
+    t.raise(tile.n, finish);
 }
 
 void double_double(Tile& tile) { double_double_by(tile, Exponents<double>{tile.y}); }
