@@ -627,8 +627,8 @@ inline constexpr double float64_exp[] = {
     0x1.55555aec7a5edp-5,
     0x1.11111442dd151p-7,
 };
-// r/2 and -log(r)/2, a multiple of 2^-44 and the remainder, for m in [1 + (32i-11)/512, 1 + (32i+21)/512).
-// f = m r - 1, -0.0420 <= f <= 0.0411.
+// r/2, r about 1/m, for m in [1 + (32i-11)/512, 1 + (32i+21)/512), and -log(r)/2 in two parts: a
+// multiple of 2^-44 and the remainder. f = m r - 1, -0.0420 <= f <= 0.0411.
 struct HalfLogEntry {
     double r, high, low;
 };

@@ -66,7 +66,7 @@ void fast_float64(Tile& tile) {
 template <typename Y>
 void sixteenths_by(Tile& tile, Y y) {
     const HalfLogarithms t(tile.x, y, tile.n);
-    t.raise(tile.n, [&](int i, const Pair<TwoDoubles>& power, const __m512i (&places)[2]) {
+    t.raise(tile.n, [&](int i, const Pair<TwoDoubles>& power, const __m512i(&places)[2]) {
         alignas(64) double high[16], low[16], place[16];
         power.high.store(high);
         power.low.store(low);
