@@ -115,15 +115,22 @@ class Sixteenths(Phase):
         low, high = 1 + Fraction(32 * j - 11, 512), 1 + Fraction(32 * j + 21, 512) - 2 * ULP
         ms = [Input(Interval(low, high), -52)]
         if j == 0:
-            ms = [Input(Interval(1 - Fraction(11, 1024), 1 - ULP), -53), Input(Interval(Fraction(1), high), -52)]
+            ms = [
+                Input(Interval(1 - Fraction(11, 1024), 1 - ULP), -53),
+                Input(Interval(Fraction(1), high), -52),
+            ]
         function, found = self.function(f"begin_half_log.{j}"), []
         v, whole = (node(function.outputs[name]) for name in ("v", "whole"))
         r, part, _ = self.entry(j)
         for m in ms:
-            errors = RoundingErrors(function, {"m": m, "scale": Input(Interval.of(-1023 << 52, 1023 << 52), 52)})
+            errors = RoundingErrors(
+                function, {"m": m, "scale": Input(Interval.of(-1023 << 52, 1023 << 52), 52)}
+            )
             ideal = symbol("m") * Polynomial.constant(r) - Polynomial.constant(Fraction(1, 2))
             demand(errors.value(v) == ideal, f"v is rounded in part {j}")
-            sum_ = symbol("scale") * Polynomial.constant(self.half_ln2()[0] / (1 << 52)) + Polynomial.constant(part)
+            sum_ = symbol("scale") * Polynomial.constant(
+                self.half_ln2()[0] / (1 << 52)
+            ) + Polynomial.constant(part)
             demand(errors.value(whole) == sum_, f"e ln(2)/2 - log(r)/2 is rounded in part {j}")
             found.append(Input(errors.range(v), errors.granularity(v)))
         return found
@@ -143,7 +150,9 @@ class Sixteenths(Phase):
         low = function.nodes[node(total.operands[1])]
         demand(low.operation == "fma", "the low part is found in another way")
         cube, p, others = map(node, low.operands)
-        square = next(i for i, n in enumerate(function.nodes) if n.operation == "mul" and n.operands == (0, 0))
+        square = next(
+            i for i, n in enumerate(function.nodes) if n.operation == "mul" and n.operands == (0, 0)
+        )
         demand(function.nodes[cube].operands == (square, 0) and function.nodes[0].name == "v", "not v^3")
         return cube, p, others
 
@@ -169,7 +178,11 @@ class Sixteenths(Phase):
                 for v in self.vs(j) if abs(whole) < FAR_FROM_ONE else ():
                     if whole:
                         lows = Input(Interval.within(abs(whole_low) * (1 + ULP)))
-                        yield v, Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)), lows
+                        yield (
+                            v,
+                            Input(Interval(whole, whole), WHOLE_GRANULARITY, Polynomial.constant(whole)),
+                            lows,
+                        )
                         continue
                     demand(whole_low == 0, "e ln(2)/2 - log(r)/2 is zero in its high part only")
                     for some in parts_without_zero(v.range):
@@ -190,14 +203,16 @@ class Sixteenths(Phase):
 
     def log_of(self, case: tuple[Input, Input, Input]) -> tuple[Fraction, Fraction]:
         v, whole, whole_low = case
-        function, (cube, p, others) = self.function("half_log"), self.series()
+        function, (_, _, others) = self.function("half_log"), self.series()
         given = {"v": v, "whole": whole, "whole_low": whole_low}
         errors = RoundingErrors(function, given)
         sum_ = function.nodes[node(function.outputs["high"])].operands[0]
         whole_value = symbol("whole") if whole.value is None else whole.value
         low_value = symbol("whole_low") if whole_low.value is None else whole_low.value
         ideal = whole_value + symbol("v") - symbol("v") * symbol("v") + low_value
-        bound = proved_bound(errors, errors.value(sum_) + errors.value(others), f"(n{sum_} + n{others})", ideal)
+        bound = proved_bound(
+            errors, errors.value(sum_) + errors.value(others), f"(n{sum_} + n{others})", ideal
+        )
         # The addition of v^3 P rounds also for the others; whole_low is rounded, and the tables lack as much.
         bound += errors.range(others).magnitude * ULP
         bound += whole_low.range.magnitude * 2 * ULP + (1100 * ENTRY if whole_low.range.magnitude else 0)
@@ -238,7 +253,10 @@ class Sixteenths(Phase):
         reach = t.magnitude * rate.value
         k = Interval.within(reach + Fraction(1, 2) if reach >= Fraction(1, 2) else 0)
         rest = (Fraction(1, 2) + k.magnitude * 8 * ULP) * step[1]
-        demand(max(rest, t.magnitude if not k.magnitude else 0) <= GREATEST_S - GREATEST_REST_LOW, "s is too large")
+        demand(
+            max(rest, t.magnitude if not k.magnitude else 0) <= GREATEST_S - GREATEST_REST_LOW,
+            "s is too large",
+        )
         inputs = {
             "t": Input(t, -59, symbol("rest") + symbol("steps") * Polynomial.constant(high)),
             "t_low": Input(Interval.within(t.magnitude * self.t()[1])),
@@ -263,7 +281,7 @@ class Sixteenths(Phase):
 
     @once
     def power(self) -> tuple[Fraction, Polynomial, Fraction]:
-        """Return the error of 2^(i/16) (1 + 2 (s + s^2 + s^3 Q(s))), the series 1 + 2 (s + s^2 + s^3 Q(s)), and low's maximum."""
+        """Return the error of 2^(i/16) times the series, the series 1 + 2 (s + s^2 + s^3 Q(s)), and low's maximum."""
         errors, series, lows = zip(*each(self.power_of, range(PARTS)), strict=True)
         demand(all(found == series[0] for found in series), "the series differ")
         return max(errors), series[0], max(lows)
@@ -301,7 +319,9 @@ class Sixteenths(Phase):
         fixed += rounding_bound(low + 2 * claimed, single=False)
         times_cube = GREATEST_POWER * 2 * of_cube * (1 + ULP) + claimed_of_cube * 2 * ULP
         room = 1 - 8 * ULP
-        demand(fixed <= claimed * room, f"the error is {log2_text(fixed)}, and {log2_text(claimed)} is claimed")
+        demand(
+            fixed <= claimed * room, f"the error is {log2_text(fixed)}, and {log2_text(claimed)} is claimed"
+        )
         # e^2d is 1 + 2 d, but for 2 d^2 and more; where these matter, no power is decided.
         demand(
             times_cube * (1 + Fraction(1, 1 << 40)) <= claimed_of_cube * room,

@@ -497,7 +497,9 @@ def half_log_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
         logarithms = [] if numerator in (32, 64) else [(f, gmpy2.log((1 + f) / r)) for f in ends]
         logarithms += [(f, log - gmpy2.const_log2()) for f, log in logarithms]
         is_double = max(map(abs, ends)) <= 2 * unit
-        if is_double and all(1.06 * abs(f) < 2 ** (gmpy2.floor(gmpy2.log2(abs(log))) + 1) for f, log in logarithms):
+        if is_double and all(
+            1.06 * abs(f) < 2 ** (gmpy2.floor(gmpy2.log2(abs(log))) + 1) for f, log in logarithms
+        ):
             found.append((max(map(abs, ends)), r, *ends))
     _, r, least, greatest = min(found)
     return r, least, greatest
@@ -522,8 +524,8 @@ def half_log_tables() -> str:
     f_reach = f"-{rounded_up(-least, 4)} <= f <= {rounded_up(greatest, 4)}"
     return "\n".join(
         [
-            "// r/2 and -log(r)/2, a multiple of 2^-44 and the remainder, for m in [1 + (32i-11)/512, 1 + (32i+21)/512).",
-            f"// f = m r - 1, {f_reach}.",
+            "// r/2, r about 1/m, for m in [1 + (32i-11)/512, 1 + (32i+21)/512), and -log(r)/2 in two parts: a",
+            f"// multiple of 2^-44 and the remainder. f = m r - 1, {f_reach}.",
             "struct HalfLogEntry {",
             "    double r, high, low;",
             "};",

@@ -675,8 +675,8 @@ inline constexpr float single_exp2[4] = {
     0x1.ec0f920000000p-3f,
     0x1.c6bb7a0000000p-5f,
 };
-// r/2 and -log(r)/2, a multiple of 2^-44 and the remainder, for m in [1 + (32i-11)/512, 1 + (32i+21)/512).
-// f = m r - 1, -0.0420 <= f <= 0.0411.
+// r/2, r about 1/m, for m in [1 + (32i-11)/512, 1 + (32i+21)/512), and -log(r)/2 in two parts: a
+// multiple of 2^-44 and the remainder. f = m r - 1, -0.0420 <= f <= 0.0411.
 struct HalfLogEntry {
     double r, high, low;
 };

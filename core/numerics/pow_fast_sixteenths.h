@@ -31,8 +31,8 @@ struct SixteenthsPoint {
     uint64_t part;
 };
 
-// From here on part 0 has the numbers from 1 - 11/1024, where the spacing is half, to 1 + 21/512. It is less around 1 than
-// in the middle, or |f| would be greater than |log x| at the end of part 1.
+// Part 0 is from 1 - 11/1024 (below 1 the spacing is half) to 1 + 21/512. If it were around 1, |f| would be greater
+// than |log x| at an end of part 1.
 static constexpr uint64_t bits_to_part = (uint64_t{11} << 43) - (uint64_t{1023} << 52);
 
 HALFULP_INLINE SixteenthsPoint sixteenths_point(double x) {

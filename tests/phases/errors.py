@@ -20,7 +20,12 @@ import numpy as np
 # halves and at the middles of sixteenths. The tables of float64's fast phase divide it at odd 512th parts, of which
 # those next to 1 count: there f is great beside the logarithm. With AVX-512 they divide it 11/512 below the sixteenths.
 EDGES = np.concatenate(
-    [1 + np.arange(128) / 128, [2**0.5], 1 + np.array([1, 3, 509, 511]) / 512, 1 + (np.arange(1, 17) * 32 - 11) / 512]
+    [
+        1 + np.arange(128) / 128,
+        [2**0.5],
+        1 + np.array([1, 3, 509, 511]) / 512,
+        1 + (np.arange(1, 17) * 32 - 11) / 512,
+    ]
 )
 SIXTEENTHS = 16
 

@@ -66,7 +66,7 @@ void fast_float64(Tile& tile) {
 template <typename Y>
 void sixteenths_by(Tile& tile, Y y) {
     const HalfLogarithms t(tile.x, y, tile.n);
-    t.raise(tile.n, [&](int i, const Pair<TwoDoubles>& power, const __m512i (&places)[2]) {
+    t.raise(tile.n, [&](int i, const Pair<TwoDoubles>& power, const __m512i(&places)[2]) {
         alignas(64) double high[16], low[16], place[16];
         power.high.store(high);
         power.low.store(low);
@@ -85,11 +85,11 @@ void sixteenths_integers(Tile& tile) { sixteenths_by(tile, PairExponents{tile.y,
 template <typename Y>
 void double_double_by(Tile& tile, Y y) {
     DoubleDoubleLogarithms t;
-    t.fill<true>(tile.x, y, tile.n, [] {});
+    t.fill<true>(tile.x, y, tile.n);
     const auto finish = [&](int, const DoubleDoublePower& power) {
         tile.write({power.value.high, power.value.low}, power.k, power.error);
     };
-    t.raise(tile.n, finish, [] {});
+    t.raise(tile.n, finish);
 }
 
 void double_double(Tile& tile) { double_double_by(tile, Exponents<double>{tile.y}); }

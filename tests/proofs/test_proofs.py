@@ -70,6 +70,20 @@ FAULTS = {
     "an entry of float64's table": Fault(
         CONSTANTS, "0x1.c63d2ec150000p-6", "0x1.c63d2ec148000p-6", "fast_float64", "the table of logarithms"
     ),
+    "an entry of the table of sixteenths": Fault(
+        CONSTANTS,
+        "0x1.08598b59e4000p-5",
+        "0x1.08598b59e0000p-5",
+        "fast_sixteenths",
+        "the table of half logarithms",
+    ),
+    "a low part that may be great": Fault(
+        NUMERICS / "pow_fast_sixteenths.h",
+        "return fast_two_sum(sum, low);",
+        "return {sum, low};",
+        "fast_sixteenths",
+        "what v^3 P loses",
+    ),
     "parts of a binade moved": Fault(
         FAST,
         "(uint64_t{1} << 51) / parts",

@@ -139,7 +139,7 @@ struct HalfLogarithms {
     bool round(uint64_t* out, uint64_t* flags, int n) const {
         __m512i any = _mm512_setzero_si512();
         alignas(64) uint64_t last[step];
-        raise(n, [&](int i, const Pair<TwoDoubles>& power, const __m512i (&places)[2]) {
+        raise(n, [&](int i, const Pair<TwoDoubles>& power, const __m512i(&places)[2]) {
             const TwoDoubles e = TwoDoubles::load(error + i);
             const TwoDoubles least = power.high + (power.low - e), greatest = power.high + (power.low + e);
             uint64_t* to = i + step <= n ? out + i : last;

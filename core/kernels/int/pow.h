@@ -144,7 +144,7 @@ struct PowersWithin {
 [[gnu::noinline]] static void raise_double_doubles(const UndecidedPowers& undecided, PowersWithin& powers) {
     constexpr double reciprocal_ln2 = 0x1.71547652b82fep+0;
     DoubleDoubleLogarithms t;
-    t.fill<false>(undecided.x, undecided.exponents(), undecided.count, [] {});
+    t.fill<false>(undecided.x, undecided.exponents(), undecided.count);
     for (int j = 0; j < undecided.count; ++j) {  // vector loop
         t.low[j] =
             clamp(multiply_add(undecided.y[j] * reciprocal_ln2, undecided.x_residual[j], t.low[j]), greatest_t_low);
@@ -153,7 +153,7 @@ struct PowersWithin {
     const auto finish = [&](int j, const DoubleDoublePower& power) {
         powers.put(j, power.value.high, power.value.low, power.error, power.k);
     };
-    t.raise(undecided.count, finish, [] {});
+    t.raise(undecided.count, finish);
 }
 
 // out[i] = x[i]^y[i] for the listed i, at most td_tile: first the closed forms (pow_trunc_early), then the

@@ -13,9 +13,8 @@ namespace halfulp::HALFULP_ISA {
 struct TableLogarithms {
     alignas(64) double f[tile_size], whole[tile_size], whole_low[tile_size], tail[tile_size];
 
-    // Returns true only if all bases are positive normal numbers. Without AVX-512 it does not check, and returns false.
     template <bool may_be_subnormal>
-    bool fill(const double* x, int n);
+    void fill(const double* x, int n);
 
     TableLogarithm operator[](int i) const { return {f[i], whole[i], whole_low[i], tail[i]}; }
 };
@@ -42,18 +41,15 @@ static void for_each_vector(int n, F f) {
 }
 
 template <bool may_be_subnormal>
-bool TableLogarithms::fill(const double* x, int n) {
+void TableLogarithms::fill(const double* x, int n) {
     constexpr auto& entries = constants::dd_log_entries;
     using Entry = constants::PairLogEntry;
     const RegisterTable<32> reciprocals(column_of<entries, &Entry::r>), logarithms(column_of<entries, &Entry::high>);
     const RegisterTable<32> lows(column_of<entries, &Entry::low>);
-    const __m512i exponent = _mm512_set1_epi64(-(int64_t{1} << 52)), least_normal = _mm512_set1_epi64(int64_t{1} << 52);
+    const __m512i exponent = _mm512_set1_epi64(-(int64_t{1} << 52));
     const __m512i half_a_part_less_one = _mm512_set1_epi64((int64_t{1} << 46) - (int64_t{1023} << 52));
-    __m512i most = _mm512_setzero_si512();
     for_each_vector(n, [&](int i, __mmask8 some) {
-        __m512d base = _mm512_mask_loadu_pd(_mm512_set1_pd(1), some, x + i);
-        most = _mm512_max_epu64(most, _mm512_sub_epi64(_mm512_castpd_si512(base), least_normal));
-        base = _mm512_abs_pd(base);
+        __m512d base = _mm512_abs_pd(_mm512_mask_loadu_pd(_mm512_set1_pd(1), some, x + i));
         __mmask8 subnormal = 0;
         if constexpr (may_be_subnormal) {
             subnormal = _mm512_cmp_pd_mask(base, _mm512_set1_pd(0x1p-1022), _CMP_LT_OQ);
@@ -70,7 +66,6 @@ bool TableLogarithms::fill(const double* x, int n) {
         lows[index].store(whole_low + i);
         polynomial(constants::log2_dd, f_of_these).store(tail + i);
     });
-    return _mm512_cmpge_epu64_mask(most, _mm512_set1_epi64(int64_t{0x7fe} << 52)) == 0;
 }
 
 inline void TablePowers::fill(const double* t, int n) {
@@ -93,7 +88,7 @@ inline void TablePowers::fill(const double* t, int n) {
 #else
 // The tables are in memory. Look-ups have loops of their own, since compilers do not vectorise them.
 template <bool may_be_subnormal>
-bool TableLogarithms::fill(const double* x, int n) {
+void TableLogarithms::fill(const double* x, int n) {
     for (int i = 0; i < n; ++i) {
         const TableLogarithm begun = begin_dd_logarithm<may_be_subnormal>(fabs(x[i]));
         f[i] = begun.f;
@@ -101,7 +96,6 @@ bool TableLogarithms::fill(const double* x, int n) {
         whole_low[i] = begun.whole_low;
         tail[i] = begun.tail;
     }
-    return false;
 }
 
 inline void TablePowers::fill(const double* t, int n) {
@@ -120,26 +114,22 @@ struct DoubleDoubleLogarithms {
     alignas(64) double high[tile_size];
     alignas(64) double low[tile_size];
 
-    // Calls `between` between its loops. Returns the result of TableLogarithms::fill.
-    template <bool may_be_subnormal, typename Y, typename Between>
-    bool fill(const double* x, Y y, int n, Between between) {
+    template <bool may_be_subnormal, typename Y>
+    void fill(const double* x, Y y, int n) {
         TableLogarithms begun;
-        const bool all_normal = begun.fill<may_be_subnormal>(x, n);
-        between();
+        begun.fill<may_be_subnormal>(x, n);
         for (int i = 0; i < n; ++i) {  // vector loop
             const DoubleDouble t = log2_dd<Y::has_lows>(begun[i], y.high(i), y.low(i));
             high[i] = t.high;
             low[i] = t.low;
         }
-        return all_normal;
     }
 
     // Calls finish(i, power) for each power 2^t.
-    template <typename F, typename Between>
-    [[gnu::always_inline]] void raise(int n, F finish, Between between) const {
+    template <typename F>
+    [[gnu::always_inline]] void raise(int n, F finish) const {
         TablePowers begun;
         begun.fill(high, n);
-        between();
         for (int i = 0; i < n; ++i) finish(i, exp2_dd({high[i], low[i]}, begun[i]));  // vector loop: avx512 avx2 neon
     }
 };
@@ -155,14 +145,14 @@ HALFULP_INLINE void raise_to(const Target& target, DoubleDoubleLogarithms& t, do
         least[i] = rounding.least;
         greatest[i] = rounding.greatest;
     };
-    t.raise(n, finish, [] {});
+    t.raise(n, finish);
 }
 
 // The double-double phase.
 template <bool may_be_subnormal, typename Y>
 static void double_double_phase(const double* x, Y y, const Target& target, double* least, double* greatest, int n) {
     DoubleDoubleLogarithms t;
-    t.fill<may_be_subnormal>(x, y, n, [] {});
+    t.fill<may_be_subnormal>(x, y, n);
     raise_to(target, t, least, greatest, n);
 }
 
