@@ -35,10 +35,15 @@
 #undef _mm512_cmpeq_epi32_mask
 #undef _mm512_cmpge_epu32_mask
 #undef _mm512_cmpge_epu64_mask
+#undef _mm512_cmpneq_epi32_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_fpclass_ps_mask
 #undef _mm512_getexp_pd
+#undef _mm512_getexp_ps
+#undef _mm512_getmant_ps
 #undef _mm512_mask_cmp_ps_mask
+#undef _mm512_mask_cmpge_epu32_mask
+#undef _mm512_range_ps
 #undef _mm512_setr_epi32
 #undef _mm512_slli_epi32
 #undef _mm512_srli_epi32
@@ -143,6 +148,14 @@ inline __m512d _mm512_mask_loadu_pd(__m512d others, __mmask8 mask, const double*
     return model::each<__m512d>([&](int i) { return model::has(mask, i) ? from[i] : lanes[i]; });
 }
 
+inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void* from) {
+    return model::each<__m512>([&](int i) {
+        float lane = 0;
+        if (model::has(mask, i)) std::memcpy(&lane, static_cast<const char*>(from) + sizeof(float) * i, sizeof(lane));
+        return lane;
+    });
+}
+
 inline void _mm512_store_pd(void* to, __m512d a) {
     model::require(model::is_aligned(to));
     model::store(to, a);
@@ -221,6 +234,38 @@ inline __m512 _mm512_abs_ps(__m512 a) {
 // The exponent as a floating-point number, of subnormal numbers too: what C calls logb.
 inline __m512d _mm512_getexp_pd(__m512d a) {
     return model::map<__m512d, double>([](double x) { return __builtin_logb(x); }, a);
+}
+inline __m512 _mm512_getexp_ps(__m512 a) {
+    return model::map<__m512, float>([](float x) { return __builtin_logbf(x); }, a);
+}
+
+namespace model {
+
+inline __m512 significands(__m512 a) {
+    const auto significand = [](float x) {
+        x = __builtin_fabsf(x);
+        if (x != x) return x + x;  // quiet
+        if (x == 0 || x == std::numeric_limits<float>::infinity()) return 1.0f;
+        return x / __builtin_ldexpf(1, static_cast<int>(__builtin_logbf(x)));
+    };
+    return map<__m512, float>(significand, a);
+}
+
+}  // namespace model
+
+// The significand in [1, 2), without the sign. (A macro: the enumerations' namespace, the global one, has the compiler's.)
+#define _mm512_getmant_ps(a, interval, sign)                                                          \
+    (model::require((interval) == _MM_MANT_NORM_1_2 && (sign) == _MM_MANT_SIGN_zero), model::significands(a))
+
+// The greater magnitude, as a magnitude; that of the number, if the other is a quiet NaN.
+inline __m512 _mm512_range_ps(__m512 a, __m512 b, int operation) {
+    model::require(operation == 0x0b);
+    const auto greater = [](float x, float y) {
+        x = __builtin_fabsf(x), y = __builtin_fabsf(y);
+        if (x != x) return y != y ? x : y;
+        return x < y ? y : x;
+    };
+    return model::map<__m512, float>(greater, a, b);
 }
 
 namespace model {
@@ -354,6 +399,12 @@ inline __mmask16 _mm512_cmpeq_epi32_mask(__m512i a, __m512i b) { return model::m
 inline __mmask16 _mm512_cmpge_epu32_mask(__m512i a, __m512i b) {
     return model::mask<uint32_t>(std::greater_equal(), a, b);
 }
+inline __mmask16 _mm512_mask_cmpge_epu32_mask(__mmask16 mask, __m512i a, __m512i b) {
+    return mask & _mm512_cmpge_epu32_mask(a, b);
+}
+inline __mmask16 _mm512_cmpneq_epi32_mask(__m512i a, __m512i b) {
+    return model::mask<uint32_t>(std::not_equal_to(), a, b);
+}
 inline __mmask8 _mm512_cmpge_epu64_mask(__m512i a, __m512i b) {
     return model::mask<uint64_t>(std::greater_equal(), a, b);
 }
@@ -398,5 +449,13 @@ inline __m512d _mm512_permutex2var_pd(__m512d a, __m512i indices, __m512d b) {
     const auto look_up = [&](uint64_t index) { return (index & 8) != 0 ? b_lanes[index & 7] : a_lanes[index & 7]; };
     return model::map<__m512d, uint64_t>(look_up, indices);
 }
+
+// The lower four bits of an index number a lane, the next one, if there are two vectors, says of which.
+inline __m512 _mm512_permutex2var_ps(__m512 a, __m512i indices, __m512 b) {
+    const auto a_lanes = model::lanes_of<float>(a), b_lanes = model::lanes_of<float>(b);
+    const auto look_up = [&](uint32_t index) { return (index & 16) != 0 ? b_lanes[index & 15] : a_lanes[index & 15]; };
+    return model::map<__m512, uint32_t>(look_up, indices);
+}
+inline __m512 _mm512_permutexvar_ps(__m512i indices, __m512 a) { return _mm512_permutex2var_ps(a, indices, a); }
 
 }  // namespace halfulp::HALFULP_ISA
