@@ -167,6 +167,12 @@ inline void _mm512_stream_si512(void* to, __m512i a) {
     model::require(model::is_aligned(to));
     model::store(to, a);
 }
+// It writes no memory of other lanes.
+inline void _mm512_mask_storeu_epi32(void* to, __mmask16 mask, __m512i a) {
+    const auto lanes = model::lanes_of<int>(a);
+    for (int i = 0; i < 16; ++i)
+        if (model::has(mask, i)) std::memcpy(static_cast<char*>(to) + sizeof(int) * i, &lanes[i], sizeof(int));
+}
 
 // Constants, and one type's bits as another's.
 
@@ -257,12 +263,15 @@ inline __m512 significands(__m512 a) {
 #define _mm512_getmant_ps(a, interval, sign)                                                          \
     (model::require((interval) == _MM_MANT_NORM_1_2 && (sign) == _MM_MANT_SIGN_zero), model::significands(a))
 
-// The greater magnitude, as a magnitude; that of the number, if the other is a quiet NaN.
+// The greater magnitude, as a magnitude; that of the number, if the other is a quiet NaN; NaN, if one is a signalling NaN.
 inline __m512 _mm512_range_ps(__m512 a, __m512 b, int operation) {
     model::require(operation == 0x0b);
     const auto greater = [](float x, float y) {
+        const auto signals = [](float z) { return z != z && (__builtin_bit_cast(uint32_t, z) >> 22 & 1) == 0; };
+        if (signals(x)) return x + x;
+        if (signals(y)) return y + y;
         x = __builtin_fabsf(x), y = __builtin_fabsf(y);
-        if (x != x) return y != y ? x : y;
+        if (x != x) return y;
         return x < y ? y : x;
     };
     return model::map<__m512, float>(greater, a, b);
@@ -347,6 +356,7 @@ inline __m512i _mm512_srli_epi64(__m512i a, unsigned bits) {
 }
 
 inline __m512i _mm512_and_si512(__m512i a, __m512i b) { return a & b; }
+inline __m512i _mm512_or_si512(__m512i a, __m512i b) { return a | b; }
 inline __m512i _mm512_and_epi64(__m512i a, __m512i b) { return a & b; }
 
 // A bit of the result is the bit of `table` that the operands' bits have the number of, those of a first.
@@ -441,6 +451,12 @@ inline __m256i _mm256_mask_mov_epi16(__m256i others, __mmask16 mask, __m256i a) 
 }
 
 inline __m512i _mm512_maskz_compress_epi32(__mmask16 mask, __m512i a) { return model::compress<uint32_t>(mask, a); }
+inline __m512 _mm512_maskz_compress_ps(__mmask16 mask, __m512 a) { return model::compress<float>(mask, a); }
+inline __m512i _mm512_maskz_expand_epi32(__mmask16 mask, __m512i a) {
+    const auto lanes = model::lanes_of<int>(a);
+    int count = 0;
+    return model::each<__m512i>([&](int i) { return model::has(mask, i) ? lanes[count++] : 0; });
+}
 inline __m256i _mm256_maskz_compress_epi32(__mmask8 mask, __m256i a) { return model::compress<uint32_t>(mask, a); }
 
 // The lower three bits of an index number a lane, the next one says of which vector.

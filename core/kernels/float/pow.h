@@ -9,7 +9,7 @@
 #include "../phases/exact.h"
 #include "../phases/triple_double.h"
 #include "lanes.h"
-#include "pairs_tile.h"
+#include "pairs.h"
 
 namespace halfulp::HALFULP_ISA {
 
