@@ -101,9 +101,13 @@ class Phase:
     @once
     def series(self) -> tuple[Polynomial, Fraction]:
         """Return v - v^2 + v^3 P(v), and its error as ln(1 + 2v)/2."""
-        errors = self.log_errors(Input(Interval(LEAST_V, Fraction(1, 64)), -30), constant(Fraction(0)), constant(Fraction(0)))
+        errors = self.log_errors(
+            Input(Interval(LEAST_V, Fraction(1, 64)), -30), constant(Fraction(0)), constant(Fraction(0))
+        )
         series = self.log_value(errors).only("v")
-        all_v = Interval.hull(end for j in range(PARTS) for end in (self.v(j)[0].least, self.v(j)[0].greatest))
+        all_v = Interval.hull(
+            end for j in range(PARTS) for end in (self.v(j)[0].least, self.v(j)[0].greatest)
+        )
         return series, absolute_error(series, "v", "log(1+2*x)/2", all_v)
 
     def log_errors(self, v: Input, whole: Input, whole_low: Input) -> RoundingErrors:
@@ -128,7 +132,8 @@ class Phase:
         outputs = errors.function.outputs
         high, last = outputs["high"], outputs["low"]
         demand(
-            errors.range(last).magnitude <= UNIT * errors.range(high).magnitude or errors.range(high).magnitude == 0,
+            errors.range(last).magnitude <= UNIT * errors.range(high).magnitude
+            or errors.range(high).magnitude == 0,
             "the low part is too great",
         )
         return proved_bound(errors, self.log_value(errors), f"(n{high} + n{last})", ideal)
@@ -218,15 +223,16 @@ class Phase:
         greatest_n = int(greatest_t * steps) + 1
         # n is the integer nearest to t steps.
         reach = 1 / (2 * steps) + greatest_n * abs(1 / steps - step)
-        place, n = 4, 5
+        place, n, r_high, r_low = 4, 5, 6, 8  # nodes of the trace
         demand(
             [nodes[place].operation, nodes[n].operation] == ["fma", "sub"]
             and nodes[place].operands[1:] == (Constant(steps), Constant(Fraction(3 << 22)))
             and nodes[n].operands == (place, Constant(Fraction(3 << 22))),
             "n has another form",
         )
-        r_high, r_low = 6, 8
-        greatest_low = 2 * UNIT * greatest_t * (1 + 4 * UNIT)  # half a unit of y s, and |y low| <= half a unit of y s
+        greatest_low = (
+            2 * UNIT * greatest_t * (1 + 4 * UNIT)
+        )  # half a unit of y s, and |y low| <= half a unit of y s
         corrections = max(abs(self.claim(f"corrections.{i}")) for i in range(POWERS))
         given = {
             "t_low": Input(Interval.within(greatest_low)),
@@ -264,25 +270,33 @@ class Phase:
         rounding = proved_bound(errors, value, f"(n{high} + n{low})", ideal)
         u_range = Interval.within(reach + low_reach)
         of_series = absolute_error(of_u, "u", "exp(2*x)", u_range)
-        of_corrections = max(
-            greatest_error(f"log(2)*x/{2 * POWERS}-log({p.numerator}/{p.denominator})/2", Fraction(i), c)
-            for i in range(POWERS)
-            for p, c in ((self.claim(f"powers.{i}"), self.claim(f"corrections.{i}")),)
-        )
+        of_corrections = max(map(self.of_entry_of_powers, range(POWERS)))
         of_step = greatest_error(f"log(2)/{2 * POWERS}*x", Fraction(1), step + step_low)
         exponent = 2 * (of_low + of_corrections + greatest_n * of_step)
         demand(errors.range(low).magnitude <= Fraction(1, 1 << 10), "the low part is too great")
         of_ends = rounding_bound(errors.range(low).magnitude, True)
         return rounding + GREATEST_POWER * (of_series + exponent * Fraction(17, 16)) + of_ends
 
+    def of_entry_of_powers(self, i: int) -> Fraction:
+        """Return the error of a correction: i ln(2)/32 - ln(power)/2."""
+        power, correction = self.claim(f"powers.{i}"), self.claim(f"corrections.{i}")
+        exact = f"log(2)*x/{2 * POWERS}-log({power.numerator}/{power.denominator})/2"
+        return greatest_error(exact, Fraction(i), correction)
+
     def of_power(self) -> Polynomial:
         """Return 1 + 2 (u + u^2 Q(u))."""
         function = self.trace.functions["pair_power"]
         zero, one = constant(Fraction(0)), constant(Fraction(1))
         given = {"t": zero, "t_low": zero, "correction": zero, "power": one}
-        cuts = {6: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))), 8: ("low", zero), 5: ("n", zero)}
+        cuts = {
+            6: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))),
+            8: ("low", zero),
+            5: ("n", zero),
+        }
         errors = RoundingErrors(function, given, cuts=cuts)
-        return (errors.value(node(function.outputs["high"])) + errors.value(node(function.outputs["low"]))).only("u")
+        return (
+            errors.value(node(function.outputs["high"])) + errors.value(node(function.outputs["low"]))
+        ).only("u")
 
     def claims(self) -> str:
         """Prove that the code's constants bound the errors."""
@@ -297,9 +311,12 @@ class Phase:
             ("|t| ", slope * (of_log + self.times()) * (1 + UNIT), of_t),
         ):
             demand(
-                bound * (1 + FOR_THE_ENDS) <= claim, f"{name}{log2_text(bound)}, and {log2_text(claim)} is claimed"
+                bound * (1 + FOR_THE_ENDS) <= claim,
+                f"{name}{log2_text(bound)}, and {log2_text(claim)} is claimed",
             )
-        return f"{log2_text(self.power())} + |y| {log2_text(slope * half_log)} + |t| {log2_text(slope * of_log)}"
+        return (
+            f"{log2_text(self.power())} + |y| {log2_text(slope * half_log)} + |t| {log2_text(slope * of_log)}"
+        )
 
 
 def binades_of(range_: Interval) -> list[Interval]:

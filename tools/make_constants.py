@@ -469,16 +469,14 @@ def float_pair_tables() -> str:
     step_high = as_float(step)
     reach = step / 2 * mpfr("1.001")
     powers = [as_float(gmpy2.exp2(mpfr(i) / FLOAT_PAIR_POWERS)) for i in range(FLOAT_PAIR_POWERS)]
-    lows = [
-        as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)
-    ]
+    lows = [as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)]
     # Of log(1 + 2v)/2 = v - v^2 + v^3 P(v), and of e^2r = 1 + 2 (r + r^2 Q(r)).
     cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 3, 3)
     square = fit(lambda r: 2 * exp_less_two_terms(2 * r), -reach, reach, 3, 2)
     return "\n".join(
         [
-            "// r/2, r about 1/m, for m in [1 + i/32, 1 + (i+1)/32), and -log(r)/2 in two parts: a multiple of 2^-18 and",
-            f"// the remainder. f = m r - 1, -{rounded_up(-least, 5)} <= f <= {rounded_up(greatest, 5)}.",
+            "// r/2, r about 1/m, for m in [1 + i/32, 1 + (i+1)/32), and -log(r)/2 in two parts: a multiple of 2^-18",
+            f"// and the remainder. f = m r - 1, -{rounded_up(-least, 5)} <= f <= {rounded_up(greatest, 5)}.",
             *float_table("float_pair_halves", [float(r / 2) for r, _, _ in parts]),
             *float_table("float_pair_highs", [high for high, _ in split]),
             *float_table("float_pair_lows", [low for _, low in split]),

@@ -627,8 +627,8 @@ inline constexpr double float64_exp[] = {
     0x1.55555aec7a5edp-5,
     0x1.11111442dd151p-7,
 };
-// r/2, r about 1/m, for m in [1 + i/32, 1 + (i+1)/32), and -log(r)/2 in two parts: a multiple of 2^-18 and
-// the remainder. f = m r - 1, -0.02051 <= f <= 0.03125.
+// r/2, r about 1/m, for m in [1 + i/32, 1 + (i+1)/32), and -log(r)/2 in two parts: a multiple of 2^-18
+// and the remainder. f = m r - 1, -0.02051 <= f <= 0.03125.
 alignas(64) inline constexpr float float_pair_halves[32] = {
     0x1.0000000000000p-1f,
     0x1.e800000000000p-2f,

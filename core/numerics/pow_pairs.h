@@ -1,5 +1,5 @@
-// Powers of float32 by pairs of floats: the formulas of the phase before the fast one, on processors with AVX-512, of
-// which a vector has 16 floats. (kernels/float/pairs.h has the vectors.)
+// x^y of float32 by pairs of floats: the phase before the fast one, for processors with AVX-512, whose vectors have 16
+// floats. (kernels/float/pairs.h has the vectors.)
 //
 //   formula     |x| = m 2^e, m in [1, 2); r about 1/m, by m's five leading bits; v = (m r - 1)/2; all logarithms are
 //               halved, so that v^2 needs no factor:

@@ -387,7 +387,10 @@ def operands_for_pairs_of_floats(kind, rng, n=1536):
         case "great exponents among others":
             x, y = np.where(some, 1 + 2.0**-23, x), np.where(some, 1e7, y)
         case "special among others":
-            x, y = np.where(some, rng.choice([0, -0.0, np.inf, np.nan], n), -x), np.where(some, y, np.round(y))
+            x, y = (
+                np.where(some, rng.choice([0, -0.0, np.inf, np.nan], n), -x),
+                np.where(some, y, np.round(y)),
+            )
         case "special exponents":
             y = np.where(some, rng.choice([np.inf, -np.inf, np.nan], n), y)
         case "many special":

@@ -52,11 +52,15 @@ FAULTS = {
     "a power to halves": Fault(
         FAST, "t - (shifted - round_magic)", "t - (shifted - round_magic) * 0.5", "fast", POWER
     ),
-    "a lesser pair_error": Fault(FLOATS, "pair_error = 0x1.5p-33f", "pair_error = 0x1.3p-33f", "pairs", "pair_error"),
+    "a lesser pair_error": Fault(
+        FLOATS, "pair_error = 0x1.5p-33f", "pair_error = 0x1.3p-33f", "pairs", "pair_error"
+    ),
     "a half logarithm that is not renormalised": Fault(
         FLOATS, "return {high, low - (high - sum)};", "return {sum, low};", "pairs", "ln(x)/2"
     ),
-    "an r with which v is rounded": Fault(CONSTANTS, "0x1.e800000000000p-2f", "0x1.e810000000000p-2f", "pairs", "ln(x)/2"),
+    "an r with which v is rounded": Fault(
+        CONSTANTS, "0x1.e800000000000p-2f", "0x1.e810000000000p-2f", "pairs", "ln(x)/2"
+    ),
     "an error that does not grow with |y|": Fault(
         FLOATS, "pair_error_of_y = 4 *", "pair_error_of_y = 0 *", "pairs", "pair_error"
     ),

@@ -1,4 +1,5 @@
-// The phase of numerics/pow_pairs.h for a tile of float32, in vectors of AVX-512 and tables in registers, and what it leaves.
+// The phase of numerics/pow_pairs.h for a tile of float32, in vectors of AVX-512 and tables in registers, and the lanes
+// that it leaves to others.
 #pragma once
 
 #ifdef __AVX512F__
@@ -102,7 +103,7 @@ public:
         Most most;
         LeftOut found;
         const __m512i least_normal = _mm512_set1_epi32(0x00800000), infinity = _mm512_set1_epi32(0x7f800000);
-        const __m512i one = _mm512_set1_epi32(1);
+        const __m512i one = _mm512_set1_epi32(1), normal = _mm512_set1_epi32(all_normal);
         __m512i any_bit = _mm512_setzero_si512();
         for (int i = 0; i < n; i += TwoVectors::lanes) {
             const auto in_use = static_cast<__mmask16>(n - i < TwoVectors::lanes ? (1 << (n - i)) - 1 : 0xffff);
@@ -113,7 +114,7 @@ public:
                 _mm512_mask_cmpge_epu32_mask(in_use, _mm512_sub_epi32(bits, one), _mm512_sub_epi32(infinity, one)) |
                 _mm512_mask_cmpge_epu32_mask(in_use, magnitude(exponent), infinity);
             const __mmask16 outside =
-                _mm512_mask_cmpge_epu32_mask(in_use, _mm512_sub_epi32(bits, least_normal), _mm512_set1_epi32(all_normal)) |
+                _mm512_mask_cmpge_epu32_mask(in_use, _mm512_sub_epi32(bits, least_normal), normal) |
                 _mm512_mask_cmpge_epu32_mask(in_use, t, greatest_t);
             const auto taken = static_cast<__mmask16>(in_use & ~(outside | special));
             const __m512 high = _mm512_maskz_loadu_ps(taken, high_ + i);
@@ -198,13 +199,15 @@ private:
     [[gnu::always_inline]] void fill_logarithms(const HalfLogTables& tables, const float* from, const float* y_from,
                                                 int to, Most& most) {
         const TwoVectors x(from), y(y_from);
-        const TwoVectors m = x.each([](__m512 v) { return _mm512_getmant_ps(v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero); });
+        const TwoVectors m =
+            x.each([](__m512 v) { return _mm512_getmant_ps(v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero); });
         const TwoVectors e = x.each([](__m512 v) { return _mm512_getexp_ps(v); });
         const __m512i bits[] = {_mm512_castps_si512(x.first), _mm512_castps_si512(x.second)};
         const __m512i parts[] = {_mm512_srli_epi32(bits[0], 18), _mm512_srli_epi32(bits[1], 18)};
         const auto of = [&](const FloatTable& table) { return TwoVectors(table[parts[0]], table[parts[1]]); };
         const HalfLogEntry<TwoVectors> entry{of(tables.halves), of(tables.highs), of(tables.lows)};
         const Pair<TwoVectors> t = times(y, half_log(m, e, entry));
+        // Copies, since GCC 12 keeps t in memory otherwise.
         const __m512 high_first = t.high.first, high_second = t.high.second;
         t.low.store(low_ + to);
         most.add_x(bits[0]);
@@ -243,7 +246,7 @@ private:
     __mmask16 undecided_[vectors], special_[vectors], beyond_[vectors];
 };
 
-// Powers of one pair of operands.
+// The power of one pair of operands.
 [[gnu::noinline]] static uint32_t power_of_one(const PowOptions& options, float x, float y) {
     constexpr Element type = Element::float32;
     const uint32_t base = word_of(fabs(x));
@@ -284,13 +287,13 @@ private:
 };
 inline PairTrials pair_trials;
 
-// Computes a tile. Returns false if it is none for this phase. by_doubles computes a tile by the fast phase and the later
-// ones.
+// Computes a tile. Returns false if it is none for this phase. by_doubles computes a tile by the fast phase and the
+// later ones.
 template <typename F>
 static bool pow_by_pairs(const PowOptions& options, const float* x, const float* y, uint32_t* out, int n,
                          const Prefetch& prefetch, F by_doubles) {
-    // As many lanes are computed one by one; as many, together with the phase, take about as long as all lanes by doubles;
-    // and as many longer.
+    // Up to `few` lanes are computed one by one. With more than `gain` undecided ones the phase saves no time, with more
+    // than `most` all lanes by doubles take less.
     constexpr int few = 8, gain = 24, most = 40;
     if (!pair_trials.are_due()) return false;
     PairTile tile;
