@@ -14,6 +14,7 @@ from proofs.step import CORE, MissingProgram, Step, Unproved
 
 PARTS = [
     "fast",
+    "pairs",
     "fast_by_table",
     "singles",
     "fast_float64",

@@ -8,6 +8,7 @@ error cannot cancel: then one symbol e{i} is the difference between the number a
 products of errors are combined in one symbol g{i}.
 
 An operation is exact, by
+  - doubling: x + x
   - granularity: its result is a multiple of 2^g and at most 2^(g + 53) in magnitude (Sterbenz's lemma is a case of it)
   - the residual of a product: p = fl(a b), fma(a, b, -p). Lemma (Dekker): a b - p is a double, unless it is below the
     least subnormal number; then it is rounded by 2^-1075. Without fused operations, by Dekker's and Veltkamp's steps
@@ -28,7 +29,7 @@ from fractions import Fraction
 from proofs.interval import Interval, Monomial, Polynomial, ceil_log2, floor_log2
 from proofs.trace import Constant, Function, Node, Operand
 
-LEAST_SUBNORMAL = -1074
+LEAST_SUBNORMAL, LEAST_SUBNORMAL_FLOAT = -1074, -149
 
 
 @dataclass(frozen=True)
@@ -227,10 +228,9 @@ class RoundingErrors:
             reason = self._why_exact(i, node, value, range_, granularity) or ""
         if reason:
             self.exact[i] = reason
-            if reason == "the residual of a product" and (
-                granularity is None or granularity < LEAST_SUBNORMAL
-            ):
-                value = value + self._error(i, Fraction(2) ** (LEAST_SUBNORMAL - 1))
+            least = format_of(node.single)[1]
+            if reason == "the residual of a product" and (granularity is None or granularity < least):
+                value = value + self._error(i, Fraction(2) ** (least - 1))
             self._set(i, value, rounded_outward(range_, node.single), granularity)
         else:
             value = self._without_cancelling(
@@ -285,13 +285,15 @@ class RoundingErrors:
                 return "a double that was there before"
         if not value.terms:
             return "a constant"
-        if set(value.terms) == {()} and Fraction(float(value.terms[()])) == value.terms[()]:
+        bits, least = format_of(node.single)
+        if set(value.terms) == {()} and is_number(value.terms[()], bits):
             return "a constant"
-        bits = 24 if node.single else 53
         # Gappa does not derive the granularity of a product.
-        has_unit = granularity is not None and granularity >= LEAST_SUBNORMAL and node.operation != "mul"
+        has_unit = granularity is not None and granularity >= least and node.operation != "mul"
         if has_unit and range_.magnitude <= Fraction(2) ** ((granularity or 0) + bits):
             return "granularity"
+        if node.operation == "add" and node.operands[0] == node.operands[1]:
+            return "twice a number"
         nodes = self.function.nodes
         terms = fast_sum_residual(nodes, node)
         if terms and self._in_order(*terms):
@@ -349,9 +351,19 @@ def granularity_of(value: Fraction) -> int:
     return (numerator & -numerator).bit_length() - 1 - (value.denominator.bit_length() - 1)
 
 
+def format_of(single: bool) -> tuple[int, int]:
+    """Return the precision of float or double, and the exponent of the least subnormal number."""
+    return (24, LEAST_SUBNORMAL_FLOAT) if single else (53, LEAST_SUBNORMAL)
+
+
+def is_number(value: Fraction, bits: int) -> bool:
+    """Return whether a normal value has at most this many bits."""
+    return value == 0 or abs(value) < Fraction(2) ** (granularity_of(value) + bits)
+
+
 def rounding_bound(magnitude: Fraction, single: bool) -> Fraction:
     """Return a bound of the error of rounding a number of at most this magnitude to nearest."""
-    bits, least = (24, -149) if single else (53, LEAST_SUBNORMAL)
+    bits, least = format_of(single)
     if magnitude == 0:
         return Fraction(0)
     return Fraction(2) ** max(ceil_log2(magnitude) - 1 - bits, least - 1)

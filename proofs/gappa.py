@@ -127,8 +127,8 @@ class _Writer:
         sign = {"add": "+", "sub": "-", "mul": "*", "div": "/"}[node.operation]
         if node.operation in ("add", "sub") and rest[0] == "(0)":  # Gappa does not know granularities of 0
             return a
-        if node.operation == "add" and a == "(0)":
-            return rest[0]
+        if node.operation in ("add", "sub") and a == "(0)":
+            return rest[0] if node.operation == "add" else f"- {rest[0]}"
         return f"{a} {sign} {rest[0]}"
 
     def definitions(self) -> list[str]:

@@ -13,6 +13,17 @@ from proofs.step import Unproved, run_program
 def relative_error(polynomial: Polynomial, variable: str, function: str, range_: Interval) -> Fraction:
     """Return the maximum |polynomial / function - 1| in a range, rounded up. `function` is a formula in x. Where it is
     zero, the polynomial must be zero too."""
+    return _greatest_distance(polynomial, variable, function, range_, "relative")
+
+
+def absolute_error(polynomial: Polynomial, variable: str, function: str, range_: Interval) -> Fraction:
+    """Return the maximum |polynomial - function| in a range, rounded up."""
+    return _greatest_distance(polynomial, variable, function, range_, "absolute")
+
+
+def _greatest_distance(
+    polynomial: Polynomial, variable: str, function: str, range_: Interval, kind: str
+) -> Fraction:
     terms = [
         f"({coefficient.numerator})/({coefficient.denominator})"
         + "".join(f"*x^{power}" for _, power in monomial)
@@ -22,7 +33,7 @@ def relative_error(polynomial: Polynomial, variable: str, function: str, range_:
     ends = "; ".join(f"{end.numerator}/{end.denominator}" for end in (range_.least, range_.greatest))
     return _greatest(
         f"""p = {" + ".join(terms)}; f = {function};
-        sup(supnorm(p, f, [{ends}], relative, 2^-12));"""
+        sup(supnorm(p, f, [{ends}], {kind}, 2^-12));"""
     )
 
 

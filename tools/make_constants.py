@@ -12,6 +12,7 @@ up (see error_bound).
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ HALF_LOG_SHIFT = mpfr(11) / 32  # part 0 begins by so much of a part below 1
 FLOAT64_LOG_PARTS = 256
 FLOAT64_EXP_PARTS = 128
 SINGLE_PARTS = 8
+FLOAT_PAIR_PARTS = 32
+FLOAT_PAIR_POWERS = 16
 
 
 def interpolate(
@@ -57,6 +60,44 @@ def interpolate(
         shifted[0] += differences[i]
         coefficients = shifted
     return coefficients
+
+
+def fit(f: Callable[[mpfr], mpfr], low: mpfr, high: mpfr, terms: int, zeros: int) -> list[mpfr]:
+    """Return the coefficients of the polynomial p for which x^zeros (p - f) is least on [low, high], by Remez' exchange
+    on a grid: its extremes have the same size and alternate signs."""
+    grid = [low + (high - low) * i / 2000 for i in range(2001)]
+    weights = [abs(x) ** zeros for x in grid]
+    places = [2000 * i // terms for i in range(terms + 1)]
+    for _ in range(12):
+        rows = [
+            [*(grid[i] ** j for j in range(terms)), (-1) ** k / weights[i], f(grid[i])]
+            for k, i in enumerate(places)
+        ]
+        *coefficients, _ = solve(rows)
+        errors = [w * (horner(coefficients, x) - f(x)) for x, w in zip(grid, weights, strict=True)]
+        runs = [list(run) for _, run in itertools.groupby(range(len(grid)), key=lambda i: errors[i] > 0)]
+        extremes = [max(run, key=lambda i: abs(errors[i])) for run in runs]
+        while len(extremes) > terms + 1:  # at the zero of the weight are short runs
+            del extremes[min(range(len(extremes)), key=lambda k: abs(errors[extremes[k]]))]
+        places = extremes
+    return coefficients
+
+
+def solve(rows: list[list[mpfr]]) -> list[mpfr]:
+    """Return the solution of linear equations: each row has coefficients and the right side."""
+    for k in range(len(rows)):
+        pivot = max(range(k, len(rows)), key=lambda i: abs(rows[i][k]))
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [value / rows[k][k] for value in rows[k]]
+        for i, row in enumerate(rows):
+            if i != k:
+                rows[i] = [value - row[k] * by for value, by in zip(row, rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def as_float(value: mpfr) -> float:
+    """Return a number rounded to float."""
+    return float(gmpy2.mpfr(value, 24))
 
 
 def rounded(c: mpfr, doubles: int) -> list[float]:
@@ -559,6 +600,78 @@ def half_log_tables() -> str:
     )
 
 
+def float_table(name: str, values: Sequence[float]) -> list[str]:
+    lines = [f"alignas(64) inline constexpr float {name}[{len(values)}] = {{"]
+    lines += [f"    {(value + 0.0).hex()}f," for value in values]
+    return [*lines, "};"]
+
+
+def float_pair_part(i: int) -> tuple[mpfr, mpfr, mpfr]:
+    """Return r, a multiple of 1/64, and the range of f = m r - 1 for m in part i of [1, 2), from 1 + i/32 on.
+
+    Next to 1 and 2, r is a power of two, so that the logarithm is that of 1 + f alone. Elsewhere |log r| is greater
+    than |f|, for x = m and m/2: otherwise what their sum loses may be no float.
+    """
+    begin, end = (1 + mpfr(k) / FLOAT_PAIR_PARTS for k in (i, i + 1))
+    candidates = [mpfr(k) / 64 for k in range(32, 65)]
+    if i in (0, FLOAT_PAIR_PARTS - 1):
+        candidates = [mpfr(1) if i == 0 else mpfr("0.5")]
+    r = min(candidates, key=lambda r: max(abs(begin * r - 1), abs(end * r - 1)))
+    least, greatest = begin * r - 1, end * r - 1
+    size = max(-least, greatest)
+    assert size <= mpfr(1) / 32
+    assert all(log == 0 or abs(log) > size for log in (gmpy2.log(r), gmpy2.log(2 * r)))
+    return r, least, greatest
+
+
+def float_pair_tables() -> str:
+    """Return the tables of float32's phase in pairs of floats. All logarithms are halved."""
+    parts = [float_pair_part(i) for i in range(FLOAT_PAIR_PARTS)]
+    least, greatest = min(part[1] for part in parts), max(part[2] for part in parts)
+    # Multiples of 2^-18, so that e times ln 2's high part plus a logarithm's high part is a float.
+    split = [split_at(-gmpy2.log(r) / 2, 18) for r, _, _ in parts]
+    ln2_high, ln2_low = split_at(gmpy2.const_log2() / 2, 18)
+    split[-1] = (ln2_high, ln2_low)
+    step = gmpy2.const_log2() / (2 * FLOAT_PAIR_POWERS)
+    step_high = as_float(step)
+    reach = step / 2 * mpfr("1.001")
+    powers = [as_float(gmpy2.exp2(mpfr(i) / FLOAT_PAIR_POWERS)) for i in range(FLOAT_PAIR_POWERS)]
+    lows = [as_float(step * i - gmpy2.log(mpfr(power)) / 2) if i else 0.0 for i, power in enumerate(powers)]
+    # Of log(1 + 2v)/2 = v - v^2 + v^3 P(v), and of e^2r = 1 + 2 (r + r^2 Q(r)).
+    cubic = fit(lambda v: 4 * log_less_two_terms(2 * v), least / 2, greatest / 2, 3, 3)
+    square = fit(lambda r: 2 * exp_less_two_terms(2 * r), -reach, reach, 3, 2)
+    return "\n".join(
+        [
+            "// r/2, r about 1/m, for m in [1 + i/32, 1 + (i+1)/32), and -log(r)/2 in two parts: a multiple of 2^-18",
+            f"// and the remainder. f = m r - 1, -{rounded_up(-least, 5)} <= f <= {rounded_up(greatest, 5)}.",
+            *float_table("float_pair_halves", [float(r / 2) for r, _, _ in parts]),
+            *float_table("float_pair_highs", [high for high, _ in split]),
+            *float_table("float_pair_lows", [low for _, low in split]),
+            "// ln(2)/2, in the same two parts.",
+            f"inline constexpr float float_pair_ln2[] = {{{ln2_high.hex()}f, {ln2_low.hex()}f}};",
+            "// P in log(1 + 2v)/2 = v - v^2 + v^3 P(v), |2v| as |f|.",
+            *float_table("float_pair_log", [as_float(c) for c in cubic]),
+            f"// 2^(i/{FLOAT_PAIR_POWERS}), rounded, and half the logarithm of the factor that is missing.",
+            *float_table("float_pair_powers", powers),
+            *float_table("float_pair_corrections", lows),
+            f"// ln(2)/{2 * FLOAT_PAIR_POWERS}, rounded, and the remainder.",
+            (
+                f"inline constexpr float float_pair_step[] = {{{step_high.hex()}f, "
+                f"{as_float(step - step_high).hex()}f}};"
+            ),
+            f"inline constexpr float float_pair_steps = {as_float(1 / step).hex()}f;  // per unit of half a logarithm",
+            "// Q in e^(2r) = 1 + 2 (r + r^2 Q(r)), |r| up to half a step.",
+            *float_table("float_pair_exp", [as_float(c) for c in square]),
+        ]
+    )
+
+
+def split_at(value: mpfr, bits: int) -> tuple[float, float]:
+    """Return a number as the nearest multiple of 2^-bits and a float, the remainder."""
+    high = gmpy2.rint(gmpy2.mul_2exp(value, bits)) / 2**bits
+    return float(high), as_float(value - high)
+
+
 def limbs(name: str, comment: str, value: mpfr) -> str:
     """Return value as 64-bit limbs, least significant first. The last one is the integer part."""
     scaled = int(gmpy2.floor(gmpy2.mul_2exp(value, 64 * (WIDE_LIMBS - 1))))
@@ -610,6 +723,7 @@ def generate() -> str:
             float64_tables(),
             single_tables(),
             half_log_tables(),
+            float_pair_tables(),
         ]
     with gmpy2.context(gmpy2.get_context(), precision=64 * WIDE_LIMBS + 64):
         parts += [

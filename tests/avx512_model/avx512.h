@@ -36,10 +36,15 @@
 #undef _mm512_cmpeq_epi32_mask
 #undef _mm512_cmpge_epu32_mask
 #undef _mm512_cmpge_epu64_mask
+#undef _mm512_cmpneq_epi32_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_fpclass_ps_mask
 #undef _mm512_getexp_pd
+#undef _mm512_getexp_ps
+#undef _mm512_getmant_ps
 #undef _mm512_mask_cmp_ps_mask
+#undef _mm512_mask_cmpge_epu32_mask
+#undef _mm512_range_ps
 #undef _mm512_setr_epi32
 #undef _mm512_slli_epi32
 #undef _mm512_slli_epi64
@@ -145,6 +150,14 @@ inline __m512d _mm512_mask_loadu_pd(__m512d others, __mmask8 mask, const double*
     return model::each<__m512d>([&](int i) { return model::has(mask, i) ? from[i] : lanes[i]; });
 }
 
+inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void* from) {
+    return model::each<__m512>([&](int i) {
+        float lane = 0;
+        if (model::has(mask, i)) std::memcpy(&lane, static_cast<const char*>(from) + sizeof(float) * i, sizeof(lane));
+        return lane;
+    });
+}
+
 inline void _mm512_store_pd(void* to, __m512d a) {
     model::require(model::is_aligned(to));
     model::store(to, a);
@@ -155,6 +168,12 @@ inline void _mm512_storeu_si512(void* to, __m512i a) { model::store(to, a); }
 inline void _mm512_stream_si512(void* to, __m512i a) {
     model::require(model::is_aligned(to));
     model::store(to, a);
+}
+// It writes no memory of other lanes.
+inline void _mm512_mask_storeu_epi32(void* to, __mmask16 mask, __m512i a) {
+    const auto lanes = model::lanes_of<int>(a);
+    for (int i = 0; i < 16; ++i)
+        if (model::has(mask, i)) std::memcpy(static_cast<char*>(to) + sizeof(int) * i, &lanes[i], sizeof(int));
 }
 
 // Constants, and one type's bits as another's.
@@ -222,6 +241,42 @@ inline __m512 _mm512_abs_ps(__m512 a) {
 // The exponent as a floating-point number, of subnormal numbers too: what C calls logb.
 inline __m512d _mm512_getexp_pd(__m512d a) {
     return model::map<__m512d, double>([](double x) { return __builtin_logb(x); }, a);
+}
+inline __m512 _mm512_getexp_ps(__m512 a) {
+    return model::map<__m512, float>([](float x) { return __builtin_logbf(x); }, a);
+}
+
+namespace model {
+
+inline __m512 significands(__m512 a) {
+    const auto significand = [](float x) {
+        x = __builtin_fabsf(x);
+        if (x != x) return x + x;  // quiet
+        if (x == 0 || x == std::numeric_limits<float>::infinity()) return 1.0f;
+        return x / __builtin_ldexpf(1, static_cast<int>(__builtin_logbf(x)));
+    };
+    return map<__m512, float>(significand, a);
+}
+
+}  // namespace model
+
+// The significand in [1, 2), without the sign. (A macro, since the enumerations' namespace has the compiler's.)
+#define _mm512_getmant_ps(a, interval, sign)                                                          \
+    (model::require((interval) == _MM_MANT_NORM_1_2 && (sign) == _MM_MANT_SIGN_zero), model::significands(a))
+
+// The greater magnitude, as a magnitude; that of the number, if the other is a quiet NaN; NaN, if one is a signalling
+// NaN.
+inline __m512 _mm512_range_ps(__m512 a, __m512 b, int operation) {
+    model::require(operation == 0x0b);
+    const auto greater = [](float x, float y) {
+        const auto signals = [](float z) { return z != z && (__builtin_bit_cast(uint32_t, z) >> 22 & 1) == 0; };
+        if (signals(x)) return x + x;
+        if (signals(y)) return y + y;
+        x = __builtin_fabsf(x), y = __builtin_fabsf(y);
+        if (x != x) return y;
+        return x < y ? y : x;
+    };
+    return model::map<__m512, float>(greater, a, b);
 }
 
 namespace model {
@@ -311,7 +366,6 @@ inline __m512i _mm512_srli_epi64(__m512i a, unsigned bits) {
 
 inline __m512i _mm512_and_si512(__m512i a, __m512i b) { return a & b; }
 inline __m512i _mm512_or_si512(__m512i a, __m512i b) { return a | b; }
-inline __m512i _mm512_xor_si512(__m512i a, __m512i b) { return a ^ b; }
 inline __m512i _mm512_and_epi64(__m512i a, __m512i b) { return a & b; }
 
 // A bit of the result is the bit of `table` that the operands' bits have the number of, those of a first.
@@ -367,6 +421,12 @@ inline __mmask16 _mm256_cmpneq_epi16_mask(__m256i a, __m256i b) {
 inline __mmask16 _mm512_cmpge_epu32_mask(__m512i a, __m512i b) {
     return model::mask<uint32_t>(std::greater_equal(), a, b);
 }
+inline __mmask16 _mm512_mask_cmpge_epu32_mask(__mmask16 mask, __m512i a, __m512i b) {
+    return mask & _mm512_cmpge_epu32_mask(a, b);
+}
+inline __mmask16 _mm512_cmpneq_epi32_mask(__m512i a, __m512i b) {
+    return model::mask<uint32_t>(std::not_equal_to(), a, b);
+}
 inline __mmask8 _mm512_cmpge_epu64_mask(__m512i a, __m512i b) {
     return model::mask<uint64_t>(std::greater_equal(), a, b);
 }
@@ -400,18 +460,27 @@ inline __m512 _mm512_mask_mov_ps(__m512 others, __mmask16 mask, __m512 a) {
 }
 
 inline __m512i _mm512_maskz_compress_epi32(__mmask16 mask, __m512i a) { return model::compress<uint32_t>(mask, a); }
+inline __m512 _mm512_maskz_compress_ps(__mmask16 mask, __m512 a) { return model::compress<float>(mask, a); }
+inline __m512i _mm512_maskz_expand_epi32(__mmask16 mask, __m512i a) {
+    const auto lanes = model::lanes_of<int>(a);
+    int count = 0;
+    return model::each<__m512i>([&](int i) { return model::has(mask, i) ? lanes[count++] : 0; });
+}
 inline __m256i _mm256_maskz_compress_epi32(__mmask8 mask, __m256i a) { return model::compress<uint32_t>(mask, a); }
 
-// The lower four bits of an index number a lane.
-inline __m512 _mm512_permutexvar_ps(__m512i indices, __m512 a) {
-    const auto lanes = model::lanes_of<float>(a);
-    return model::map<__m512, uint32_t>([&](uint32_t index) { return lanes[index & 15]; }, indices);
-}
 // The lower three bits of an index number a lane, the next one says of which vector.
 inline __m512d _mm512_permutex2var_pd(__m512d a, __m512i indices, __m512d b) {
     const auto a_lanes = model::lanes_of<double>(a), b_lanes = model::lanes_of<double>(b);
     const auto look_up = [&](uint64_t index) { return (index & 8) != 0 ? b_lanes[index & 7] : a_lanes[index & 7]; };
     return model::map<__m512d, uint64_t>(look_up, indices);
 }
+
+// The lower four bits of an index number a lane, the next one, if there are two vectors, says of which.
+inline __m512 _mm512_permutex2var_ps(__m512 a, __m512i indices, __m512 b) {
+    const auto a_lanes = model::lanes_of<float>(a), b_lanes = model::lanes_of<float>(b);
+    const auto look_up = [&](uint32_t index) { return (index & 16) != 0 ? b_lanes[index & 15] : a_lanes[index & 15]; };
+    return model::map<__m512, uint32_t>(look_up, indices);
+}
+inline __m512 _mm512_permutexvar_ps(__m512i indices, __m512 a) { return _mm512_permutex2var_ps(a, indices, a); }
 
 }  // namespace halfulp::HALFULP_ISA

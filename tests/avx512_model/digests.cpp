@@ -151,6 +151,15 @@ void check_memory() {
     CHECK_STORE(Unaligned, _mm512_storeu_ps, __m512);
     CHECK_STORE(Unaligned, _mm512_storeu_si512, __m512i);
     CHECK_STORE(Aligned, _mm512_stream_si512, __m512i);
+    digest<__mmask16, __m512>("_mm512_maskz_loadu_ps", [](__mmask16 mask, __m512 operand) {
+        float from[16];
+        std::memcpy(from, &operand, sizeof(from));
+        return _mm512_maskz_loadu_ps(mask, from);
+    });
+    digest<__m512i, __mmask16, __m512i>("_mm512_mask_storeu_epi32", [](__m512i others, __mmask16 mask, __m512i operand) {
+        _mm512_mask_storeu_epi32(&others, mask, operand);
+        return others;
+    });
     digest<__m512d, __mmask8, __m512d>("_mm512_mask_loadu_pd", [](__m512d others, __mmask8 mask, __m512d operand) {
         double from[8];
         std::memcpy(from, &operand, sizeof(from));
@@ -190,6 +199,13 @@ void check_arithmetic() {
     CHECK(_mm512_abs_pd, __m512d);
     CHECK(_mm512_abs_ps, __m512);
     CHECK(_mm512_getexp_pd, __m512d);
+    CHECK_BUT_NAN(float, _mm512_getexp_ps, __m512);
+    digest<__m512>("_mm512_getmant_ps", [](__m512 operand) {
+        return with_one_nan<float>(_mm512_getmant_ps(operand, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero));
+    });
+    digest<__m512, __m512>("_mm512_range_ps", [](__m512 a, __m512 b) {
+        return with_one_nan<float>(_mm512_range_ps(a, b, 0x0b));
+    });
 }
 
 void check_conversions() {
@@ -219,7 +235,6 @@ void check_integers() {
     CHECK_WITH(48, _mm512_srli_epi64, __m512i);
     CHECK(_mm512_and_si512, __m512i, __m512i);
     CHECK(_mm512_or_si512, __m512i, __m512i);
-    CHECK(_mm512_xor_si512, __m512i, __m512i);
     CHECK(_mm512_and_epi64, __m512i, __m512i);
     CHECK_WITH(0xea, _mm512_ternarylogic_epi64, __m512i, __m512i, __m512i);
     CHECK_WITH(0x35, _mm512_ternarylogic_epi64, __m512i, __m512i, __m512i);
@@ -238,6 +253,8 @@ void check_comparisons() {
     CHECK(_mm512_cmpeq_epi32_mask, __m512i, __m512i);
     CHECK(_mm256_cmpneq_epi16_mask, __m256i, __m256i);
     CHECK(_mm512_cmpge_epu32_mask, __m512i, __m512i);
+    CHECK(_mm512_mask_cmpge_epu32_mask, __mmask16, __m512i, __m512i);
+    CHECK(_mm512_cmpneq_epi32_mask, __m512i, __m512i);
     CHECK(_mm512_cmpge_epu64_mask, __m512i, __m512i);
     CHECK(_mm512_test_epi64_mask, __m512i, __m512i);
     CHECK(_mm512_mask_test_epi64_mask, __mmask8, __m512i, __m512i);
@@ -253,8 +270,11 @@ void check_choices() {
     CHECK(_mm512_mask_mov_ps, __m512, __mmask16, __m512);
     CHECK(_mm512_maskz_compress_epi32, __mmask16, __m512i);
     CHECK(_mm256_maskz_compress_epi32, __mmask8, __m256i);
-    CHECK(_mm512_permutexvar_ps, __m512i, __m512);
+    CHECK(_mm512_maskz_compress_ps, __mmask16, __m512);
+    CHECK(_mm512_maskz_expand_epi32, __mmask16, __m512i);
     CHECK(_mm512_permutex2var_pd, __m512d, __m512i, __m512d);
+    CHECK(_mm512_permutex2var_ps, __m512, __m512i, __m512);
+    CHECK(_mm512_permutexvar_ps, __m512i, __m512);
 }
 
 // The digest is of what is not a matter of error: special values, and 4^n.

@@ -15,7 +15,9 @@ AVX2 = {"avx2", "fma", "f16c", "bmi2"}
 AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 # The oracles of what is written for AVX-512: powers and PReLU of the long floating types, formulas of constant
 # exponents with special values among the bases, tables of 16-bit types. make exhaustive takes all oracles.
-TESTS = "(test_pow[ or test_prelu[ or formula or among_others or (every_base_of_16_bits and -0.5))"
+TESTS = (
+    "(test_pow[ or by_pairs or test_prelu[ or formula or among_others or (every_base_of_16_bits and -0.5))"
+)
 LONG_FLOATS = f"{TESTS} and not float8 and not float4 and not int"
 
 
@@ -89,6 +91,8 @@ def test_model_has_what_the_kernels_use() -> None:
     """No more and no less, and each is compared with the processor."""
     kernels = "".join(path.read_text() for path in sorted((ROOT / "core").rglob("*.h")))
     used = set(re.findall(r"\b_mm512_\w+|\b_mm256_maskz?_\w+|\b_mm256_cmp\w+_mask\b", kernels))
-    modelled = set(re.findall(r"^inline .*?\b(_mm\d+_\w+)\(", (MODEL / "avx512.h").read_text(), re.MULTILINE))
+    modelled = set(
+        re.findall(r"^(?:inline|#define) .*?\b(_mm\d+_\w+)\(", (MODEL / "avx512.h").read_text(), re.MULTILINE)
+    )
     assert modelled == used
     assert set(re.findall(r"\b_mm\d+_\w+", DIGESTS.read_text())) == used

@@ -369,3 +369,58 @@ def test_every_base_of_8_bits_or_fewer(x_name, exponent):
     expected = reference.pow(x, np.full(x.shape, exponent))
     repeats = 4096 // x.size + 1
     assert np.array_equal(bits(hu.pow(np.tile(x, repeats), exponent)), np.tile(bits(expected), repeats))
+
+
+def operands_for_pairs_of_floats(kind, rng, n=1536):
+    """float32 bases and exponents where the first phase on AVX-512, in pairs of floats, needs care."""
+    x, y = rng.uniform(0.01, 10, n), rng.uniform(-4, 4, n)
+    some = rng.random(n) < 0.02
+    match kind:
+        case "tiny powers":
+            y = rng.uniform(-126, -118, n) / np.log2(x)
+        case "great powers":
+            y = rng.uniform(118, 128, n) / np.log2(x)
+        case "growth":
+            x, y = rng.uniform(1, 1.1, n), rng.uniform(1, 500, n)
+        case "next to 1":
+            x, y = 1 + rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-24, -4, n), rng.uniform(-64, 64, n)
+        case "great exponents among others":
+            x, y = np.where(some, 1 + 2.0**-23, x), np.where(some, 1e7, y)
+        case "special among others":
+            x, y = (
+                np.where(some, rng.choice([0, -0.0, np.inf, np.nan], n), -x),
+                np.where(some, y, np.round(y)),
+            )
+        case "special exponents":
+            y = np.where(some, rng.choice([np.inf, -np.inf, np.nan], n), y)
+        case "many special":
+            x = np.where(rng.random(n) < 0.5, rng.choice([0, -0.0, np.inf, np.nan, -1e-40], n), x)
+        case "negative":
+            x, y = rng.uniform(-10, 10, n), np.where(rng.random(n) < 0.5, y, np.round(y))
+        case "ties":
+            x, y = 4097 + 2 * rng.integers(0, 2000, n), np.full(n, 2)
+    return x.astype(np.float32), y.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tiny powers",
+        "great powers",
+        "growth",
+        "next to 1",
+        "great exponents among others",
+        "special among others",
+        "special exponents",
+        "many special",
+        "negative",
+        "ties",
+    ],
+)
+def test_pow_by_pairs_of_floats(kind, seed):
+    x, y = operands_for_pairs_of_floats(kind, generator(seed, kind))
+    expected = bits(reference.pow(x, y))
+    assert np.array_equal(bits(hu.pow(x, y)), expected)
+    for n in (1, 15, 16, 17, 31, 32, 33, 255, 257):
+        assert np.array_equal(bits(hu.pow(x[n : 2 * n], y[n : 2 * n])), expected[n : 2 * n])
+    assert np.array_equal(bits(hu.pow(x[::3], y[::3])), expected[::3])

@@ -39,6 +39,7 @@ class Phase:
     bits: int
     greatest_t: float = 1076.0
     base_bits: int = 53  # 24: bases are floats
+    exponent_bits: int = 53
     bases: tuple[float, float] = (2.0**-1022, 2.0**1023)
     exponents: tuple[float, ...] = ()  # the only ones that it takes, where it has formulas of a few
     integers: bool = False  # exponents are 64-bit integers, in two parts
@@ -50,6 +51,7 @@ PHASES = {
     phase.name: phase
     for phase in (
         Phase("fast", parts=2, bits=128, greatest_t=150, base_bits=24, bases=(2.0**-126, 2.0**127)),
+        Phase("pairs of floats", 2, 128, 124, base_bits=24, exponent_bits=24, bases=(2.0**-126, 2.0**127)),
         Phase("shortcuts in doubles", 2, 128, base_bits=24, bases=(2.0**-126, 2.0**127), exponents=FORMULAS),
         Phase("shortcuts in floats", 2, 128, base_bits=24, bases=(2.0**-24, 2.0**24), exponents=PAIRS),
         Phase("fast, float64", parts=4, bits=160, greatest_t=990),
@@ -138,6 +140,9 @@ def taken_by(phase: Phase, operands: Operands) -> Operands:
     x, y, y_low = operands.columns()
     if phase.base_bits == 24:
         x = x.astype(np.float32).astype(np.float64)
+    if phase.exponent_bits == 24:
+        with np.errstate(over="ignore"):
+            y = y.astype(np.float32).astype(np.float64)
     if phase.integers:
         y = np.round(y)
     y_low = np.clip(np.round(y_low), -np.spacing(np.abs(y)) / 2, np.spacing(np.abs(y)) / 2)

@@ -14,6 +14,7 @@
 #include "kernels/float/pow.h"
 #include "kernels/float64/sixteenths.h"
 #include "numerics/pow_fast_float64.h"
+#include "numerics/pow_pairs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -47,6 +48,24 @@ void fast(Tile& tile) {
     for (int i = 0; i < tile.n; ++i) {
         const double power = lanes.powers[i], t = std::log2(tile.x[i]) * tile.y[i];
         tile.write({power, power * fast_error}, 0, power * (std::fabs(t) * fast_error_of_t + fast_error_of_exp2));
+    }
+}
+
+// The lanes of a vector, one at a time.
+void pairs_of_floats(Tile& tile) {
+    for (int i = 0; i < tile.n; ++i) {
+        const auto x = tile.x_float[i], y = static_cast<float>(tile.y[i]);
+        const int part = static_cast<int>(word_of(x) >> 18 & 31);
+        const HalfLogEntry<float> entry{constants::float_pair_halves[part], constants::float_pair_highs[part],
+                                        constants::float_pair_lows[part]};
+        const float e = std::ilogb(x), m = std::ldexp(x, -std::ilogb(x));
+        const Pair<float> t = times(y, half_log(m, e, entry));
+        const float place = pair_place(t.high);
+        const uint32_t index = word_of(place) & 15;
+        const PairPowerEntry<float> of{constants::float_pair_powers[index], constants::float_pair_corrections[index]};
+        const Pair<float> power = pair_power(t, place, of);
+        const auto k = static_cast<int64_t>(static_cast<int32_t>(word_of(place) << 10) >> 14);
+        tile.write({power.high, power.low}, static_cast<uint64_t>(k), pair_phase_error(fabs(y), fabs(t.high)));
     }
 }
 
@@ -170,6 +189,7 @@ struct Phase {
 
 constexpr Phase phases[] = {
     {"fast", fast},
+    {"pairs of floats", pairs_of_floats},
     {"fast, float64", fast_float64},
 #ifdef __AVX512F__
     {"fast, sixteenths", sixteenths},

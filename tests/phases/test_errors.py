@@ -51,8 +51,8 @@ def quick_worst(instruction_set: str, phase: str, core: Path = CORE) -> Worst:
     return climb(probe(instruction_set, core), PHASES[phase], 10, 4, np.random.default_rng(1))
 
 
-# What works on limbs is the same on all, and the tables of sixteenths are for AVX-512.
-ONLY = {"exact": "scalar", "fast, sixteenths": "avx512"}
+# What works on limbs is the same on all; pairs of floats and the tables of sixteenths are for AVX-512.
+ONLY = {"exact": "scalar", "pairs of floats": "avx512", "fast, sixteenths": "avx512"}
 WHERE = [(s, p) for p in PHASES for s in SETS if all(not p.startswith(k) or s == v for k, v in ONLY.items())]
 
 

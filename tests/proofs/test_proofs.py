@@ -18,6 +18,7 @@ from tests.house.builds import ROOT, tool
 
 NUMERICS, KERNELS = Path("numerics"), Path("kernels")
 FAST, PAIRS, CONSTANTS = NUMERICS / "pow_fast.h", NUMERICS / "pow_dd.h", NUMERICS / "constants.h"
+FLOATS = NUMERICS / "pow_pairs.h"
 LANES, EXACT, INTEGERS = KERNELS / "float" / "lanes.h", NUMERICS / "pow_exact.h", NUMERICS / "pow_int.h"
 QUOTIENT, POWER = "s = (m - 1)/(m + 1), fused", "2^t"
 
@@ -50,6 +51,18 @@ FAULTS = {
     "a wrong divisor": Fault(FAST, "(m - 1) / (m + 1)", "(m - 1) / (m + 0x1.0000001p0)", "fast", QUOTIENT),
     "a power to halves": Fault(
         FAST, "t - (shifted - round_magic)", "t - (shifted - round_magic) * 0.5", "fast", POWER
+    ),
+    "a lesser pair_error": Fault(
+        FLOATS, "pair_error = 0x1.5p-33f", "pair_error = 0x1.3p-33f", "pairs", "pair_error"
+    ),
+    "a half logarithm that is not renormalised": Fault(
+        FLOATS, "return {high, low - (high - sum)};", "return {sum, low};", "pairs", "ln(x)/2"
+    ),
+    "an r with which v is rounded": Fault(
+        CONSTANTS, "0x1.e800000000000p-2f", "0x1.e810000000000p-2f", "pairs", "ln(x)/2"
+    ),
+    "an error that does not grow with |y|": Fault(
+        FLOATS, "pair_error_of_y = 4 *", "pair_error_of_y = 0 *", "pairs", "pair_error"
     ),
     "an entry of a table of pairs": Fault(
         CONSTANTS, "0x1.563dc29ffa000p-3", "0x1.563dc29ff8000p-3", "double_double", "the table of logarithms"

@@ -17,7 +17,6 @@ static constexpr bool has_fused_floats = true;
 static constexpr bool has_fused_floats = false;
 #endif
 
-HALFULP_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #ifdef __AVX512F__
 HALFULP_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 #endif

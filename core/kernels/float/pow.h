@@ -9,6 +9,7 @@
 #include "../phases/exact.h"
 #include "../phases/triple_double.h"
 #include "lanes.h"
+#include "pairs.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -76,8 +77,8 @@ static constexpr bool takes_shortcuts(Element type) { return row(type).bits >= 1
 
 // The values of these types are floats. If a constant exponent has a formula, y points to floats.
 template <Element type, typename Y>
-[[gnu::noinline]] static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
-                                       const Prefetch& prefetch) {
+[[gnu::noinline]] static void pow_by_doubles(const PowOptions& options, const float* x, const Y* y, Storage<type>* out,
+                                             int n, const Prefetch& prefetch) {
     // No type here has a wider range of exponents than float32; see fast_error on |t|.
     static_assert(row(type).precision <= 24 && row(type).least_exponent() >= -127);
     OperandFlags operand_flags{};
@@ -101,6 +102,18 @@ template <Element type, typename Y>
     if constexpr (type != Element::float32)
         for (int i = 0; i < n; ++i) out[i] = static_cast<Storage<type>>(lanes[i]);  // vector loop
     if (count > 0) resolve<type>(operand_flags, x, Exponents<Y>{y}, out, n, listed, count);
+}
+
+template <Element type, typename Y>
+static void pow_tile(const PowOptions& options, const float* x, const Y* y, Storage<type>* out, int n,
+                     const Prefetch& prefetch) {
+#ifdef __AVX512F__
+    if constexpr (type == Element::float32 && std::is_same_v<Y, float>) {
+        const bool has_formula = options.constant_exponent && shortcut_of(y[0]) != Shortcut::none;
+        if (!has_formula && pow_by_pairs(options, x, y, out, n, prefetch, pow_by_doubles<type, Y>)) return;
+    }
+#endif
+    pow_by_doubles<type>(options, x, y, out, n, prefetch);
 }
 
 }  // namespace halfulp::HALFULP_ISA

@@ -40,9 +40,11 @@ template <Element type>
         if constexpr (takes_other_numbers) {
             if (y_type == Element::float32) return pow_by(static_cast<const float*>(y));
 #ifdef __AVX512DQ__  // it converts 64-bit integers to doubles when the logarithms are multiplied by them
-            if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
-            if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
-            if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));
+            if constexpr (type != Element::float32) {  // the phase in pairs takes floats
+                if (y_type == Element::int32) return pow_by(as<Element::int32>(y));
+                if (y_type == Element::int64) return pow_by(as<Element::int64>(y));
+                if (y_type == Element::uint64) return pow_by(as<Element::uint64>(y));
+            }
 #endif
         }
     }
