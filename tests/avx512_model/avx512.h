@@ -359,6 +359,7 @@ inline __m512i _mm512_slli_epi64(__m512i a, unsigned bits) {
     model::require(bits < 64);
     return model::map<__m512i, uint64_t>([&](uint64_t x) { return x << bits; }, a);
 }
+inline __m512i _mm512_xor_si512(__m512i a, __m512i b) { return a ^ b; }
 inline __m512i _mm512_srli_epi64(__m512i a, unsigned bits) {
     model::require(bits < 64);
     return model::map<__m512i, uint64_t>([&](uint64_t x) { return x >> bits; }, a);

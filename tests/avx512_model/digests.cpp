@@ -221,6 +221,7 @@ void check_conversions() {
 }
 
 void check_integers() {
+    CHECK(_mm512_xor_si512, __m512i, __m512i);
     CHECK(_mm512_add_epi32, __m512i, __m512i);
     CHECK(_mm512_add_epi64, __m512i, __m512i);
     CHECK(_mm512_sub_epi32, __m512i, __m512i);
