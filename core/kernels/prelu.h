@@ -34,6 +34,7 @@ HALFULP_INLINE To load_vector(const void* from) {
 template <Element type>
 struct PreluLanes {
     using Real = std::conditional_t<type == Element::float32, float, double>;
+    using Word = std::make_signed_t<Storage<type>>;
     Vector<Real> slopes;
 
     HALFULP_INLINE PreluLanes all(Storage<type> slope) {
@@ -41,13 +42,14 @@ struct PreluLanes {
     }
     HALFULP_INLINE PreluLanes each(const Storage<type>* from) { return {load_vector<Vector<Real>>(from)}; }
 
+    // It chooses among integers, as compilers would make x * (x < 0 ? slope : 1) of floats, which changes a signalling NaN.
     template <bool plain>
-    [[gnu::always_inline]] Vector<Real> results(const Storage<type>* from) const {
-        constexpr auto nan = static_cast<Storage<type>>(row(type).nan);
+    [[gnu::always_inline]] Vector<Word> results(const Storage<type>* from) const {
         const auto x = load_vector<Vector<Real>>(from);
-        Vector<Real> products = x * slopes;
-        if (!plain) products = products == products ? products : Vector<Real>{} + __builtin_bit_cast(Real, nan);
-        return x < 0 ? products : x;
+        const Vector<Real> product = x * slopes;
+        auto bits = (Vector<Word>)product;
+        if (!plain) bits = product == product ? bits : Vector<Word>{} + static_cast<Word>(row(type).nan);
+        return x < 0 ? bits : (Vector<Word>)x;
     }
 };
 
