@@ -197,6 +197,7 @@ template <typename... Ints>
 inline __m512i _mm512_setr_epi32(Ints... values) {
     return __builtin_bit_cast(__m512i, (std::array<int, 16>{values...}));
 }
+inline __m512 _mm512_setzero_ps() { return __m512{}; }
 inline __m512i _mm512_setzero_si512() { return __m512i{}; }
 
 inline __m512i _mm512_castpd_si512(__m512d a) { return __builtin_bit_cast(__m512i, a); }

@@ -176,6 +176,7 @@ void check_constants() {
     digest<int, int>("_mm512_setr_epi32", [](int a, int b) {
         return _mm512_setr_epi32(a, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, b);
     });
+    CHECK(_mm512_setzero_ps);
     CHECK(_mm512_setzero_si512);
     CHECK(_mm512_castpd_si512, __m512d);
     CHECK(_mm512_castps_si512, __m512);
