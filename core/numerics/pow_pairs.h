@@ -19,7 +19,7 @@
 namespace halfulp::HALFULP_ISA {
 
 // Of half a logarithm: this, and the second times the half logarithm itself.
-static constexpr float half_log_error = 0x1.cp-39f, half_log_error_of_log = 0x1.ap-41f;
+static constexpr float half_log_error = 0x1.ep-39f, half_log_error_of_log = 0x1.ap-41f;
 // Of the power: this, and the others times |y| and |t|, t = y ln|x| / 2. A power is below 2, so that an error of t has
 // 4 times the effect. The product of y and the logarithm rounds by 2^-45.9 |t|.
 static constexpr float pair_error = 0x1.5p-33f, pair_error_of_y = 4 * half_log_error,
