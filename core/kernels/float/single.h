@@ -11,7 +11,8 @@
 //                 lower end; the product by u
 //   rounding    float16: both ends of the interval are converted, which is right for subnormal results, zero and infinity
 //               too. bfloat16: the float's lower 16 bits are compared with a tie's
-//   specials    run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the rest
+//   specials    AVX2: run_with_specials: the phase takes |x|, and 1 for special bases and exponents; signs.h does the
+//               rest. AVX-512: such a tile, and the rest of its block, are left to the other phases
 //   undecided   lanes have a bit in a mask; pow_by_singles (single.cpp) settles them by the other phases
 #pragma once
 
@@ -221,6 +222,7 @@ static void run_singles(const PowOptions& options, const uint16_t* x, const Y* y
                         unsigned char* undecided, int n) {
     SinglePhase<type> phase;
     if (phase.fill(x, y, n)) phase.round(out, undecided, n);
+    else if constexpr (float_lanes == 16) all_undecided(undecided);  // the other phases took a third of the time there
     else run_with_specials<type>(options, x, y, out, undecided, n);
 }
 
