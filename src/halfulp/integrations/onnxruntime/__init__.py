@@ -108,7 +108,7 @@ def provider(
             operators of ONNX Runtime's own, such as LayerNorm.
 
     Raises:
-        UnsupportedError: onnxruntime is not installed, or older than 1.24.
+        UnsupportedError: onnxruntime is not installed, or older than 1.24; without session_options, than 1.25.
         ValueError: there is no such operator or choice of fusions, or the choice comes without options.
 
     Example:
@@ -136,6 +136,12 @@ def provider(
         )
     if session_options is None and (fusions != "keep" or len({*operators}) == 1):
         raise ValueError("a choice of operators or fusions needs session_options")
+    if session_options is None and _version(ort) < (1, 25):
+        raise UnsupportedError(
+            "this onnxruntime would ignore the provider's name",
+            expected="onnxruntime 1.25 or later, or provider(session_options)",
+            got=ort.__version__,
+        )
     if not _devices(ort):
         ort.register_execution_provider_library("halfulp", library())
     if session_options is not None:
