@@ -15,7 +15,7 @@ static uint64_t next(uint64_t& state) {
     return z ^ (z >> 31);
 }
 
-// Tiles of any encodings, of positive numbers, and of numbers whose powers are mostly finite.
+// Tiles of any encodings, which are rarely in the domain, of positive numbers, and of numbers whose powers are mostly finite.
 template <Element type>
 static uint64_t digest() {
     constexpr uint32_t one = static_cast<uint32_t>(row(type).bias) << row(type).fraction_bits();
@@ -36,7 +36,11 @@ static uint64_t digest() {
             x[i] = static_cast<uint16_t>(base);
             y[i] = static_cast<uint16_t>(exponent | (random >> 16 & 0x8000));
         }
-        run_singles<type>({}, x, y, out, undecided, tile_size);
+        SinglePhase<type> phase;
+        const bool is_in_domain = phase.fill(x, y, tile_size);
+        sum += is_in_domain;
+        if (!is_in_domain) continue;  // other code, which is not the same
+        phase.round(out, undecided, tile_size);
         add(out);
         add(undecided);
     }

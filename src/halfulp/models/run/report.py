@@ -126,7 +126,8 @@ def finite(value: Any) -> Any:
     if value.dtype.kind in "fc":
         return np.isfinite(value)
     if "float" in value.dtype.name:  # the small types of ml_dtypes
-        return np.isfinite(value.astype(np.float64))
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            return np.isfinite(value.astype(np.float64))
     return np.ones(value.shape, bool)
 
 
