@@ -22,6 +22,7 @@ from halfulp.errors import UnsupportedError
 from halfulp.integrations.onnxruntime.rewrite import fused, patched
 from halfulp.linking import get_library
 from halfulp.models.onnx import parse
+from halfulp.models.onnx.walk import SUPPORTED_OPS
 from halfulp.models.source import Source
 from halfulp.types import TYPES, ElementType, element_type
 
@@ -93,7 +94,7 @@ def session(
 def provider(
     session_options: Any = None,
     *,
-    operators: Sequence[Literal["Pow", "PRelu"]] = ("Pow", "PRelu"),
+    operators: Sequence[str] = SUPPORTED_OPS,
     fusions: Literal["keep", "exact"] = "keep",
 ) -> str:
     """Register halfulp's execution provider with ONNX Runtime and return its name. A second call changes nothing.
@@ -130,7 +131,7 @@ def provider(
             expected="onnxruntime 1.24 or later; halfulp.integrations.onnxruntime.session serves earlier ones",
             got=ort.__version__,
         )
-    if fusions not in ("keep", "exact") or not operators or not {*operators} <= {"Pow", "PRelu"}:
+    if fusions not in ("keep", "exact") or not operators or not {*operators} <= {*SUPPORTED_OPS}:
         raise ValueError(
             f"operators are Pow and PRelu, fusions keep or exact; got {operators!r}, {fusions!r}"
         )
