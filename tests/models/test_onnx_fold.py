@@ -43,7 +43,7 @@ def test_what_depends_on_an_input_is_no_constant() -> None:
     source = parser.parse_model(
         f"{HEAD.format(opset=15)} <float16 c = {{16384}}> {{ e = Max(c, x)  y = Pow(x, e) }}"
     )
-    assert hu.convert(source, pow="expand").changes == ()
+    assert hu.convert(source, pow="expand").summary == "0 changes"
 
 
 @pytest.mark.parametrize(
