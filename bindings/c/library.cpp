@@ -157,7 +157,8 @@ bool run_on_pool(Work& work, const halfulp_options& options) {
         const auto begin = std::chrono::steady_clock::now();
         work.run(0, done);
         const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-        const double rest = taken.count() / static_cast<double>(done) * static_cast<double>(work.tiling.tile_count - done);
+        const double rest =
+            taken.count() / static_cast<double>(done) * static_cast<double>(work.tiling.tile_count - done);
         threads = rest < worth_calling_others() ? 1 : thread_count();
     }
     return parallel_for(

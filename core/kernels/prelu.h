@@ -5,6 +5,7 @@
 
 #include "../numerics/prelu.h"
 #include "../simd/float16.h"
+#include "../simd/load_vector.h"
 
 namespace halfulp::HALFULP_ISA {
 
@@ -21,13 +22,6 @@ struct VectorOf {
     typedef Word type [[gnu::vector_size(vector_bytes)]];
 };
 template <typename Word> using Vector = typename VectorOf<Word>::type;
-
-template <typename To>
-HALFULP_INLINE To load_vector(const void* from) {
-    To vector;
-    std::memcpy(&vector, from, sizeof(vector));
-    return vector;
-}
 
 // The slopes of a vector of elements, and the results for the bases at an address. `plain` slopes are neither zero nor
 // NaN, so that no product of a negative base is NaN.

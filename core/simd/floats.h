@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "../formats/convert.h"
+#include "load_vector.h"
 #include "tile.h"
 
 namespace halfulp::HALFULP_ISA {
@@ -28,13 +29,6 @@ HALFULP_INLINE Words bits_of(Floats a) { return __builtin_bit_cast(Words, a); }
 HALFULP_INLINE Floats floats_of(Words a) { return __builtin_bit_cast(Floats, a); }
 HALFULP_INLINE Floats floats_of(float value) { return Floats{} + value; }
 HALFULP_INLINE Words words_of(uint32_t value) { return Words{} + value; }
-
-template <typename Vector>
-HALFULP_INLINE Vector load_vector(const void* from) {
-    Vector vector;
-    std::memcpy(&vector, from, sizeof(vector));
-    return vector;
-}
 
 #ifdef __AVX512F__
 HALFULP_INLINE Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }

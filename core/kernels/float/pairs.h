@@ -11,6 +11,7 @@
 
 #include "../../numerics/pow.h"
 #include "../../numerics/pow_pairs.h"
+#include "../../simd/compress.h"
 #include "../../simd/prefetch.h"
 #include "../closed_form/products.h"
 #include "../phases/exponents.h"
@@ -47,9 +48,9 @@ struct TwoVectors {
 };
 
 // A table of 32 floats in two registers.
-class FloatTable {
+class TableOf32 {
 public:
-    explicit FloatTable(const float (&values)[2 * TwoVectors::lanes]) : parts_(values) {}
+    explicit TableOf32(const float (&values)[2 * TwoVectors::lanes]) : parts_(values) {}
     // Looks up entries by the low bits of the indices.
     __m512 operator[](__m512i index) const { return _mm512_permutex2var_ps(parts_.first, index, parts_.second); }
 
@@ -192,7 +193,7 @@ private:
     }
 
     struct HalfLogTables {
-        const FloatTable halves{constants::float_pair_halves}, highs{constants::float_pair_highs},
+        const TableOf32 halves{constants::float_pair_halves}, highs{constants::float_pair_highs},
             lows{constants::float_pair_lows};
     };
 
@@ -204,7 +205,7 @@ private:
         const TwoVectors e = x.each([](__m512 v) { return _mm512_getexp_ps(v); });
         const __m512i bits[] = {_mm512_castps_si512(x.first), _mm512_castps_si512(x.second)};
         const __m512i parts[] = {_mm512_srli_epi32(bits[0], 18), _mm512_srli_epi32(bits[1], 18)};
-        const auto of = [&](const FloatTable& table) { return TwoVectors(table[parts[0]], table[parts[1]]); };
+        const auto of = [&](const TableOf32& table) { return TwoVectors(table[parts[0]], table[parts[1]]); };
         const HalfLogEntry<TwoVectors> entry{of(tables.halves), of(tables.highs), of(tables.lows)};
         const Pair<TwoVectors> t = times(y, half_log(m, e, entry));
         // Copies, since GCC 12 keeps t in memory otherwise.
@@ -230,8 +231,7 @@ private:
                 _mm512_and_si512(_mm512_slli_epi32(_mm512_castps_si512(n), 19), _mm512_set1_epi32(-(1 << 23)));
             const __m512i bits = _mm512_castps_si512(least);
             _mm512_storeu_si512(to + TwoVectors::lanes * k, _mm512_add_epi32(bits, exponent));
-            undecided_[from / TwoVectors::lanes + k] =
-                _mm512_cmpneq_epi32_mask(bits, _mm512_castps_si512(greatest));
+            undecided_[from / TwoVectors::lanes + k] = _mm512_cmpneq_epi32_mask(bits, _mm512_castps_si512(greatest));
         };
         store(ends.least.first, ends.greatest.first, place.first, 0);
         store(ends.least.second, ends.greatest.second, place.second, 1);

@@ -192,7 +192,7 @@ template <Element type, typename Y>
     alignas(64) uint32_t lanes[tile_size], left_out[tile_size];
     const float *bases = as_floats<type>(x, x_room, n), *exponents = as_floats<type>(y, y_room, n);
     uint32_t any_bit = 0, special = 0, subnormals = 0;
-    for (int i = 0; i < n; ++i) {  // vector loop: avx512 avx2
+    for (int i = 0; i < n; ++i) {  // vector loop: avx2
         const float base = fabs(bases[i]), exponent = fabs(exponents[i]);
         const uint32_t is_number = all_bits_if<uint32_t>(base > 0) & all_bits_if<uint32_t>(base < infinite);
         const uint32_t is_normal = all_bits_if<uint32_t>(base >= Phase::least_base), one = word_of(1.0f);
@@ -209,10 +209,10 @@ template <Element type, typename Y>
     Phase phase;
     phase.fill(x_taken, y_taken, n);
     phase.round(out, undecided, n);
-    for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop: avx512 avx2
+    for (int i = 0; i < n; ++i) lanes[i] = out[i];  // vector loop: avx2
     const OperandFlags operand_flags = {any_bit >> 31 != 0, special != 0, false};
     finish<type>(options, operand_flags, bases, Exponents<float>{exponents}, lanes, n);
-    for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop: avx512 avx2
+    for (int i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(lanes[i]);  // vector loop: avx2
     if (subnormals != 0) list_too(left_out, undecided, n);
 }
 
