@@ -21,7 +21,7 @@ constexpr ptrdiff_t worth_a_call = 128, worth_a_call_beyond_caches = 64;
 
 // In bytes. In shorter rows, vectors would be filled only in part. If one copy of the y of all rows serves all tiles,
 // short rows are faster with it.
-constexpr ptrdiff_t worth_a_vector = 64, worth_more_than_a_copy = 256;
+constexpr ptrdiff_t worth_a_vector = 64, worth_more_than_a_copy = 128;
 // In elements. Rows are not copied, so that their tiles need not fit beside others in the nearest cache.
 constexpr ptrdiff_t rows_of_a_tile = 1 << 13;
 

@@ -14,6 +14,10 @@ namespace halfulp::HALFULP_ISA {
 
 namespace {
 
+// A thread's stack may be small: results are apart from the output in blocks of this size only, and lanes are settled by
+// so many at a time.
+constexpr int block_apart = block_size / 4, settled = 64;
+
 using Mask = unsigned char[tile_size / 8];
 
 // A tile of n elements, with others behind it until its vectors are full.
@@ -77,10 +81,10 @@ void gather(int size, const void* from, bool one, const uint16_t* listed, int co
 // The other phases, for the listed lanes.
 [[gnu::noinline]] void settle(const PowOptions& options, Tile tile, Element y_type, const uint16_t* x, const void* y,
                               bool one_y, uint16_t* out, const uint16_t* listed, int count) {
-    alignas(64) uint16_t bases[tile_size], powers[tile_size];
-    alignas(64) unsigned char exponents[8 * tile_size];
-    for (int done = 0; done < count; done += tile_size) {
-        const int some = count - done < tile_size ? count - done : tile_size;
+    alignas(64) uint16_t bases[settled], powers[settled];
+    alignas(64) unsigned char exponents[8 * settled];
+    for (int done = 0; done < count; done += settled) {
+        const int some = count - done < settled ? count - done : settled;
         gather(2, x, false, listed + done, some, bases);
         gather(row(y_type).size, y, one_y, listed + done, some, exponents);
         tile(options, y_type, bases, exponents, powers, some, Prefetch(bases, exponents, powers, 0, 0));
@@ -94,10 +98,16 @@ bool pow_by_singles(const PowOptions& options, Element type, Element y_type, con
                     void* out, int n, bool streaming) {
     const bool is_half = type == Element::float16;
     if ((!is_half && type != Element::bfloat16) || y_type == Element::float64 || options.scale_bias) return false;
-    alignas(64) uint16_t results[block_size];
-    uint16_t listed[block_size];
     const auto* bases = static_cast<const uint16_t*>(x);
     const bool apart = streaming || x == out || y == out;
+    if (apart && n > block_apart) {
+        const auto* exponents = static_cast<const unsigned char*>(y) + (one_y ? 0 : block_apart * row(y_type).size);
+        return pow_by_singles(options, type, y_type, x, y, one_y, out, block_apart, streaming) &&
+               pow_by_singles(options, type, y_type, bases + block_apart, exponents, one_y,
+                              static_cast<uint16_t*>(out) + block_apart, n - block_apart, streaming);
+    }
+    alignas(64) uint16_t results[block_apart];
+    uint16_t listed[2 * tile_size];
     uint16_t* to = apart ? results : static_cast<uint16_t*>(out);
     const Tile tile = float_tile(type);
     const int y_size = one_y ? 0 : row(y_type).size;
@@ -116,6 +126,10 @@ bool pow_by_singles(const PowOptions& options, Element type, Element y_type, con
             decides = !too_many(static_cast<uint32_t>(count - before), some);
             if (decides) {
                 for (int part : {0, 1, 2, 3}) prefetch.issue(part);
+                if (count > tile_size) {
+                    settle(options, tile, y_type, bases, y, one_y, to, listed, count);
+                    count = 0;
+                }
                 continue;
             }
             count = before;
