@@ -165,8 +165,9 @@ def test_an_installed_package_reads_its_own_copy_of_the_hard_cases(tmp_path) -> 
     source = Path(module.__file__).parents[2]
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(FOLDER, package / "worst_cases", dirs_exist_ok=True)
-    for extension in Path(_core.__file__).parent.glob("_core*"):
-        shutil.copy(extension, package)
+    for pattern in ("_core*", "*halfulp.*"):  # the extension, and the library beside it
+        for library in Path(_core.__file__).parent.glob(pattern):
+            shutil.copy(library, package)
     code = (
         "from halfulp.conformance.cases.values import FOLDER, hard_pairs;"
         "print(FOLDER, len(hard_pairs('float32', 'float32').x))"

@@ -172,6 +172,12 @@ def _program(target: Target, case: Case, notes: Sequence[str], **more: Any) -> P
 _CALLS = {
     "tensorflow": "import tensorflow as tf\n\ngot = tf.pow(x, y).numpy()\n",
     "paddle": "import paddle\n\ngot = paddle.pow(paddle.to_tensor(x), paddle.to_tensor(y)).numpy()\n",
+    "libm": (
+        "import ctypes\nfrom ctypes.util import find_library\n\nlibm = ctypes.CDLL(find_library('m'))\n"
+        "function, kind = (libm.powf, ctypes.c_float) if x.dtype == np.float32 else (libm.pow, ctypes.c_double)\n"
+        "function.restype, function.argtypes = kind, [kind, kind]\n"
+        "got = np.vectorize(function, otypes=[x.dtype])(x, y)\n"
+    ),
     "inductor": "import torch\n\ngot = torch.compile(torch.pow)(torch.from_numpy(x), torch.from_numpy(y)).numpy()\n",
     "numba": "import numba\n\ngot = np.asarray(numba.vectorize(lambda x, y: x**y)(x, y)).astype(x.dtype)\n",
     "numexpr": 'import numexpr\n\ngot = numexpr.evaluate("x**y").astype(x.dtype)\n',
