@@ -28,6 +28,8 @@ from proofs.sollya import absolute_error, greatest_error
 from proofs.step import Step, each, once
 from proofs.trace import Constant, trace
 
+Cuts = dict[int | Constant, tuple[str, Input]]
+
 PARTS, POWERS = 32, 16
 EXPONENTS = (-126, 127)
 UNIT = Fraction(1, 1 << 24)
@@ -115,7 +117,7 @@ class Phase:
         function = self.trace.functions["half_log"]
         zero = constant(Fraction(0))
         given = {"half": zero, "m": zero, "high": zero, "low": whole_low, "e": zero}
-        cuts = {self.node_of_v: ("v", v), self.node_of_whole: ("whole", whole)}
+        cuts: Cuts = {self.node_of_v: ("v", v), self.node_of_whole: ("whole", whole)}
         return RoundingErrors(function, given, cuts=cuts)
 
     def log_value(self, errors: RoundingErrors) -> Polynomial:
@@ -255,7 +257,7 @@ class Phase:
             ideal = symbol("t_low") + symbol("correction") - n_value * Polynomial.constant(step_low)
             of_low = max(of_low, proved_bound(errors, errors.value(r_low), f"n{r_low}", ideal))
         low_reach = greatest_low + corrections + greatest_n * abs(step_low) + of_low
-        cuts = {
+        cuts: Cuts = {
             r_high: ("r", r["r"]),
             r_low: ("low", Input(Interval.within(low_reach))),
             n: ("n", constant(Fraction(0))),
@@ -288,7 +290,7 @@ class Phase:
         function = self.trace.functions["pair_power"]
         zero, one = constant(Fraction(0)), constant(Fraction(1))
         given = {"t": zero, "t_low": zero, "correction": zero, "power": one}
-        cuts = {
+        cuts: Cuts = {
             6: ("u", Input(Interval.of(Fraction(1, 1024), Fraction(1, 512)))),
             8: ("low", zero),
             5: ("n", zero),

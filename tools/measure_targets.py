@@ -254,7 +254,7 @@ def _entry(result: Result) -> list[Any]:
     if found.verdict not in SILENT:
         example = one_line(found.message)
         if found.example is not None:
-            example = example_of(result.entry["operator"], found.example)  # type: ignore[arg-type]
+            example = example_of(result.entry["operator"], found.example)
         entry += [found.max_ulp, example]
     return entry
 

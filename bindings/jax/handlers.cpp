@@ -104,8 +104,12 @@ void answer(const Call& call, MetadataExtension::Metadata& metadata) {
 
 halfulp_array array_of(const Buffer& buffer) {
     static_assert(sizeof(ptrdiff_t) == sizeof(int64_t));
-    return {buffer.data, type_of(buffer.type), static_cast<int32_t>(buffer.rank),
-            reinterpret_cast<const ptrdiff_t*>(buffer.dims), nullptr, 0};
+    return {buffer.data,
+            type_of(buffer.type),
+            static_cast<int32_t>(buffer.rank),
+            reinterpret_cast<const ptrdiff_t*>(buffer.dims),
+            nullptr,
+            0};
 }
 
 Error* compute(Call* call, Function function, bool by_number) {

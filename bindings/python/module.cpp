@@ -338,8 +338,8 @@ NB_MODULE(_core, m) {
     m.def("torch_kernels", [](const nb::callable& find, const nb::dict& dtypes) {
         std::vector<std::pair<int, int>> types;
         for (const auto& [number, type] : dtypes) types.emplace_back(nb::cast<int>(number), nb::cast<int>(type));
-        torch::connect(
-            [&find](const char* name) { return reinterpret_cast<void*>(nb::cast<uintptr_t>(find(name))); }, types);
+        torch::connect([&find](const char* name) { return reinterpret_cast<void*>(nb::cast<uintptr_t>(find(name))); },
+                       types);
         nb::dict addresses;
         for (const auto& [name, kernel] : torch::kernels())
             addresses[name.c_str()] = reinterpret_cast<uintptr_t>(kernel);

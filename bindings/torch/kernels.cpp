@@ -80,9 +80,16 @@ struct Operand {
 
     static ptrdiff_t element_size(halfulp_type type) {
         switch (type) {
-            case HALFULP_FLOAT64: case HALFULP_INT64: case HALFULP_UINT64: return 8;
-            case HALFULP_FLOAT32: case HALFULP_INT32: case HALFULP_UINT32: return 4;
-            case HALFULP_FLOAT16: case HALFULP_BFLOAT16: case HALFULP_INT16: case HALFULP_UINT16: return 2;
+            case HALFULP_FLOAT64:
+            case HALFULP_INT64:
+            case HALFULP_UINT64: return 8;
+            case HALFULP_FLOAT32:
+            case HALFULP_INT32:
+            case HALFULP_UINT32: return 4;
+            case HALFULP_FLOAT16:
+            case HALFULP_BFLOAT16:
+            case HALFULP_INT16:
+            case HALFULP_UINT16: return 2;
             default: return 1;
         }
     }

@@ -29,4 +29,4 @@ exponent = ctypes.create_string_buffer(struct.pack("<e", 2.5))
 x = Array(ctypes.addressof(memory), kind, 1, (ctypes.c_ssize_t * 1)(3), None, 0)
 y = Array(ctypes.addressof(exponent), kind, 0, None, None, 0)
 status = library.halfulp_pow(ctypes.byref(x), ctypes.byref(y), ctypes.byref(x), None)  # in place
-print(library.halfulp_status_text(status).decode(), struct.unpack("<3e", memory[:6]))
+print(library.halfulp_status_text(status).decode(), struct.unpack("<3e", bytes(memory)[:6]))

@@ -1,6 +1,6 @@
 // Prints the operations of the phase in pairs of floats, and its tables.
-#include "traced.h"
 #include "numerics/pow_pairs.h"
+#include "traced.h"
 
 using namespace halfulp::HALFULP_ISA;
 

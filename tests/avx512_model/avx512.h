@@ -262,7 +262,7 @@ inline __m512 significands(__m512 a) {
 }  // namespace model
 
 // The significand in [1, 2), without the sign. (A macro, since the enumerations' namespace has the compiler's.)
-#define _mm512_getmant_ps(a, interval, sign)                                                          \
+#define _mm512_getmant_ps(a, interval, sign) \
     (model::require((interval) == _MM_MANT_NORM_1_2 && (sign) == _MM_MANT_SIGN_zero), model::significands(a))
 
 // The greater magnitude, as a magnitude; that of the number, if the other is a quiet NaN; NaN, if one is a signalling

@@ -156,10 +156,11 @@ void check_memory() {
         std::memcpy(from, &operand, sizeof(from));
         return _mm512_maskz_loadu_ps(mask, from);
     });
-    digest<__m512i, __mmask16, __m512i>("_mm512_mask_storeu_epi32", [](__m512i others, __mmask16 mask, __m512i operand) {
-        _mm512_mask_storeu_epi32(&others, mask, operand);
-        return others;
-    });
+    digest<__m512i, __mmask16, __m512i>("_mm512_mask_storeu_epi32",
+                                        [](__m512i others, __mmask16 mask, __m512i operand) {
+                                            _mm512_mask_storeu_epi32(&others, mask, operand);
+                                            return others;
+                                        });
     digest<__m512d, __mmask8, __m512d>("_mm512_mask_loadu_pd", [](__m512d others, __mmask8 mask, __m512d operand) {
         double from[8];
         std::memcpy(from, &operand, sizeof(from));
@@ -204,9 +205,8 @@ void check_arithmetic() {
     digest<__m512>("_mm512_getmant_ps", [](__m512 operand) {
         return with_one_nan<float>(_mm512_getmant_ps(operand, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero));
     });
-    digest<__m512, __m512>("_mm512_range_ps", [](__m512 a, __m512 b) {
-        return with_one_nan<float>(_mm512_range_ps(a, b, 0x0b));
-    });
+    digest<__m512, __m512>("_mm512_range_ps",
+                           [](__m512 a, __m512 b) { return with_one_nan<float>(_mm512_range_ps(a, b, 0x0b)); });
 }
 
 void check_conversions() {
