@@ -1,6 +1,8 @@
 // Prints the operations of the phase in pairs of floats, and its tables.
-#include "numerics/pow_pairs.h"
 #include "traced.h"
+
+// After it: the phase is traced.
+#include "numerics/pow_pairs.h"
 
 using namespace halfulp::HALFULP_ISA;
 
