@@ -51,9 +51,11 @@ struct PreluLanes {
 template <Element type, bool plain>
 HALFULP_INLINE Vector<int16_t> choose_16_bits(Vector<int16_t> x, Vector<int16_t> products) {
     constexpr int16_t infinity = row(type).overflow, nan = row(type).nan, magnitude = INT16_MAX;
-    constexpr int16_t minus_infinity = static_cast<int16_t>(infinity - magnitude - 1), one = 1;
+    constexpr int16_t minus_infinity = static_cast<int16_t>(infinity - magnitude - 1);
+    constexpr uint16_t one = 1;
     if (!plain) products = (products & magnitude) > infinity ? Vector<int16_t>{} + nan : products;
-    return x - one < minus_infinity ? products : x;  // as an integer, -0 is the least: 1 below it is the greatest
+    // As an integer, -0 is the least: 1 below it is the greatest.
+    return (Vector<int16_t>)((Vector<uint16_t>)x - one) < minus_infinity ? products : x;
 }
 
 // The product of two bfloat16 that are the upper halves of floats, rounded, in the upper half of the result. The exact
