@@ -110,6 +110,17 @@ REPAIRED: dict[str, tuple[str, str, list[str]]] = {
         "g (float[4] x) => (float16[4] y) <float16 e = {16384}, float16[4] c> { c = Cast<to = 10>(x)  y = Pow(c, e) }",
         ["<ModelProto>: 'c', declared as float32[4], is float16[4] by its node, and is declared so"],
     ),
+    "the numbers of a norm in other types": (
+        """g (float[4] x) => (float[4] y) <float e = {2}, double a = {0.5}, double b = {0.75}, float c = {1}> {
+            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
+        """g (float[4] x) => (float[4] y) <float e = {2}, float a = {0.5}, float b = {0.75}, float c = {1}> {
+            p = Pow(x, e)  m = Mul(p, a)  s = Add(m, a)  q = Pow(s, b)  y = Div(q, c) }""",
+        [
+            "#1 (Mul): its input 1, a constant in float64, is stored in float32, exactly",
+            "#2 (Add): its input 1, a constant in float64, is stored in float32, exactly",
+            "#3 (Pow): the exponent, a constant in float64, is stored in float32, exactly",
+        ],
+    ),
     "an output before its input": (
         f"{IMAGE} <float[3] s = {{0.5, -2, 3}}, int64[3] k = {{3, 1, 1}}> {{ y = PRelu(x, t)  t = Reshape(s, k) }}",
         f"{IMAGE} {CHANNEL} {{ y = PRelu(x, s) }}",

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto
 
-from halfulp.conversion.editor import Change, counted
+from halfulp.conversion.editor import Change, Editor, counted, exactly_as, is_float
 from halfulp.conversion.mending import Choices, Mender
 from halfulp.conversion.network import as_read, compare_network
 from halfulp.conversion.opset import finish, opset_of, to_opset
@@ -25,19 +25,22 @@ from halfulp.conversion.walk import Walk, check_clauses
 from halfulp.errors import HalfulpError, ModelError, Printed, UnsupportedError, check_integer, printable
 from halfulp.models import onnx as onnx_front_end
 from halfulp.models.files import read_whole
-from halfulp.models.graph import Model, agree, describe
+from halfulp.models.graph import Model, Value, agree, describe
 from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
 from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
+from halfulp.models.run.cast import cast
 from halfulp.models.run.fitting import fit
+from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
 from halfulp.models.source import Source, format_of
-from halfulp.types import INTEGERS
+from halfulp.types import INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Clip")
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -233,6 +236,7 @@ def _repaired(
     corrected = [*_correct_casts(new, file), *_correct_declarations(new, file, shapes=False)]
     walk = Walk(new, file, folder)
     unreached = walk.told()
+    _store_constants(walk)
     _mend(walk, choices)
     if choices.per_channel and choices.doubtful and choices.slopes is None:
         # If the dim of some slopes is certain, the model's other slopes lie along the same dim.
@@ -269,6 +273,32 @@ def _mend(walk: Walk, choices: Choices) -> None:
     for owner, opset in walk.owners:
         mender = Mender(choices, opset)
         walk.rewrite(owner, opset, is_ours, mender.mend, f"opset {opset}", collect=True)
+
+
+def _store_constants(walk: Walk) -> None:
+    """Store the constants of arithmetic nodes in the type of the computed operand, as these operators take one type.
+
+    Exporters write the numbers of a norm in float64, and converters to float16 leave them in float32.
+    """
+
+    def mend(node: NodeProto, edit: Editor) -> None:
+        known, new = edit.value_info, NodeProto()
+        new.CopyFrom(node)
+        computed = {known.value(name).type for name in node.input if name and known.tensor(name) is None}
+        kind = computed.pop() if len(computed) == 1 else None
+        for index, name in enumerate(node.input if kind in TYPES and is_float(str(kind)) else ()):
+            array, was = known.array(name), str(known.value(name).type)
+            if array is None or was == kind or was not in TYPES or not is_float(was):
+                continue
+            held, kept = cast(array, dtype_named(str(kind))), exactly_as(array, str(kind)) is not None
+            said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
+            edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
+            new.input[index] = edit.constant(held, "constant")
+            known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
+        edit.keep(node if new == node else new)
+
+    for owner, opset in walk.owners:
+        walk.rewrite(owner, opset, lambda node: node.op_type in _ARITHMETIC, mend, f"opset {opset}")
 
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:
