@@ -439,4 +439,6 @@ def test_an_integer_base_with_floating_point_exponents_is_noticed() -> None:
     model = single("Pow", 15, {"x": ("int64", [3]), "y": ("float32", [3])}, ("int64", [3]))
     report = hu.audit(model, ())
     (told,) = report.models[0].nodes[0].notices
-    assert told.startswith("an integer base to floating-point exponents: the result is truncated to int64; cast the")
+    assert told.startswith(
+        "an integer base to floating-point exponents: the result is truncated to int64; cast the"
+    )

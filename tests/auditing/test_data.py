@@ -432,7 +432,9 @@ def test_nodes_of_subgraphs() -> None:
     np.testing.assert_allclose(got[0], (wide / np.sqrt((wide**2).mean()))[0], rtol=2e-3)
 
 
-@pytest.mark.parametrize("length", ["q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)", "r = ReduceL2<axes=[-1]>(x)"])
+@pytest.mark.parametrize(
+    "length", ["q = Mul(x, x) s = ReduceSum(q, a) r = Pow(s, h)", "r = ReduceL2<axes=[-1]>(x)"]
+)
 def test_vectors_of_length_1(length: str) -> None:
     """torch.nn.functional.normalize: the length becomes the vector's shape, which the data decides."""
     model = parsed(f"""<ir_version: 8, opset_import: ["": 13]>

@@ -482,7 +482,7 @@ def test_onnxruntime_tells_the_shape_behind_its_own_operators() -> None:
 
 
 # TensorRT's plugins, ONNX Runtime's own LayerNormalization before opset 17, torch's fallback: all in ONNX's own domain.
-@pytest.mark.parametrize("own", ["EfficientNMS_TRT", "LayerNormalization<axis = 1>", "ATen<operator = \"f\">"])
+@pytest.mark.parametrize("own", ["EfficientNMS_TRT", "LayerNormalization<axis = 1>", 'ATen<operator = "f">'])
 def test_operators_that_only_a_runtime_knows_are_kept(own: str) -> None:
     source = model(f"{IMAGE} {SLOPE} {{ p = PRelu(x, s)  y = {own}(p) }}", 13)
     found = hu.repair(source)

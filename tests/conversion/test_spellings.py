@@ -65,7 +65,11 @@ def operators(model: object) -> list[str]:
                 " the power inf)"
             ),
         ),
-        (-2, ["Reciprocal", "Mul"], "x^-2 becomes Reciprocal and products (each of its 2 operations is rounded)"),
+        (
+            -2,
+            ["Reciprocal", "Mul"],
+            "x^-2 becomes Reciprocal and products (each of its 2 operations is rounded)",
+        ),
         (1, ["Identity"], "x^1 becomes Identity"),
         (0, ["Shape", "ConstantOfShape"], "x^0 becomes ones"),
     ],
@@ -340,7 +344,9 @@ def test_integers_become_products_where_the_target_multiplies_them() -> None:
 
 def test_a_power_that_has_no_other_spelling() -> None:
     source = power(2.2)
-    with pytest.raises(hu.UnsupportedError, match="no products, roots and reciprocals give this power; --pow loga"):
+    with pytest.raises(
+        hu.UnsupportedError, match="no products, roots and reciprocals give this power; --pow loga"
+    ):
         hu.convert(source, target="basic")
     (change,) = hu.convert(source, target="iree").changes
     assert str(change.differs).startswith("IREE computes powers by logarithms")

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,7 @@ from halfulp.models.onnx import build
 from halfulp.models.onnx.checks import label, schema_in_force
 from halfulp.models.onnx.infer import infer_types
 from halfulp.models.onnx.tensors import LARGEST_FILE, declared, enum_of, type_of
-from halfulp.models.onnx.walk import default_opset, every_node, graphs, is_ours, plain_domain
-from halfulp.models.run.cast import cast
+from halfulp.models.onnx.walk import SUPPORTED_OPS, default_opset, every_node, graphs, is_ours, plain_domain
 from halfulp.models.run.fitting import fit
 from halfulp.models.run.inputs import dtype_named
 from halfulp.models.run.report import vacuous
@@ -40,7 +40,6 @@ from halfulp.types import INTEGERS, TYPES
 
 Slopes = str | int | Mapping[str, str | int]
 
-_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Clip")
 _TYPE_ATTRIBUTES = ("to", "dtype")  # the type that a Cast, a RandomNormal and others make
 
 
@@ -276,10 +275,17 @@ def _mend(walk: Walk, choices: Choices) -> None:
 
 
 def _store_constants(walk: Walk) -> None:
-    """Store the constants of arithmetic nodes in the type of the computed operand, as these operators take one type.
+    """Store constants in the type of the computed operand beside them, where the operator takes one type.
 
     Exporters write the numbers of a norm in float64, and converters to float16 leave them in float32.
     """
+
+    @cache
+    def takes_one_type(op_type: str, opset: int) -> bool:
+        schema: Any = schema_in_force("", op_type, opset)
+        ports = (*schema.inputs, *schema.outputs) if schema is not None else ()
+        is_one = len({port.type_str for port in ports}) == 1 and all(port.is_homogeneous for port in ports)
+        return is_one and op_type not in SUPPORTED_OPS
 
     def mend(node: NodeProto, edit: Editor) -> None:
         known, new = edit.value_info, NodeProto()
@@ -287,18 +293,27 @@ def _store_constants(walk: Walk) -> None:
         computed = {known.value(name).type for name in node.input if name and known.tensor(name) is None}
         kind = computed.pop() if len(computed) == 1 else None
         for index, name in enumerate(node.input if kind in TYPES and is_float(str(kind)) else ()):
-            array, was = known.array(name), str(known.value(name).type)
-            if array is None or was == kind or was not in TYPES or not is_float(was):
+            was = str(known.value(name).type)
+            if not name or was == kind or was not in TYPES or not is_float(was):
                 continue
-            held, kept = cast(array, dtype_named(str(kind))), exactly_as(array, str(kind)) is not None
+            array = known.array(name)
+            assert array is not None
+            with np.errstate(over="ignore"):
+                held = array.astype(dtype_named(str(kind)))
+            kept = exactly_as(array, str(kind)) is not None
             said = f"its input {index}, a constant in {was}, is stored in {kind}{', exactly' * kept}"
             edit.note(said, None if kept else f"a number that {kind} does not hold is rounded")
             new.input[index] = edit.constant(held, "constant")
-            known.types[node.output[0]] = Value(node.output[0], kind, known.value(node.output[0]).shape)
+            made = known.value(node.output[0])
+            known.types[node.output[0]] = Value(made.name, kind, made.shape)
         edit.keep(node if new == node else new)
 
     for owner, opset in walk.owners:
-        walk.rewrite(owner, opset, lambda node: node.op_type in _ARITHMETIC, mend, f"opset {opset}")
+
+        def wanted(node: NodeProto, opset: int = opset) -> bool:
+            return takes_one_type(node.op_type, opset)
+
+        walk.rewrite(owner, opset, wanted, mend, f"opset {opset}")
 
 
 def _still_wrong(model: ModelProto, file: str, folder: Path | None) -> list[Left]:

@@ -128,7 +128,11 @@ def expand_pow(node: NodeProto, edit: Editor, why: str = "") -> bool:
 def _at_special(exponent: float, steps: Recipe) -> list[str]:
     """Say where a recipe differs from the power at zeros and infinities."""
     x = np.array([-0.0, -np.inf, 0.0, np.inf])
-    compute: dict[str, Callable[..., Array]] = {"Mul": np.multiply, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal}
+    compute: dict[str, Callable[..., Array]] = {
+        "Mul": np.multiply,
+        "Sqrt": np.sqrt,
+        "Reciprocal": np.reciprocal,
+    }
     values = [x]
     with np.errstate(all="ignore"):
         for op_type, operands in steps:
@@ -158,7 +162,9 @@ def expand_by_logarithms(node: NodeProto, edit: Editor) -> bool:
         second = edit.constant(exponent.astype(float).astype(kind), "exponent")
     elif y.type != x.type:
         second = edit.cast(second, x.type)
-    product = edit.add("Mul", [second, logarithm], Value("", x.type, edit.value_info.value(node.output[0]).shape))
+    product = edit.add(
+        "Mul", [second, logarithm], Value("", x.type, edit.value_info.value(node.output[0]).shape)
+    )
     edit.add("Exp", [product], output=node.output[0], like=node)
     differs = "off by some |Y * Log(X)| units in the last place"
     if base is None:
