@@ -139,6 +139,7 @@ def _model(model: ModelReport) -> dict[str, Any]:
         "runtimes": [_summary(summary) for summary in summaries(model)],
         "nodes": [_node(node) for node in model.nodes],
         "data": None if model.data is None else _data(model.data),
+        "unread": list(model.unread),
     }
 
 
@@ -252,13 +253,15 @@ def _answers(model: ModelReport, width: int) -> Iterator[str]:
     if model.error is not None:
         yield from _wrapped(f"! {model.error}", f"{model.file}: ", width)
     elif not model.nodes:
-        yield f"{model.file}: no Pow, no PRelu"
+        yield f"{model.file}: no Pow, no PRelu{' in the parts that were looked into' if model.unread else ''}"
     else:
         yield f"{model.file}: {_count(len(model.nodes), 'node')}"
         for summary in summaries(model):
             yield from _wrapped(str(summary), "  ", width)
         if model.data is not None:
             yield from _wrapped(_of_data(model.data, len(model.nodes)), "  ", width)
+    if model.unread:
+        yield from _wrapped(f"not looked into: {_listed([*model.unread])}", "  ", width)
 
 
 def _of_data(data: NetworkData, nodes: int) -> str:
